@@ -1,0 +1,56 @@
+# Every verb of this project. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-deep check format bench golden conformance docs ui lock clean
+
+PY := .venv/bin/python
+READY := .venv/.ready
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml tools/bootstrap.sh
+	@sh tools/bootstrap.sh
+
+setup: $(READY) ## make .venv with everything the other verbs need
+
+demo: $(READY) ## check, draw, prove and run an example, from nothing
+	@$(PY) tools/demo.py
+
+test: $(READY) ## what CI runs: style, types and the tests
+	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/pytest -n 2 --dist worksteal -m "not deep"
+	@$(PY) tools/conformance.py --quiet
+
+test-deep: $(READY) ## the same with large volumes; takes long
+	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800
+
+check: $(READY) ## format, lint and strict types only
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy
+
+format: $(READY) ## rewrite the code in the house style
+	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute)
+	@$(PY) bench/run.py $(ARGS)
+
+golden: $(READY) ## rewrite the golden files; read the diff before you commit it
+	@NOETL_GOLDEN=1 .venv/bin/pytest -q -m "not deep" tests/golden tests/compiler tests/scenarios || true
+	@$(MAKE) --no-print-directory docs
+	@git status --short tests docs
+
+conformance: $(READY) ## every requirement with the tests that show it
+	@$(PY) tools/conformance.py
+
+docs: $(READY) ## rewrite the generated pages of docs/
+	@$(PY) tools/docs.py
+
+ui: ## build the web UI
+	@echo "make ui: the web UI is not part of this version; it comes with the server" >&2; exit 1
+
+lock: ## pin the newest versions of all dependencies, with hashes and without addresses
+	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock
+
+clean: ## remove what the other verbs made
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

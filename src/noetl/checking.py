@@ -1,0 +1,61 @@
+"""Checking: text in, everything known about it out. What `check`, `register` and `run` all do first (VAL-19)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.analysis.certificate import Certificate, analyse
+from noetl.compiler.compiling import compile_playbook
+from noetl.diagnostics import Diagnostic, Findings, Severity
+from noetl.document.playbook import Dialect, Playbook
+from noetl.document.reading import read_playbook
+from noetl.net.debug import DebugMap
+from noetl.net.kinds import Kinds
+from noetl.net.net import Net
+from noetl.source import Source
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of checking one text. `net` is None when there are errors."""
+
+    source: Source
+    dialect: Dialect | None
+    playbook: Playbook | None
+    net: Net | None
+    debug: DebugMap
+    diagnostics: tuple[Diagnostic, ...]
+    certificate: Certificate | None
+
+    @property
+    def ok(self) -> bool:
+        return not any(found.severity is Severity.ERROR for found in self.diagnostics)
+
+
+def check(
+    source: Source,
+    *,
+    kinds: Kinds,
+    dialect: Dialect | None = None,
+    strict: bool = False,
+    extensions: bool = False,
+    proofs: bool = True,
+) -> Checked:
+    """Read, compile and analyse `source`. Never raises for anything that is written in it."""
+    findings = Findings()
+    playbook = read_playbook(source, findings, dialect=dialect, strict=strict)
+    net, debug, certificate = None, {}, None
+    if playbook is not None:
+        compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
+        net, debug = compiled.net, compiled.debug
+    if net is not None and proofs:
+        certificate = analyse(net, debug)
+        findings.extend(certificate.findings)
+    return Checked(
+        source=source,
+        dialect=playbook.dialect if playbook else None,
+        playbook=playbook,
+        net=None if findings.has_errors else net,
+        debug=debug,
+        diagnostics=tuple(findings),
+        certificate=certificate,
+    )

@@ -1,0 +1,38 @@
+"""One replaceable clock for the whole system (TMR-07).
+
+Rooms that decide never read it: they are given the time. Tests use `ManualClock` and move it.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, start: float = 1_735_689_600.0) -> None:  # 2025-01-01T00:00:00Z
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def rfc3339(seconds: float) -> str:
+    """The time as text, to the microsecond, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

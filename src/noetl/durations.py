@@ -1,0 +1,50 @@
+"""Durations as people write them: ISO 8601 (`PT2H30M`, `P2D`), short (`48h`, `1h30m`) or plain seconds (TMR-03).
+
+Months and years have no fixed length, so they are refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import re
+
+FORMS = "write seconds (90), a short form (48h, 1h30m, 300s) or ISO 8601 (PT2H30M, P2D)"
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_NUMBER = r"\d{1,15}(?:[.,]\d{1,9})?"
+_PLAIN = re.compile(rf"{_NUMBER}\Z")
+_SHORT = re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+\Z", re.IGNORECASE)
+_SHORT_PART = re.compile(rf"({_NUMBER})(ms|[smhdw])", re.IGNORECASE)
+_ISO = re.compile(
+    rf"P(?:(?P<w>{_NUMBER})W)?(?:(?P<d>{_NUMBER})D)?"
+    rf"(?:T(?=\d)(?:(?P<h>{_NUMBER})H)?(?:(?P<m>{_NUMBER})M)?(?:(?P<s>{_NUMBER})S)?)?\Z"
+)
+
+
+def seconds(value: object) -> float:
+    """The length of a duration in seconds. ValueError says what is wrong with anything else."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value} is not a duration: {FORMS}")
+    if isinstance(value, int | float):
+        if not 0 <= value < 1e12:
+            raise ValueError(f"{value} is not a duration: it must be zero or more seconds")
+        return float(value)
+    if isinstance(value, str):
+        return _from_text(value.strip())
+    raise ValueError(f"a {type(value).__name__} is not a duration: {FORMS}")
+
+
+def _from_text(text: str) -> float:
+    if _PLAIN.match(text):
+        return _number(text)
+    if _SHORT.match(text):
+        return sum(_number(amount) * _UNITS[unit.lower()] for amount, unit in _SHORT_PART.findall(text))
+    iso = _ISO.match(text)
+    if iso and any(iso.groupdict().values()):
+        return sum(_number(amount) * _UNITS[unit] for unit, amount in iso.groupdict().items() if amount)
+    if re.match(r"P\d.*[YM]", text) and "T" not in text.split("M")[0]:
+        raise ValueError(f'"{text}" has months or years, which have no fixed length: write days')
+    raise ValueError(f'"{text}" is not a duration: {FORMS}')
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))

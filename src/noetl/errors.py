@@ -1,0 +1,37 @@
+"""Exceptions, by whose promise was broken: the playbook's, a tool's, a backend's, or ours (STYLE §5)."""
+
+from __future__ import annotations
+
+
+class NoetlError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class PlaybookError(NoetlError):
+    """The playbook cannot be run as written; its diagnostics say why."""
+
+
+class TemplateError(NoetlError):
+    """A template could not be parsed, is not allowed, or failed while it was evaluated (`template.error`)."""
+
+    kind = "template.error"
+
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset  # characters into the template text, where it is known
+
+
+class ToolError(NoetlError):
+    """A tool ended with an error outcome; `kind` is one of the run-time error kinds (REQUIREMENTS §5)."""
+
+    def __init__(self, kind: str, message: str, *, retryable: bool = False, **details: object) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retryable = retryable
+        self.details = details
+
+
+class BackendError(NoetlError):
+    """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""

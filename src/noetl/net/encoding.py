@@ -1,0 +1,25 @@
+"""Nets as JSON text, and their content hash (the key of certificates and of the catalogue's versions)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from noetl.net.net import Net
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder(Net)
+
+
+def to_json(net: Net) -> bytes:
+    return _encoder.encode(net)
+
+
+def from_json(text: bytes | str) -> Net:
+    return _decoder.decode(text)
+
+
+def content_hash(net: Net) -> str:
+    """SHA-256 of the net's canonical JSON: equal for equal nets, whatever the text looked like."""
+    return hashlib.sha256(to_json(net)).hexdigest()

@@ -1,0 +1,51 @@
+"""Tool kinds as the checker sees them: names, inputs and schemas, no code (STYLE §1).
+
+The compiler is handed a table of these, so that checking a file imports no driver. `noetl.tools` builds the table;
+the editor's JSON Schema and docs/tools/ are made from the same declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of a task. `schema` is JSON Schema for its value, before templates are allowed for."""
+
+    name: str
+    schema: dict[str, Any] = {}
+    doc: str = ""
+    required: bool = False
+    aliases: tuple[str, ...] = ()  # accepted spellings; the compiler renames them to `name` with an I_ALIAS note
+    verbatim: bool = False  # never rendered as a template (python's code)
+    sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)
+
+
+class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind accepts.
+
+    `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is known but not built in;
+    text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22). `defaults`: kind
+    defaults of the effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
+    """
+
+    name: str
+    doc: str = ""
+    inputs: tuple[Input, ...] = ()
+    spec: tuple[Input, ...] = ()  # knobs it reads from its effective spec, besides COMMON_SPEC
+    one_of: tuple[tuple[str, ...], ...] = ()
+    plugin: str | None = None
+    unwraps: bool = False
+    defaults: dict[str, Any] = {}
+    open_inputs: bool = False
+    sandboxed: bool = True
+
+    def input(self, name: str) -> Input | None:
+        """The input called `name`, or having it as an alias."""
+        return next((i for i in self.inputs if i.name == name or name in i.aliases), None)
+
+
+Kinds = Mapping[str, ToolKind]

@@ -1,0 +1,149 @@
+"""Net: a playbook compiled, as plain data. It serialises to JSON and back, and has a content hash.
+
+Nothing of the text's layout is in here, and nothing of the dialect but its name: who runs a net never asks how
+it was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.net.case import Case
+from noetl.net.routing import Admission, Join, Router
+from noetl.net.task import Task, _Data
+from noetl.net.waits import Compensation, Handlers, HumanTask, Message, Signal, Timeout, Timer
+from noetl.templates.authored import Authored
+
+FORMAT = 1  # of the serialised net; raised when a reader of the old form would misread the new one
+
+
+class Loop(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """One loop level. The pipeline belongs to the innermost (`inner` None)."""
+
+    items: Authored
+    iterator: str
+    parallel: bool = False
+    max_in_flight: Authored | None = None
+    distributed: bool | None = None  # None: local for sequential, distributed for parallel (LOOP-11)
+    ordering: str = "index"
+    reducers: dict[str, str] = {}
+    ctx_writes: str = "once"  # once | last
+    partition: Authored | None = None
+    max_queue: Authored | None = None
+    complete_when: Authored | None = None
+    extend: bool = False
+    inner: Loop | None = None
+
+
+class Lifecycle(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    timeout_s: Authored | None = None
+    deadline_s: Authored | None = None
+
+
+class Emit(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    when: Authored | None = None
+    data: Authored | None = None
+
+
+class Concurrency(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    limit: Authored
+    key: Authored | None = None
+    on_limit: str = "queue"  # queue | drop | cancel_oldest
+
+
+class Rate(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    limit: Authored
+    per: Authored
+    key: Authored | None = None
+
+
+class StepResult(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a step's result is kept, and which fields stay inline (DESIGN §5)."""
+
+    store: str | None = None
+    output_select: tuple[str, ...] = ()
+
+
+class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """One step: what consumes a token, runs, and sends tokens on."""
+
+    name: str
+    desc: str | None = None
+    admission: Admission | None = None
+    join: Join | None = None
+    loop: Loop | None = None
+    tasks: tuple[Task, ...] = ()
+    args: Authored | None = None
+    set_ctx: Authored | None = None  # step-level set_ctx, and the vars block of v2-case
+    result: StepResult | None = None
+    timer: Timer | None = None
+    message: Message | None = None
+    signal: Signal | None = None
+    human_task: HumanTask | None = None
+    timeout: Timeout | None = None
+    compensation: Compensation | None = None
+    handlers: Handlers | None = None
+    case: Case | None = None
+    sink: Task | None = None  # v2-case
+    router: Router | None = None
+    lifecycle: Lifecycle | None = None
+    best_effort: bool = False  # failure.mode, on_error: continue
+    on_error_continue: bool = False  # v2-case spec.on_error: continue (V2C-15)
+    emit: tuple[Emit, ...] = ()
+    tracing: dict[str, Any] = {}
+    quotas: dict[str, Any] = {}
+    pool: Authored | None = None
+    lease: dict[str, Any] = {}
+    concurrency: Concurrency | None = None
+    rate: Rate | None = None
+    ends_execution: bool = False  # spec.end: execution
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.timer or self.message or self.signal or self.human_task)
+
+
+class KeychainEntry(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    kind: str
+    lookup: dict[str, Any] = {}
+
+
+class Executor(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    kind: str | None = None
+    version: str | None = None
+    spec: dict[str, Any] = {}  # as written, without policy
+    limits: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    reference_first: bool = False
+    fail_fast: bool = False
+    auto_compensate: bool = False
+    quantum: dict[str, Any] = {}
+    placement: dict[str, Any] = {}
+    cost: dict[str, Any] = {}
+    pool: Authored | None = None
+    concurrency: Concurrency | None = None
+
+
+class Trigger(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    cron: str
+    timezone: str = "UTC"
+    options: dict[str, Any] = {}
+
+
+class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """A compiled playbook. `transitions` are in YAML order; `entry` names the one that gets the start token."""
+
+    format: int  # FORMAT, always written: a reader must see it
+    dialect: str
+    name: str
+    path: str
+    version: str | None = None
+    metadata: dict[str, Any] = {}
+    entry: str
+    workload: dict[str, Any] = {}
+    keychain: tuple[KeychainEntry, ...] = ()
+    executor: Executor = Executor()
+    trigger: Trigger | None = None
+    transitions: tuple[Transition, ...] = ()

@@ -1,0 +1,113 @@
+"""Tasks, policies and rules: the pipeline of one transition, compiled.
+
+Everything that may be a template is `Authored`; everything else is literal. Nothing here points back into the
+document: the debug map does (`net.debug`), so that comments and layout never change a net's hash.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from noetl.templates.authored import Authored
+
+
+class Directive(StrEnum):
+    RETRY = "retry"
+    JUMP = "jump"
+    CONTINUE = "continue"
+    BREAK = "break"
+    FAIL = "fail"
+
+
+class Backoff(StrEnum):
+    NONE = "none"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+
+class _Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of the net's plain data: equal by value, small when written as JSON."""
+
+
+class Retry(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """How `do: retry` repeats a task (POL-05…08)."""
+
+    attempts: Authored
+    backoff: Backoff = Backoff.NONE
+    delay: Authored | None = None
+    max_delay: Authored | None = None
+    jitter: Authored | None = None
+    on_exhausted: Directive = Directive.FAIL
+
+
+class Mutations(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rule writes. Keys of the mappings may be templates too (TPL-01)."""
+
+    set_iter: Authored | None = None
+    set_ctx: Authored | None = None
+    set_vars: Authored | None = None  # v2-eval
+    set_shared: Authored | None = None  # v2-eval
+    set_prev: Authored | None = None  # v2-eval
+
+
+class Rule(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """`when` is None for else."""
+
+    when: Authored | None = None
+    do: Directive = Directive.CONTINUE
+    to: str | None = None
+    retry: Retry | None = None
+    mutations: Mutations | None = None
+
+
+class Policy(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """Rules in YAML order. `on_unmatched` is what an unmatched *error* leads to; successes continue."""
+
+    rules: tuple[Rule, ...] = ()
+    on_unmatched: Directive = Directive.CONTINUE
+    before: tuple[Task, ...] = ()
+    after: tuple[Task, ...] = ()
+    finally_: tuple[Task, ...] = msgspec.field(default=(), name="finally")
+
+
+class Collect(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    path: str
+    into: str
+    strategy: str = "append"
+
+
+class Repeat(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """One retry policy of a v2-case call (V2C-16…19); `when` None means: on errors."""
+
+    when: Authored | None = None
+    max_attempts: Authored | None = None
+    initial_delay: Authored | None = None
+    multiplier: Authored | None = None
+    mode: str = "exponential"
+    jitter: Authored | None = None
+    on_exhausted: Directive = Directive.FAIL
+    next_call: Authored | None = None
+    collect: Collect | None = None
+    sink: Task | None = None
+
+
+class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool call of a pipeline.
+
+    `inputs` are rendered, `verbatim` never (python's `code`). `spec` is the effective overlay of SPEC-02 without
+    any policy. `args` are a workbook reference's rendered arguments (TOOL-10). `policy` None: errors fail.
+    `label` marks a task that the compiler made, with the construct it comes from.
+    """
+
+    name: str
+    kind: str
+    inputs: Authored = Authored({})
+    verbatim: dict[str, Any] = {}
+    spec: Authored = Authored({})
+    policy: Policy | None = None
+    args: Authored | None = None
+    repeat: tuple[Repeat, ...] = ()
+    generated: str | None = None  # choose | while | until

@@ -1,0 +1,26 @@
+"""The table of tool kinds: what each accepts, as data, for the checker, the editor's schema and the docs (TOOL-01).
+
+Nothing here imports a driver or knows how a kind runs; `tools/registry.py` does. Kinds of plug-ins are asked for
+only when a name is not built in, since looking for installed packages costs more than checking a small file.
+"""
+
+from __future__ import annotations
+
+from noetl.net.kinds import COMMON_SPEC, ToolKind
+from noetl.tools.kinds import calls, code, sql, storage, web
+from noetl.tools.kinds.plugins import OpenKinds
+
+__all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
+
+_ORDER = (
+    "http python postgres duckdb noop playbook workbook secrets quantum artifact nats transfer shell script "
+    "container mcp snowflake gcs ducklake"
+)
+_BY_NAME = {kind.name: kind for family in (web, sql, code, calls, storage) for kind in family.KINDS}
+
+KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for name in _ORDER.split()}
+
+
+def load_kinds() -> OpenKinds:
+    """The built-in kinds, with those of installed plug-ins beside them."""
+    return OpenKinds(KINDS)

@@ -1,0 +1,74 @@
+"""Kinds that call something the system itself keeps: playbooks, workbook tasks, secrets, quantum jobs."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.forms import ARGS, AUTH, COUNT, INTEGER, OBJECT, TEXT, one_of
+
+PLAYBOOK = ToolKind(
+    name="playbook",
+    doc="Starts another playbook, waits for it and returns its result (TOOL-11).",
+    inputs=(
+        Input(name="path", schema=TEXT, doc="Catalogue path of the playbook.", required=True),
+        Input(
+            name="version",
+            schema={"type": ["string", "number"]},
+            doc="Version to start; the newest when left out.",
+        ),
+        Input(name="args", schema=OBJECT, doc="Payload of the child: laid over its workload.", aliases=("payload",)),
+        Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned."),
+    ),
+    unwraps=True,
+)
+
+WORKBOOK = ToolKind(
+    name="workbook",
+    doc="A reference to a task of the workbook; further keys are laid over that task (TOOL-10).",
+    inputs=(
+        Input(name="task", schema=TEXT, doc="Name of the workbook task; the task's own name when left out."),
+        ARGS,
+    ),
+    open_inputs=True,
+)
+
+SECRETS = ToolKind(
+    name="secrets",
+    doc="Looks up one secret by name, or renews one keychain entry (TOOL-09, KEY-04).",
+    inputs=(
+        Input(name="op", schema=one_of("get", "refresh"), doc="get when left out."),
+        Input(
+            name="secret",
+            schema=TEXT,
+            doc="Name of the secret or keychain entry.",
+            required=True,
+            aliases=("key", "entry", "secret_name"),
+        ),
+        Input(name="provider", schema=TEXT, doc="Resolver to ask: env, file, secret_manager, …"),
+        Input(name="version", schema={"type": ["string", "number"]}, doc="Version of the secret."),
+        AUTH,
+    ),
+    defaults={"timeout": 300},
+)
+
+QUANTUM = ToolKind(
+    name="quantum",
+    doc="Submits and follows jobs on quantum computers and simulators (QNT-01).",
+    inputs=(
+        Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),
+        Input(name="provider", schema=TEXT, doc="Provider of the backend; simulator is built in."),
+        Input(name="backend", schema=TEXT, doc="Backend; placed by executor.spec.policy.quantum when left out."),
+        Input(
+            name="circuit",
+            schema={"anyOf": [TEXT, {"type": "array", "items": OBJECT}]},
+            doc="OpenQASM text or a list of gates.",
+        ),
+        Input(name="shots", schema=COUNT, doc="Number of shots; 1024 when left out."),
+        Input(name="parameters", schema=OBJECT, doc="Values of the circuit's parameters."),
+        Input(name="seed", schema=INTEGER, doc="Seed of the simulator."),
+        Input(name="job_id", schema=TEXT, doc="Job to ask about."),
+        AUTH,
+    ),
+    defaults={"timeout": 300},
+)
+
+KINDS = (PLAYBOOK, WORKBOOK, SECRETS, QUANTUM)

@@ -1,0 +1,101 @@
+"""Kinds that run what the author wrote: noop, python, shell, script, container."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.forms import ARGS, AUTH, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
+
+_ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
+_CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")
+_STDIN = Input(name="stdin", schema=TEXT, doc="Text given on standard input.")
+_ISOLATION = Input(
+    name="isolation",
+    schema=one_of("execution", "fresh"),
+    doc="execution: share a child process with this execution's other tasks; fresh: one of its own.",
+)
+
+NOOP = ToolKind(
+    name="noop",
+    doc="Does nothing and succeeds; it carries policy. With args its result is the rendered args (TOOL-08).",
+    inputs=(ARGS,),
+    spec=(
+        Input(
+            name="place",
+            schema=one_of("server", "worker"),
+            doc="Where it is decided; worker sends it through a worker's pipeline.",
+        ),
+    ),
+)
+
+PYTHON = ToolKind(
+    name="python",
+    doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result (TOOL-07).",
+    inputs=(
+        Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
+        ARGS,
+        Input(name="libs", schema=OBJECT, doc="Imports by the name they get: {pd: pandas}."),
+        Input(name="script", schema=script_source(), doc="The program kept in a file."),
+        AUTH,
+    ),
+    spec=(_ISOLATION,),
+    one_of=(("code", "script"),),
+    defaults={"timeout": 300},
+)
+
+SHELL = ToolKind(
+    name="shell",
+    doc="Runs a command, where the operator allows this kind. Template values in text are quoted as single arguments.",
+    inputs=(
+        Input(
+            name="cmds",
+            schema=TEXT_OR_TEXTS,
+            doc="Text runs under sh -c; a list is an argument vector.",
+            required=True,
+            aliases=("cmd", "command", "commands"),
+        ),
+        _ENV,
+        _CWD,
+        _STDIN,
+    ),
+    defaults={"timeout": 300},
+)
+
+SCRIPT = ToolKind(
+    name="script",
+    doc="Runs a program text in the language it names, where the operator allows this kind.",
+    inputs=(
+        Input(
+            name="language",
+            schema=one_of("python", "sh", "bash", "node", "ruby", "perl"),
+            doc="Interpreter; sh when left out.",
+            aliases=("interpreter",),
+        ),
+        Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
+        Input(name="script", schema=script_source(), doc="The program kept in a file."),
+        Input(name="args", schema={"anyOf": [OBJECT, TEXTS]}, doc="Arguments of the program."),
+        _ENV,
+        _CWD,
+        _STDIN,
+    ),
+    one_of=(("code", "script"),),
+    defaults={"timeout": 300},
+)
+
+CONTAINER = ToolKind(
+    name="container",
+    doc="Runs a container image.",
+    inputs=(
+        Input(name="image", schema=TEXT, doc="Image to run.", required=True),
+        Input(name="command", schema=TEXT_OR_TEXTS, doc="Command in place of the image's own."),
+        Input(name="args", schema={"anyOf": [OBJECT, TEXTS]}, doc="Arguments of the command."),
+        Input(name="script", schema=script_source(), doc="A program given to the container."),
+        Input(name="volumes", schema={"type": "array"}, doc="Folders mounted into it."),
+        _ENV,
+        _CWD,
+        AUTH,
+    ),
+    plugin="noetl-container",
+    defaults={"timeout": 300},
+)
+
+KINDS = (NOOP, PYTHON, SHELL, SCRIPT, CONTAINER)

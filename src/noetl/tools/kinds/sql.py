@@ -1,0 +1,99 @@
+"""Kinds that run SQL: postgres, duckdb and their relatives, all of one shape (TOOL-05, TOOL-06)."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.forms import AUTH, COUNT, FLAG, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
+
+COMMAND = Input(
+    name="command",
+    schema=TEXT_OR_TEXTS,
+    doc="SQL to run; several statements are separated by semicolons. Templates in value positions are bound.",
+    aliases=("commands",),
+    sql=True,
+)
+QUERY = Input(name="query", schema=TEXT, doc="The same as command.", sql=True)
+PARAMS = Input(
+    name="params",
+    schema={"anyOf": [OBJECT, {"type": "array"}]},
+    doc="Values bound to the placeholders of the SQL, by name or by position.",
+)
+SCRIPT = Input(name="script", schema=script_source(), doc="SQL kept in a file.")
+TABLE = Input(name="table", schema=TEXT, doc="Table to insert into; the row is args.")
+ROW = Input(
+    name="args",
+    schema={"anyOf": [OBJECT, {"type": "array", "items": OBJECT}]},
+    doc="With table: the row to insert, or a list of rows. Otherwise values readable as args in the SQL.",
+)
+DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory when left out.")
+
+_TEXTS = (COMMAND, QUERY, PARAMS, SCRIPT, TABLE, ROW)
+_NEEDED = (("command", "query", "script", "table"),)
+_TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")
+
+POSTGRES = ToolKind(
+    name="postgres",
+    doc="Runs SQL on PostgreSQL. The payload is the rows of the last statement.",
+    inputs=(
+        *_TEXTS,
+        Input(
+            name="mode",
+            schema=one_of("insert", "upsert", "merge", "append"),
+            doc="With table: what happens to rows that are there already.",
+        ),
+        Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With table and upsert: the key columns."),
+        AUTH,
+    ),
+    spec=(
+        Input(name="isolation", schema=TEXT, doc="Transaction isolation level."),
+        Input(name="pool_size", schema=COUNT, doc="Connections kept per credential."),
+        _TRANSACTION,
+    ),
+    one_of=_NEEDED,
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+DUCKDB = ToolKind(
+    name="duckdb",
+    doc="Runs SQL on DuckDB, in memory or on a database file.",
+    inputs=(*_TEXTS, DATABASE, AUTH),
+    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION),
+    one_of=_NEEDED,
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+SNOWFLAKE = ToolKind(
+    name="snowflake",
+    doc="Runs SQL on Snowflake.",
+    inputs=(
+        *_TEXTS,
+        DATABASE,
+        Input(name="warehouse", schema=TEXT, doc="Warehouse that runs the SQL."),
+        Input(name="schema", schema=TEXT, doc="Schema of unqualified names."),
+        AUTH,
+    ),
+    one_of=_NEEDED,
+    plugin="noetl-snowflake",
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+DUCKLAKE = ToolKind(
+    name="ducklake",
+    doc="Runs SQL on a DuckLake catalogue.",
+    inputs=(
+        *_TEXTS,
+        DATABASE,
+        Input(name="catalog", schema=TEXT, doc="Where the catalogue is kept."),
+        Input(name="data_path", schema=TEXT, doc="Where its files are kept."),
+        AUTH,
+    ),
+    one_of=_NEEDED,
+    plugin="noetl-ducklake",
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+KINDS = (POSTGRES, DUCKDB, SNOWFLAKE, DUCKLAKE)

@@ -1,0 +1,60 @@
+"""Kinds that move stored data: artifact, transfer, gcs."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.forms import ANYTHING, AUTH, COUNT, OBJECT, TEXT, TEXTS, one_of
+
+ARTIFACT = ToolKind(
+    name="artifact",
+    doc="Puts a value into the results store, or gets one by its reference.",
+    inputs=(
+        Input(name="op", schema=one_of("get", "put"), doc="get when left out.", aliases=("action",)),
+        Input(name="ref", schema={"anyOf": [TEXT, OBJECT]}, doc="Reference to get.", aliases=("reference", "uri")),
+        Input(name="data", schema=ANYTHING, doc="Value to put.", aliases=("value",)),
+        Input(name="key", schema=TEXT, doc="Name to keep it under."),
+        Input(name="media_type", schema=TEXT, doc="What the value is: text/csv, application/json, …"),
+    ),
+    defaults={"timeout": 300},
+)
+
+_END = {
+    "type": "object",
+    "properties": {
+        "kind": {"type": "string", "description": "postgres, duckdb, http, nats, artifact or a plug-in's."},
+        "auth": {"anyOf": [TEXT, OBJECT]},
+    },
+    "required": ["kind"],
+}
+
+TRANSFER = ToolKind(
+    name="transfer",
+    doc="Moves rows from one source to another, in chunks.",
+    inputs=(
+        Input(name="source", schema=_END, doc="Where rows come from: {kind, auth, query, …}.", required=True),
+        Input(name="target", schema=_END, doc="Where rows go: {kind, auth, table, …}.", required=True),
+        Input(name="mode", schema=one_of("append", "replace", "upsert"), doc="append when left out."),
+        Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With upsert: the key columns."),
+        Input(name="mapping", schema=OBJECT, doc="Target column by source column."),
+        Input(name="chunk_size", schema=COUNT, doc="Rows moved at once."),
+    ),
+    defaults={"timeout": 300},
+)
+
+GCS = ToolKind(
+    name="gcs",
+    doc="Reads and writes objects of Google Cloud Storage.",
+    inputs=(
+        Input(name="op", schema=one_of("get", "put", "list", "delete"), doc="What to do.", required=True),
+        Input(name="bucket", schema=TEXT, doc="Bucket.", required=True),
+        Input(name="object", schema=TEXT, doc="Object name.", aliases=("key", "blob")),
+        Input(name="data", schema=ANYTHING, doc="Value to put."),
+        Input(name="source", schema=TEXT, doc="File to put."),
+        Input(name="media_type", schema=TEXT, doc="What the value is."),
+        AUTH,
+    ),
+    plugin="noetl-gcs",
+    defaults={"timeout": 300},
+)
+
+KINDS = (ARTIFACT, TRANSFER, GCS)

@@ -1,0 +1,88 @@
+"""Kinds that talk to other services: http, nats, mcp."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, FLAG, OBJECT, TEXT, one_of
+
+HTTP = ToolKind(
+    name="http",
+    doc="Calls a URL. A status of 400 or more is an error outcome (TOOL-02, TOOL-03).",
+    inputs=(
+        Input(name="url", schema=TEXT, doc="Address to call.", required=True, aliases=("endpoint",)),
+        Input(
+            name="method",
+            schema=one_of(
+                *(w for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS") for w in (m, m.lower()))
+            ),
+            doc="HTTP method; GET when left out.",
+        ),
+        Input(name="params", schema=OBJECT, doc="Query parameters."),
+        Input(name="headers", schema=OBJECT, doc="Request headers."),
+        Input(name="json", schema=ANYTHING, doc="Body, sent as JSON.", aliases=("payload",)),
+        Input(name="body", schema=ANYTHING, doc="Body: text as it is, anything else as JSON."),
+        Input(name="form", schema=OBJECT, doc="Body, sent as form fields."),
+        Input(name="data", schema=ANYTHING, doc="Body; or {query, body} when those are its only keys."),
+        AUTH,
+    ),
+    spec=(
+        Input(
+            name="ok_statuses",
+            schema={"type": "array", "items": {"type": "integer", "minimum": 100, "maximum": 599}},
+            doc="Further statuses that count as success.",
+        ),
+        Input(name="follow_redirects", schema=FLAG, doc="Follow redirects; true when left out."),
+        Input(name="verify_ssl", schema=FLAG, doc="Check the server's certificate; true when left out."),
+        Input(name="max_response_bytes", schema={"type": "integer", "minimum": 1}, doc="Longest body accepted."),
+    ),
+    unwraps=True,
+    defaults={"timeout": 30},
+)
+
+NATS = ToolKind(
+    name="nats",
+    doc="Publishes messages, and reads and writes key-value and object buckets of a NATS server.",
+    inputs=(
+        Input(
+            name="op",
+            schema=one_of(
+                "publish",
+                "request",
+                "kv_get",
+                "kv_put",
+                "kv_delete",
+                "kv_keys",
+                "object_get",
+                "object_put",
+                "object_delete",
+                "object_list",
+            ),
+            doc="What to do.",
+            required=True,
+            aliases=("operation",),
+        ),
+        Input(name="subject", schema=TEXT, doc="Subject to publish to."),
+        Input(name="bucket", schema=TEXT, doc="Bucket to read or write."),
+        Input(name="key", schema=TEXT, doc="Key or object name in the bucket."),
+        Input(name="data", schema=ANYTHING, doc="Value to write or send.", aliases=("value", "payload")),
+        Input(name="headers", schema=OBJECT, doc="Message headers."),
+        Input(name="stream", schema=TEXT, doc="Stream that must have stored the message."),
+        AUTH,
+    ),
+    defaults={"timeout": 30},
+)
+
+MCP = ToolKind(
+    name="mcp",
+    doc="Calls a tool of a Model Context Protocol server.",
+    inputs=(
+        Input(name="server", schema=TEXT, doc="Server to call.", required=True, aliases=("endpoint", "url")),
+        Input(name="method", schema=TEXT, doc="Protocol method; tools/call when left out."),
+        Input(name="tool", schema=TEXT, doc="Name of the tool."),
+        ARGS,
+        AUTH,
+    ),
+    plugin="noetl-mcp",
+)
+
+KINDS = (HTTP, NATS, MCP)

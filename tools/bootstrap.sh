@@ -1,0 +1,39 @@
+#!/bin/sh
+# Make .venv hold exactly what requirements.lock names, plus this project. Needs Python 3.11 or newer and nothing else:
+# uv is used where it is, else fetched by pip into the environment, else pip does the work.
+set -eu
+cd "$(dirname "$0")/.."
+
+find_python() {
+    for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3 python; do
+        [ -n "$candidate" ] || continue
+        # Version managers put names on the path that only fail when called, so each is asked.
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$candidate"; return; }
+    done
+    echo "make: NoETL needs Python 3.11 or newer, and none was found on the path (set PYTHON=/path/to/python3)" >&2
+    exit 1
+}
+
+python=$(find_python)
+if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c '' 2>/dev/null; then
+    rm -rf .venv
+    if command -v uv >/dev/null 2>&1; then
+        uv venv --quiet --python "$("$python" -c 'import sys; print(sys.executable)')" .venv
+    else
+        "$python" -m venv .venv
+    fi
+fi
+
+uv=$(command -v uv || true)
+if [ -z "$uv" ] && [ -x .venv/bin/pip ]; then
+    .venv/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && uv=.venv/bin/uv || true
+fi
+if [ -n "$uv" ]; then
+    export VIRTUAL_ENV="$PWD/.venv"
+    "$uv" pip install --quiet --require-hashes -r requirements.lock
+    "$uv" pip install --quiet --no-deps -e .
+else
+    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+    .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+fi
+touch .venv/.ready
