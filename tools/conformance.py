@@ -20,10 +20,9 @@ SPEC = ROOT / "docs" / "spec" / "requirements.md"
 
 IMPLEMENTED = ("DOC", "DIA", "VAL", "TPL", "SPEC", "TASK", "SUGAR", "MIG")
 
-_REQUIREMENT = re.compile(
-    r"^- \*\*(?P<id>[A-Z0-9]+-\d+)\*\* \([^)]*(?:\([^)]*\)[^)]*)*\) (?P<strength>MUST\*?|SHOULD\*?|MAY|future) — (?P<text>.*)$",
-    re.M,
-)
+_SOURCE = r"\([^)]*(?:\([^)]*\)[^)]*)*\)"  # "(001 §2.1; O-01)", which may itself hold parentheses
+_STRENGTH = r"(?P<strength>MUST\*?|SHOULD\*?|MAY|future)"
+_REQUIREMENT = re.compile(rf"^- \*\*(?P<id>[A-Z0-9]+-\d+)\*\* {_SOURCE} {_STRENGTH} — (?P<text>.*)$", re.M)
 
 
 class Collector:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from noetl.document.nodes import Mapping, Node, Scalar
-from noetl.source import Span
+from noetl.source import Source, Span
 
 
 class Dialect(StrEnum):
@@ -72,7 +72,11 @@ class Policy(_Part, frozen=True, kw_only=True):
 
 
 class Task(_Part, frozen=True, kw_only=True):
-    """One tool call. `inputs` are its keys but name, kind, desc, spec and policy; `name` is None if not given."""
+    """One tool call. `inputs` are its keys but name, kind, desc, spec and policy; `name` is None if not given.
+
+    The last fields are the compiler's: `generated` names the sugar a task was made from, `bound` holds the args of
+    the workbook references it was reached through (outermost first), `knobs` the options written beside kind.
+    """
 
     name: str | None
     kind: str
@@ -81,6 +85,9 @@ class Task(_Part, frozen=True, kw_only=True):
     policy: Policy | None = None
     name_node: Scalar | None = None
     kind_node: Scalar | None = None
+    generated: str | None = None  # choose | while | until
+    bound: tuple[Mapping, ...] = ()
+    knobs: dict[str, Node] = {}
 
 
 class Branch(_Part, frozen=True, kw_only=True):
@@ -316,6 +323,8 @@ class Playbook(_Part, frozen=True, kw_only=True):
     node: Mapping
     dialect: Dialect
     api_version: str
+    strict: bool = False  # --strict: unknown keys are errors under noetl.io/v2 too
+    source: Source | None = None  # the text, for places inside block scalars
     name: str
     catalog_path: str  # metadata.path
     version: str | None = None

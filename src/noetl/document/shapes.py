@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from noetl.diagnostics import Findings, Placed
+from noetl.diagnostics import Findings, Place, Placed
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.document.playbook import Dialect
 from noetl.source import is_template
@@ -63,21 +63,35 @@ def is_typo(word: str, allowed: Collection[str]) -> bool:
 
 
 def known_keys(
-    reading: Reading, node: Mapping, allowed: Collection[str], code: str, what: str, *, closed: bool = False
+    reading: Reading,
+    node: Mapping,
+    allowed: Collection[str],
+    code: str,
+    what: str,
+    *,
+    closed: bool = False,
+    handled: Collection[str] = (),
 ) -> None:
     """Note every key of `node` outside `allowed` (DOC-10).
 
     An error under noetl.io/v10, --strict, `closed`, or for a typo; else the warning W_UNKNOWN_KEY. Keys with a code of
-    their own must be in `allowed` and handled by the caller.
+    their own are `handled` by the caller: they are passed over here and never suggested.
     """
     for key, key_node, _ in node.items():
-        if key in allowed:
+        if key in allowed or key in handled:
             continue
         hint = did_you_mean(key, allowed)
         if closed or reading.strict or reading.v10_api or is_typo(key, allowed):
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:
             reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is not a key of {what} and is ignored', hint)
+
+
+def opening(node: Node) -> Place:
+    """Where something stands as a whole, shown at its first key: for what is missing in it."""
+    if isinstance(node, Mapping) and node.keys:
+        return Place(node.path, next(iter(node.keys.values())).span)
+    return Place(node.path, node.span)
 
 
 def mapping(reading: Reading, node: Node | None, code: str, what: str, hint: str = "") -> Mapping | None:

@@ -49,3 +49,60 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Kinds = Mapping[str, ToolKind]
+
+
+# Knobs of every kind's effective spec (SPEC-05); `policy` is no knob and is read where it stands (SPEC-03).
+COMMON_SPEC: tuple[Input, ...] = (
+    Input(
+        name="timeout",
+        schema={
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {
+                        part: {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
+                        for part in ("connect", "read", "total")
+                    },
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        doc="Longest time of one task run: seconds, duration text, or {connect, read}.",
+    ),
+    Input(
+        name="retry",
+        schema={
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {
+                    "type": "object",
+                    "properties": {
+                        "attempts": {"type": "integer", "minimum": 1},
+                        "delay": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}]},
+                        "backoff": {"type": "string", "enum": ["none", "linear", "exponential"]},
+                    },
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        doc="Retries inside the tool, before the policy sees an outcome (OUT-04).",
+    ),
+    Input(name="resources", schema={"type": "object"}, doc="Hints and limits: memory, cpu, …"),
+    Input(name="sandbox", schema={"type": "object"}, doc="Sandbox settings of the child process."),
+    Input(name="async", schema={"type": "boolean"}, doc="Report success once accepted, go on, and await it later."),
+    Input(name="auth_mode", schema={"type": "string"}, doc="How the credential is attached."),
+    Input(
+        name="on_lost",
+        schema={"type": "string", "enum": ["retry", "fail"]},
+        doc="What happens to a task run whose worker was lost; retry when left out (O-06).",
+    ),
+    Input(name="exactly_once", schema={"type": "boolean"}, doc="Skip a repeated run whose effect is recorded."),
+    Input(name="result_schema", schema={"type": "string"}, doc="Registered schema the result must have (RES-07)."),
+    Input(
+        name="result",
+        schema={"type": "object"},
+        doc="Where the result is kept, and which fields stay inline: {store: {kind}, output_select: [paths]}.",
+    ),
+)

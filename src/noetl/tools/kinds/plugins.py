@@ -22,12 +22,14 @@ class OpenKinds(Mapping[str, ToolKind]):
 
     @cached_property
     def _all(self) -> dict[str, ToolKind]:
-        # a built-in kind that is only known (`plugin`) gives way to the plug-in that runs it
-        return {**self._built_in, **plugin_kinds()}
+        return {**self._built_in, **{n: kind for n, kind in plugin_kinds().items() if not self._runs(n)}}
+
+    def _runs(self, name: str) -> bool:
+        """Whether a kind is built in; one that is only known gives way to the plug-in that runs it."""
+        return name in self._built_in and self._built_in[name].plugin is None
 
     def __getitem__(self, name: str) -> ToolKind:
-        known = self._built_in.get(name)
-        return known if known is not None and known.plugin is None else self._all[name]
+        return self._built_in[name] if self._runs(name) else self._all[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all)

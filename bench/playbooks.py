@@ -1,0 +1,80 @@
+"""Playbooks made to size, for measuring: a long one, a wide one, hostile ones."""
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+STEP = """
+  - step: step_{n}
+    desc: Fetch page {n}, keep what is new, count the rest
+    spec:
+      policy:
+        admit:
+          rules: [{{ when: "{{{{ ctx.enabled | default(true) }}}}", then: {{ allow: true }} }}, {{ else: {{ then: {{ allow: false }} }} }}]
+    tool:
+      - name: fetch
+        kind: http
+        url: "{{{{ workload.api_url }}}}/pages/{n}"
+        params: {{ page: "{{{{ iter.page | default({n}) }}}}" }}
+        spec:
+          timeout: 10
+          policy:
+            rules:
+              - when: "{{{{ outcome.status == 'error' and outcome.http.status in [429, 50{d}] }}}}"
+                then: {{ do: retry, attempts: {m}, backoff: exponential, delay: 1.0 }}
+              - else: {{ then: {{ set_ctx: {{ total_{n}: "{{{{ outcome.result.data.total | default({n}) }}}}" }} }} }}
+    next:
+      arcs:
+        - {{ step: {target}, when: "{{{{ event.name == 'step.done' and ctx.total_{n} != {n} }}}}" }}
+        - {{ step: {target} }}
+"""
+
+HEAD = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: long, path: bench/long }
+workload: { api_url: "http://127.0.0.1:1" }
+workflow:
+  - step: start
+    next: { arcs: [{ step: step_0 }] }
+"""
+
+
+def long_playbook(steps: int = 200) -> str:
+    """About 23 lines a step: 200 steps are some 4,600 lines."""
+    body = "".join(
+        STEP.format(n=n, d=n % 10, m=n % 7 + 1, target=f"step_{n + 1}" if n + 1 < steps else "end")
+        for n in range(steps)
+    )
+    return HEAD + body + "\n  - step: end\n"
+
+
+def parallel_playbook(steps: int = 1000, width: int = 8) -> str:
+    """Fork, `width` branches of two steps, join, again and again."""
+    lines = ["apiVersion: noetl.io/v10", "kind: Playbook", "metadata: { name: wide, path: bench/wide }", "workflow:"]
+    blocks = steps // (2 * width + 1)
+    for block in range(blocks):
+        name = "start" if block == 0 else f"join_{block}"
+        join = "" if block == 0 else "    spec: { join: all }\n"
+        arcs = ", ".join(f"{{ step: a_{block}_{i} }}" for i in range(width))
+        lines.append(f"  - step: {name}\n{join}    next: {{ spec: {{ mode: inclusive }}, arcs: [{arcs}] }}")
+        for i in range(width):
+            lines.append(f"  - step: a_{block}_{i}\n    next: {{ arcs: [{{ step: b_{block}_{i} }}] }}")
+            lines.append(f"  - step: b_{block}_{i}\n    next: {{ arcs: [{{ step: join_{block + 1} }}] }}")
+    lines.append(f"  - step: join_{blocks}\n    spec: {{ join: all }}")
+    return "\n".join(lines) + "\n"
+
+
+def hostile_texts() -> dict[str, str]:
+    """Texts that hurt a careless reader."""
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)
+    )
+    return {
+        "nested brackets": "[" * 100_000,
+        "nested braces": "{a: " * 50_000,
+        "nested blocks": "".join(" " * i + "a:\n" for i in range(1_200)),
+        "alias bomb": bomb,
+        "too large": "a: " + "x" * 1_100_000,
+        "many maps": "a:\n" + "- {}\n" * 200_000,
+        "huge scalar": "a: '" + "y" * 1_000_000 + "'",
+        "many keys": "".join(f"k{i}: 1\n" for i in range(60_000)),
+    }

@@ -1,0 +1,77 @@
+"""Numbers and durations as options write them: a literal that is checked here, or a template that is not.
+
+What a template gives is known at run time only; a literal that cannot be meant is noted before that.
+"""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Node, Scalar, describe
+from noetl.document.shapes import Reading
+from noetl.durations import FORMS, seconds
+from noetl.source import is_template
+
+
+def is_templated(node: Node | None) -> bool:
+    """Whether a node is text with a template in it, so that its value is only known at run time."""
+    return isinstance(node, Scalar) and isinstance(node.value, str) and is_template(node.value)
+
+
+def shown(node: Node) -> str:
+    """A found value for a message: the text itself when it is short, else what it is."""
+    if isinstance(node, Scalar) and node.value is not None and len(str(node.value)) <= 40:
+        return str(node.value).lower() if isinstance(node.value, bool) else f'"{node.value}"'
+    return describe(node)
+
+
+def duration(reading: Reading, node: Node | None, what: str, code: str = "E_DURATION") -> Node | None:
+    """A length of time (TMR-03): seconds, short or ISO text, or a template."""
+    if node is None or is_templated(node):
+        return node
+    if isinstance(node, Scalar):
+        try:
+            seconds(node.value)
+            return node
+        except ValueError:
+            pass
+    reading.error(code, node, f"{what} must be a duration, and this is {shown(node)}", FORMS)
+    return None
+
+
+def timeout(reading: Reading, node: Node | None, what: str) -> None:
+    """A task timeout: one duration, or one each for {connect, read} and the like (SPEC-05)."""
+    if isinstance(node, Mapping):
+        for key, _, value in node.items():
+            duration(reading, value, f"{what}.{key}")
+    else:
+        duration(reading, node, what)
+
+
+def count(reading: Reading, node: Node | None, code: str, what: str, least: int = 1, hint: str = "") -> Node | None:
+    """A whole number of at least `least`, or a template giving one."""
+    if node is None or is_templated(node):
+        return node
+    if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        if node.value >= least:
+            return node
+    reading.error(code, node, f"{what} must be a whole number of at least {least}, and this is {shown(node)}", hint)
+    return None
+
+
+def whole_number(reading: Reading, node: Node | None, code: str, what: str) -> Node | None:
+    """Any whole number, or a template giving one."""
+    if node is None or is_templated(node):
+        return node
+    if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return node
+    reading.error(code, node, f"{what} must be a whole number, and this is {shown(node)}")
+    return None
+
+
+def plain_text(reading: Reading, node: Node | None, code: str, what: str) -> str | None:
+    """Words for people (desc, version): any scalar, as text; null and absence are nothing."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if isinstance(node, Scalar):
+        return str(node.value)
+    reading.error(code, node, f"{what} must be text, and this is {describe(node)}")
+    return None

@@ -1,0 +1,59 @@
+"""The workbook: reusable tasks by name, in any of its spellings (DOC-09, DESIGN §5). References are not followed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.document.playbook import Task
+from noetl.document.shapes import Reading, opening, text
+
+_SHAPE = "workbook: {tasks: {name: {kind: …}}}"
+
+
+def read_workbook(
+    reading: Reading, node: Node | None, read_task: Callable[[Reading, Node, Scalar | None], Task | None]
+) -> dict[str, Task]:
+    """Each task under its name."""
+    tasks: dict[str, Task] = {}
+    for name, body in _entries(reading, node):
+        task = read_task(reading, body, name)
+        if str(name.value) in tasks:
+            message = f'the workbook has two tasks "{name.value}"'
+            reading.error("E_TASK_DUP", name, message, "give each task a name of its own")
+        elif task is not None:
+            tasks[str(name.value)] = task
+    return tasks
+
+
+def _entries(reading: Reading, node: Node | None) -> Iterator[tuple[Scalar, Node]]:
+    match node:
+        case Mapping():
+            for _, key, value in _tasks_of(node).items():
+                yield key, value
+        case Sequence():
+            for item in node:
+                yield from _listed(reading, item)
+        case Scalar() if node.value is not None:
+            message = f"workbook must be a mapping or a list of tasks, and this is {describe(node)}"
+            reading.error("E_ROOT_KEY", node, message, _SHAPE)
+
+
+def _tasks_of(node: Mapping) -> Mapping:
+    """The inner mapping of `{tasks: {…}}`; a lone task that is itself called tasks has a kind."""
+    inner = node.get("tasks")
+    if len(node) == 1 and isinstance(inner, Mapping) and not isinstance(inner.get("kind"), Scalar):
+        return inner
+    return node
+
+
+def _listed(reading: Reading, item: Node) -> Iterator[tuple[Scalar, Node]]:
+    """`{name, kind, …}` or `{name, tool: {…}}`."""
+    if not isinstance(item, Mapping):
+        reading.error("E_ROOT_KEY", item, f"a workbook task must be a mapping, and this is {describe(item)}", _SHAPE)
+    elif "name" not in item:
+        reading.error("E_TASK_KEY", opening(item), "a workbook task in a list needs a name", "- {name: …, kind: …}")
+    else:
+        name = text(reading, item.values["name"], "E_TASK_KEY", "name")
+        if name is not None:
+            yield name, item if "kind" in item else item.get("tool") or item
