@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from noetl.analysis.certificate import Certificate, analyse
 from noetl.compiler.compiling import compile_playbook
 from noetl.diagnostics import Diagnostic, Findings, Severity
 from noetl.document.playbook import Dialect, Playbook
@@ -13,6 +14,9 @@ from noetl.net.debug import DebugMap
 from noetl.net.kinds import Kinds
 from noetl.net.net import Net
 from noetl.source import Source
+
+if TYPE_CHECKING:  # imported with the first proof: a run that asks for none should not wait for it
+    from noetl.analysis.certificate import Certificate
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +52,8 @@ def check(
         compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
         net, debug = compiled.net, compiled.debug
     if net is not None and proofs:
+        from noetl.analysis.certificate import analyse
+
         certificate = analyse(net, debug)
         findings.extend(certificate.findings)
     return Checked(

@@ -11,6 +11,10 @@ class PlaybookError(NoetlError):
     """The playbook cannot be run as written; its diagnostics say why."""
 
 
+class RefusedError(NoetlError):
+    """What was asked cannot be done here, and nothing was begun; the message says why and the way out."""
+
+
 class TemplateError(NoetlError):
     """A template could not be parsed, is not allowed, or failed while it was evaluated (`template.error`)."""
 

@@ -6,7 +6,7 @@ from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.playbook import KeychainEntry
 from noetl.document.shapes import Reading, opening, sequence, text
 
-_SHAPE = "keychain:\n  - {name: …, kind: …}"
+_SHAPE = "keychain: [{name: …, kind: …}]"
 
 
 def read_keychain(reading: Reading, node: Node | None) -> tuple[KeychainEntry, ...]:

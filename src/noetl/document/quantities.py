@@ -1,4 +1,4 @@
-"""Numbers and durations as options write them: a literal that is checked here, or a template that is not.
+"""Numbers, timeouts and words as options write them: a literal that is checked here, or a template that is not.
 
 What a template gives is known at run time only; a literal that cannot be meant is noted before that.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.shapes import Reading
-from noetl.durations import FORMS, seconds
+from noetl.document.waits_time import duration
 from noetl.source import is_template
 
 
@@ -23,20 +23,6 @@ def shown(node: Node) -> str:
     return describe(node)
 
 
-def duration(reading: Reading, node: Node | None, what: str, code: str = "E_DURATION") -> Node | None:
-    """A length of time (TMR-03): seconds, short or ISO text, or a template."""
-    if node is None or is_templated(node):
-        return node
-    if isinstance(node, Scalar):
-        try:
-            seconds(node.value)
-            return node
-        except ValueError:
-            pass
-    reading.error(code, node, f"{what} must be a duration, and this is {shown(node)}", FORMS)
-    return None
-
-
 def timeout(reading: Reading, node: Node | None, what: str) -> None:
     """A task timeout: one duration, or one each for {connect, read} and the like (SPEC-05)."""
     if isinstance(node, Mapping):
@@ -50,9 +36,9 @@ def count(reading: Reading, node: Node | None, code: str, what: str, least: int 
     """A whole number of at least `least`, or a template giving one."""
     if node is None or is_templated(node):
         return node
-    if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        if node.value >= least:
-            return node
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return node
     reading.error(code, node, f"{what} must be a whole number of at least {least}, and this is {shown(node)}", hint)
     return None
 

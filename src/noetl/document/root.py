@@ -81,7 +81,7 @@ def _check_sections(root: Mapping, reading: Reading, lifted_identity: bool) -> N
 
 def _read_steps(root: Mapping, reading: Reading, read_step: StepReader) -> tuple[Step, ...]:
     workflow = root.get("workflow")
-    hint = "workflow:\n  - step: start"
+    hint = "workflow: [{step: start, …}]"
     if workflow is None:
         reading.error("E_WORKFLOW", opening(root), "a playbook needs a workflow", hint)
         return ()

@@ -58,8 +58,12 @@ def did_you_mean(word: str, allowed: Collection[str], otherwise: str = "") -> st
 
 
 def is_typo(word: str, allowed: Collection[str]) -> bool:
-    """One or two letters from a known key; short words must be nearer, or every word would be one (DOC-10)."""
-    return any(0 < distance(word, known) <= (1 if min(len(word), len(known)) <= 4 else 2) for known in allowed)
+    """One or two letters from a known key (DOC-10); a short word must also begin like it, or most words would be."""
+    return any(0 < distance(word, known) <= _reach(word, known) for known in allowed)
+
+
+def _reach(word: str, known: str) -> int:
+    return 2 if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
 
 
 def known_keys(

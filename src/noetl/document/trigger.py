@@ -11,12 +11,12 @@ import msgspec
 
 from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Trigger
-from noetl.document.shapes import Reading, choice, known_keys, mapping, nearest, text
+from noetl.document.quantities import is_templated
+from noetl.document.shapes import Reading, choice, known_keys, mapping, nearest, opening, text
 from noetl.document.waits_time import duration
-from noetl.source import is_template
 
 _CODE = "E_TRIGGER"
-_FORM = "write trigger: {timer: {cron: \"0 6 * * *\", spec: {timezone: …}}}"
+_FORM = 'write trigger: {timer: {cron: "0 6 * * *", spec: {timezone: …}}}'
 _CRON_FORM = "write five fields: minute, hour, day of month, month, day of week"
 
 _NICKNAMES = {
@@ -39,11 +39,11 @@ def read_trigger(reading: Reading, node: Node | None) -> Trigger | None:
     timer = mapping(reading, block.get("timer"), _CODE, "trigger.timer", _FORM)
     if timer is None:
         if "timer" not in block:
-            reading.error(_CODE, block, "this trigger has no timer", _FORM)
+            reading.error(_CODE, opening(block), "this trigger has no timer", _FORM)
         return None
     known_keys(reading, timer, ("cron", "spec"), _CODE, "trigger.timer", closed=True)
     if "cron" not in timer:
-        reading.error(_CODE, timer, "this timer has no cron schedule", _FORM)
+        reading.error(_CODE, opening(timer), "this timer has no cron schedule", _FORM)
     cron = _cron(reading, text(reading, timer.get("cron"), _CODE, "cron", _CRON_FORM))
     spec = mapping(reading, timer.get("spec"), _CODE, "trigger.timer.spec")
     timezone = _options(reading, spec) if spec is not None else None
@@ -58,7 +58,7 @@ def _cron(reading: Reading, node: Scalar | None) -> Scalar | None:
     written = str(node.value).strip()
     expression = _NICKNAMES.get(written.lower(), written)
     if expression.startswith("@"):
-        reading.error(_CODE, node, f'"{written}" is not a schedule', f"write one of {', '.join(_NICKNAMES)}")
+        reading.error(_CODE, opening(node), f'"{written}" is not a schedule', f"write one of {', '.join(_NICKNAMES)}")
         return None
     try:
         if len(expression.split()) != 5:
@@ -67,7 +67,7 @@ def _cron(reading: Reading, node: Scalar | None) -> Scalar | None:
     except CronSimError as problem:
         reason = str(problem)
         reason = reason[:1].lower() + reason[1:]
-        reading.error(_CODE, node, f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
+        reading.error(_CODE, opening(node), f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
         return None
     return msgspec.structs.replace(node, value=expression)
 
@@ -78,7 +78,7 @@ def _options(reading: Reading, spec: Mapping) -> Scalar | None:
     choice(reading, spec.get("missed"), ("all", "last", "none"), _CODE, "missed")
     choice(reading, spec.get("overlap"), ("skip", "queue", "allow"), _CODE, "overlap")
     jitter = duration(reading, spec.get("jitter"), "jitter", _CODE)
-    if isinstance(jitter, Scalar) and isinstance(jitter.value, str) and is_template(jitter.value):
+    if jitter is not None and is_templated(jitter):
         reading.error(_CODE, jitter, "jitter must be a duration, and this is a template")
     zone = text(reading, spec.get("timezone"), _CODE, "timezone", "write a zone like America/New_York")
     return zone if zone is not None and _zone_exists(reading, zone) else None
@@ -93,6 +93,6 @@ def _zone_exists(reading: Reading, node: Scalar) -> bool:
     except (LookupError, ValueError, OSError):
         guess = nearest(name, available_timezones())
         hint = f'did you mean "{guess}"?' if guess else "write a zone like America/New_York"
-        reading.error(_CODE, node, f'"{name}" is not a time zone', hint)
+        reading.error(_CODE, opening(node), f'"{name}" is not a time zone', hint)
         return False
     return True

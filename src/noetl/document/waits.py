@@ -1,4 +1,4 @@
-"""Wait blocks and their kin: what a step may carry besides its pipeline, in v10 and v2-case alike (TMR, MSG, HUM, SAGA, ADV).
+"""Wait blocks and their kin: what a step may carry besides its pipeline, in v10 and v2-case (TMR, MSG, HUM, SAGA, ADV).
 
 The two dialects write these blocks the same; only the tasks inside them differ, so the caller brings the
 reader of its task lists along.
@@ -6,18 +6,15 @@ reader of its task lists along.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from noetl.document.nodes import Mapping, Node
-from noetl.document.playbook import Message, Signal, Sugar, Task, Timeout, Timer
-from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, text
-from noetl.document.waits_handlers import read_compensate, read_on_event
+from noetl.document.playbook import Message, Signal, Timeout, Timer
+from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, text
+from noetl.document.waits_handlers import ReadTasks, read_compensate, read_on_event
 from noetl.document.waits_human import read_human_task
 from noetl.document.waits_time import duration, moment
 from noetl.source import is_template
-
-ReadTasks = Callable[[Reading, Node, str], tuple[Task | Sugar, ...]]
 
 WAITS = ("timer", "message", "signal", "human_task")
 BLOCKS = (*WAITS, "timeout", "compensate", "on_event")
@@ -77,7 +74,7 @@ def _timer(reading: Reading, node: Node) -> Timer | None:
     spec = _spec(reading, block, ("cancellable",), "a timer")
     if ("duration" in block) == ("until" in block):
         found = "both duration and until" if "duration" in block else "neither duration nor until"
-        reading.error("E_DURATION", block, f"this timer has {found}", "write one of them")
+        reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
     return Timer(
         node=block,
         id=block.get("id"),
@@ -100,9 +97,7 @@ def _message(reading: Reading, node: Node) -> Message | None:
     name = _name(reading, block, "message")
     if name is None:
         return None
-    return Message(
-        node=block, name=name, correlation=correlation, timeout=timeout, timeout_action=action or "escalate"
-    )
+    return Message(node=block, name=name, correlation=correlation, timeout=timeout, timeout_action=action or "escalate")
 
 
 def _signal(reading: Reading, node: Node) -> Signal | None:
@@ -116,7 +111,7 @@ def _signal(reading: Reading, node: Node) -> Signal | None:
 
 def _name(reading: Reading, block: Mapping, what: str) -> Node | None:
     if "name" not in block:
-        reading.error("E_STEP_KEY", block, f"this {what} has no name", f"write {what}: {{name: …}}")
+        reading.error("E_STEP_KEY", opening(block), f"this {what} has no name", f"write {what}: {{name: …}}")
         return None
     return text(reading, block.get("name"), "E_STEP_KEY", f"a {what}'s name")
 
@@ -137,7 +132,7 @@ def _timeout(reading: Reading, node: Node) -> Timeout | None:
         alternative = None
     _check_alternative(reading, block, on_timeout)
     if "duration" not in block:
-        reading.error(code, block, "this timeout has no duration", "write timeout: {duration: 300s}")
+        reading.error(code, opening(block), "this timeout has no duration", "write timeout: {duration: 300s}")
     length = duration(reading, block.get("duration"), "a timeout's duration")
     if length is None:
         return None
@@ -149,7 +144,7 @@ def _check_alternative(reading: Reading, block: Mapping, on_timeout: str) -> Non
     if on_timeout == "alternative" and not written:
         reading.error(
             "E_TIMEOUT_SHAPE",
-            block,
+            opening(block),
             "on_timeout is alternative, but no alternative_step is named",
             "add alternative_step: <a step>",
         )

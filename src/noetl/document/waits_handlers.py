@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from noetl.document.nodes import Mapping, Node, Sequence
 from noetl.document.playbook import Compensate, Handler, OnEvent, Sugar, Task
-from noetl.document.shapes import Reading, boolean, guard, known_keys, mapping, sequence, text
+from noetl.document.shapes import Reading, boolean, guard, known_keys, mapping, opening, sequence, text
+
+ReadTasks = Callable[[Reading, Node, str], tuple[Task | Sugar, ...]]
 
 _CODE = "E_STEP_KEY"
 
 
-def read_compensate(
-    reading: Reading, node: Node, read_tasks: Callable[[Reading, Node, str], tuple[Task | Sugar, ...]]
-) -> Compensate | None:
+def read_compensate(reading: Reading, node: Node, read_tasks: ReadTasks) -> Compensate | None:
     block = mapping(reading, node, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
     if block is None:
         return None
@@ -21,7 +21,7 @@ def read_compensate(
     idempotent = _flag(reading, block.get("spec"), "idempotent", "compensate")
     tool = block.get("tool")
     if tool is None:
-        reading.error(_CODE, block, "compensate has no tool to run", "write compensate: {tool: {kind: …}}")
+        reading.error(_CODE, opening(block), "compensate has no tool to run", "write compensate: {tool: {kind: …}}")
         return None
     tasks = read_tasks(reading, tool, "compensate")
     for part in tasks:
@@ -31,9 +31,7 @@ def read_compensate(
     return Compensate(node=block, tasks=plain, idempotent=idempotent)
 
 
-def read_on_event(
-    reading: Reading, node: Node, read_tasks: Callable[[Reading, Node, str], tuple[Task | Sugar, ...]]
-) -> OnEvent | None:
+def read_on_event(reading: Reading, node: Node, read_tasks: ReadTasks) -> OnEvent | None:
     """`{spec, handlers}`, or a bare list of handlers, which never interrupts (C-36)."""
     if isinstance(node, Sequence):
         return OnEvent(node=node, handlers=_handlers(reading, node, read_tasks))
@@ -45,14 +43,12 @@ def read_on_event(
     handlers = sequence(reading, block.get("handlers"), _CODE, "on_event.handlers")
     if handlers is None or not handlers.items:
         if "handlers" not in block or handlers is not None:
-            reading.error(_CODE, block, "on_event has no handlers", "add handlers: [{event: …, then: […]}]")
+            reading.error(_CODE, opening(block), "on_event has no handlers", "add handlers: [{event: …, then: […]}]")
         return None
     return OnEvent(node=block, handlers=_handlers(reading, handlers, read_tasks), interrupting=interrupting)
 
 
-def _handlers(
-    reading: Reading, nodes: Sequence, read_tasks: Callable[[Reading, Node, str], tuple[Task | Sugar, ...]]
-) -> tuple[Handler, ...]:
+def _handlers(reading: Reading, nodes: Sequence, read_tasks: ReadTasks) -> tuple[Handler, ...]:
     handlers = []
     for node in nodes:
         block = mapping(reading, node, _CODE, "an event handler", "write {event: …, then: […]}")
@@ -61,7 +57,7 @@ def _handlers(
         known_keys(reading, block, ("event", "when", "then"), _CODE, "an event handler", closed=True)
         for key in ("event", "then"):
             if key not in block:
-                reading.error(_CODE, block, f"this event handler has no {key}", "write {event: …, then: […]}")
+                reading.error(_CODE, opening(block), f"this event handler has no {key}", "write {event: …, then: […]}")
         event = text(reading, block.get("event"), _CODE, "a handler's event", "name the event")
         when = guard(reading, block.get("when"))
         then = block.get("then")

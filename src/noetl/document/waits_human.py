@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, data
 from noetl.document.playbook import FormField, HumanTask
-from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, sequence, text
+from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, sequence, text
 from noetl.document.waits_time import duration, duration_or_moment
 
 FIELD_TYPES = ("enum", "string", "text", "number", "integer", "boolean", "date")
@@ -44,7 +44,7 @@ def _person(
     known_keys(reading, block, (*beside, *keys), _CODE, f"a human task's {what}", closed=True)
     if (keys[0] in block) == (keys[1] in block):
         found = "both" if keys[0] in block else "neither"
-        reading.error(_CODE, block, f"{what} has {found} of {keys[0]} and {keys[1]}", "name one of them")
+        reading.error(_CODE, opening(block), f"{what} has {found} of {keys[0]} and {keys[1]}", "name one of them")
     role, user = (text(reading, block.get(key), _CODE, f"{what}.{key}") for key in keys)
     return role, user
 
@@ -54,7 +54,7 @@ def _escalation(reading: Reading, node: Node | None) -> tuple[Node | None, Node 
     if not isinstance(node, Mapping):
         return None, None, None
     if "after" not in node:
-        reading.error("E_DURATION", node, "this escalation does not say after how long", "add after: 48h")
+        reading.error("E_DURATION", opening(node), "this escalation does not say after how long", "add after: 48h")
     return duration(reading, node.get("after"), "escalation.after"), role, user
 
 
@@ -87,7 +87,7 @@ def _field(reading: Reading, node: Node) -> FormField | None:
     known_keys(reading, block, ("field", "type", "options", "required", "default"), _CODE, "a form field", closed=True)
     name = text(reading, block.get("field"), _CODE, "a form field's name")
     if "field" not in block:
-        reading.error(_CODE, block, "this form field has no name", "add field: <name>")
+        reading.error(_CODE, opening(block), "this form field has no name", "add field: <name>")
     kind = choice(reading, block.get("type"), FIELD_TYPES, _CODE, "a form field's type") or "string"
     options = sequence(reading, block.get("options"), _CODE, "a form field's options")
     _check_options(reading, block, kind)
@@ -111,7 +111,9 @@ def _check_options(reading: Reading, block: Mapping, kind: str) -> None:
             reading.error(_CODE, block.keys["options"], f'a field of type "{kind}" has no options', "write type: enum")
         return
     if not options:
-        reading.error(_CODE, block, "an enum field needs options", "add options: [approve, reject]")
+        reading.error(_CODE, opening(block), "an enum field needs options", "add options: [approve, reject]")
     elif isinstance(options, list) and "default" in block and data(block.get("default")) not in options:
         allowed = ", ".join(str(option) for option in options)
-        reading.error(_CODE, block.values["default"], "the default is not one of the options", f"write one of {allowed}")
+        reading.error(
+            _CODE, block.values["default"], "the default is not one of the options", f"write one of {allowed}"
+        )

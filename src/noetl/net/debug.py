@@ -25,8 +25,13 @@ def step_address(step: str) -> str:
     return f"steps/{step}"
 
 
-def task_address(step: str, task: str) -> str:
-    return f"steps/{step}/tasks/{task}"
+def pipeline_address(step: str, part: str = "") -> str:
+    """A list of tasks: the step's own (`part` empty), or that of its compensation, a handler, a sink."""
+    return f"steps/{step}/{part}/tasks" if part else f"steps/{step}/tasks"
+
+
+def task_address(step: str, task: str, part: str = "") -> str:
+    return f"{pipeline_address(step, part)}/{task}"
 
 
 def rule_address(step: str, task: str, index: int) -> str:
@@ -47,5 +52,5 @@ def transition_address(step: str, rule: int, action: int) -> str:
 
 
 def part_address(step: str, part: str) -> str:
-    """Another part of a step: loop, join, admission, timer, message, signal, human_task, timeout, sink …"""
+    """Another part of a step: next, loop, join, admission, timer, message, signal, human_task, timeout, sink, args …"""
     return f"steps/{step}/{part}"

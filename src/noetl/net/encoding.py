@@ -8,11 +8,13 @@ import msgspec
 
 from noetl.net.net import Net
 
-_encoder = msgspec.json.Encoder(order="sorted")
+_encoder = msgspec.json.Encoder()
+_canonical = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder(Net)
 
 
 def to_json(net: Net) -> bytes:
+    """Mappings keep the order they were written in: a loop may run over one (LOOP-12)."""
     return _encoder.encode(net)
 
 
@@ -21,5 +23,5 @@ def from_json(text: bytes | str) -> Net:
 
 
 def content_hash(net: Net) -> str:
-    """SHA-256 of the net's canonical JSON: equal for equal nets, whatever the text looked like."""
-    return hashlib.sha256(to_json(net)).hexdigest()
+    """SHA-256 of the net with all keys sorted: equal for equal nets, whatever the text looked like."""
+    return hashlib.sha256(_canonical.encode(net)).hexdigest()

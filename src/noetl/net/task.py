@@ -98,8 +98,9 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """One tool call of a pipeline.
 
     `inputs` are rendered, `verbatim` never (python's `code`). `spec` is the effective overlay of SPEC-02 without
-    any policy. `args` are a workbook reference's rendered arguments (TOOL-10). `policy` None: errors fail.
-    `label` marks a task that the compiler made, with the construct it comes from.
+    any policy. `args` are a workbook reference's arguments, readable as `args` inside the task (TOOL-10); where
+    references lead through each other, each of `inner_args` is rendered with the one before it as `args`. `policy`
+    None: errors fail. `generated` marks a task that the compiler made, with the construct it comes from.
     """
 
     name: str
@@ -109,5 +110,6 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     spec: Authored = Authored({})
     policy: Policy | None = None
     args: Authored | None = None
+    inner_args: tuple[Authored, ...] = ()
     repeat: tuple[Repeat, ...] = ()
     generated: str | None = None  # choose | while | until

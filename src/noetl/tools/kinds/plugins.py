@@ -47,8 +47,8 @@ def plugin_kinds() -> dict[str, ToolKind]:
         try:
             kind = getattr(entry.load(), "kind", None)
         except Exception as error:  # whatever a stranger's module raises on import
-            reason = f"plug-in {entry.value} could not be imported: {error}"
-            found[entry.name] = ToolKind(name=entry.name, plugin=reason, open_inputs=True)
+            broken = f"{entry.value} in working order (importing it fails here: {error})"
+            found[entry.name] = ToolKind(name=entry.name, plugin=broken, open_inputs=True)
             continue
         found[entry.name] = kind if isinstance(kind, ToolKind) else ToolKind(name=entry.name, open_inputs=True)
     return found

@@ -1,0 +1,66 @@
+"""`noetl check`: every mistake in every file at once, and what can be proved about the rest (VAL-19, CLI-03)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.files import Unreadable, playbooks, read_source
+from noetl.cli.terminal import color_option
+from noetl.source import Source
+
+if TYPE_CHECKING:
+    from noetl.checking import Checked
+
+FAILED = 1  # as linters do (DESIGN §6)
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text", help="Form of the report."
+)
+@click.option("--strict", is_flag=True, help="Unknown keys are errors under noetl.io/v2 too.")
+@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read every file as this dialect.")
+@click.option("--allow-extensions", is_flag=True, help="Accept tool kinds that no installed plug-in provides.")
+@color_option
+@click.pass_context
+def command(
+    ctx: click.Context, files: tuple[str, ...], output: str, strict: bool, dialect: str | None, allow_extensions: bool
+) -> None:
+    """Check playbooks: all mistakes at once, and proofs about what the net can do.
+
+    FILE may be a folder, whose playbooks are all checked, or - for standard input. Exits with 1 when there are errors.
+    """
+    from noetl.cli.report import report
+
+    sources, unreadable = _sources(files)
+    checked = _checked(sources, strict=strict, dialect=dialect, extensions=allow_extensions)
+    if checked:
+        click.echo(report(checked, output, paint=click.style))
+    if unreadable:
+        ctx.exit(Unreadable.exit_code)
+    if not all(one.ok for one in checked):
+        ctx.exit(FAILED)
+
+
+def _sources(files: tuple[str, ...]) -> tuple[list[Source], int]:
+    """The texts that can be read, each file once, and how many cannot; those are named at once."""
+    sources, unreadable = [], 0
+    for name in dict.fromkeys(playbooks(files)):
+        try:
+            sources.append(read_source(name))
+        except Unreadable as error:
+            error.show()
+            unreadable += 1
+    return sources, unreadable
+
+
+def _checked(sources: list[Source], *, strict: bool, dialect: str | None, extensions: bool) -> list[Checked]:
+    from noetl.checking import check
+    from noetl.document.playbook import Dialect
+    from noetl.tools.kinds import load_kinds
+
+    kinds, asked = load_kinds(), Dialect(dialect) if dialect else None
+    return [check(source, kinds=kinds, strict=strict, extensions=extensions, dialect=asked) for source in sources]

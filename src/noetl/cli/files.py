@@ -1,0 +1,80 @@
+"""Files: playbooks named on a command line, read as sources, or the plain reason why one cannot be."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from noetl.source import Source
+
+STDIN = "-"
+_LARGEST = 8 * 1024 * 1024  # the reader refuses far less (1 MiB), with a diagnostic; this only keeps memory safe
+_PLAYBOOK = re.compile(rb"^(?:apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Unreadable(click.ClickException):
+    """A file that cannot be read as text; says which and why."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        click.echo(f"error: {self.message}", err=True)
+
+
+def read_source(name: str) -> Source:
+    """The text of a file, or of standard input for `-`."""
+    if name == STDIN:
+        return Source("<stdin>", _text("<stdin>", sys.stdin.buffer.read(_LARGEST + 1)))
+    try:
+        with open(name, "rb") as file:
+            return Source(name, _text(name, file.read(_LARGEST + 1)))
+    except FileNotFoundError:
+        raise Unreadable(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise Unreadable(f"{name}: this is a folder, and one file is needed here") from None
+    except OSError as error:
+        raise Unreadable(f"{name}: cannot be read ({error.strerror})") from None
+
+
+def _text(name: str, content: bytes) -> str:
+    if len(content) > _LARGEST:
+        raise Unreadable(f"{name}: larger than {_LARGEST >> 20} MiB, which is no playbook")
+    if content.startswith(_UTF16):
+        raise Unreadable(f"{name}: this is UTF-16 text; save it as UTF-8")
+    if b"\0" in content:
+        raise Unreadable(f"{name}: this is a binary file, and a playbook is YAML text")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"{name}:{line}: this is not UTF-8 text; save it as UTF-8") from None
+
+
+def playbooks(names: Iterable[str]) -> Iterator[str]:
+    """Each file named, and for a folder the playbooks below it, in the order of their names."""
+    for name in names:
+        if name != STDIN and Path(name).is_dir():
+            found = [str(path) for path in _below(Path(name)) if _looks_like_playbook(path)]
+            if not found:
+                raise Unreadable(f'{name}: no playbooks in this folder (*.yaml with "kind: Playbook")')
+            yield from found
+        else:
+            yield name
+
+
+def _below(folder: Path) -> list[Path]:
+    files = (path for suffix in ("*.yaml", "*.yml") for path in folder.rglob(suffix))
+    visible = (path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    return sorted(visible)
+
+
+def _looks_like_playbook(path: Path) -> bool:
+    try:
+        return path.is_file() and bool(_PLAYBOOK.search(path.read_bytes()))
+    except OSError:
+        return True  # reading it again will say what is wrong

@@ -1,0 +1,111 @@
+"""The command `noetl`: finds the verb, imports only that verb's module, and turns endings into exit codes (DESIGN §6).
+
+Every verb is a module of this room with a click `command`. The table keeps their one-line help, so that
+`noetl --help` imports none of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from noetl.cli.terminal import color_option
+from noetl.errors import BackendError, NoetlError, PlaybookError
+
+INVALID, REFUSED, INTERRUPTED = 3, 4, 130
+
+COMMANDS = {
+    "run": "Run a playbook here.",
+    "check": "Check playbooks and prove their nets.",
+    "fmt": "Format playbooks.",
+    "graph": "Draw a playbook as text, Mermaid, DOT or SVG.",
+    "migrate": "Rewrite older dialects as v10.",
+    "compile": "Show the net a playbook compiles to.",
+    "analyze": "Show what can be proved about a playbook's net.",
+    "schema": "Print the JSON Schema of playbooks.",
+    "completion": "Print a shell's completion script.",
+}
+ALIASES = {"validate": "check"}
+
+
+class Verbs(click.Group):
+    """A group that imports a command when it is called for, and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
+            return None
+        command = import_module(f"noetl.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = str(args[0]) if args else ""
+        if name and not name.startswith("-") and name not in (*COMMANDS, *ALIASES):
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, [*COMMANDS, *ALIASES], n=1)
+            ctx.fail(f'no command "{name}"' + (f'; did you mean "{close[0]}"?' if close else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"noetl {version('noetl')}")
+        ctx.exit()
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Version.")
+@color_option
+def noetl() -> None:
+    """Workflows as Petri nets, written in YAML, kept in an event log."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and say how it ended. A reader that has gone (`noetl check . | head`) ends it quietly."""
+    try:
+        code = noetl.main(args=arguments, prog_name="noetl", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except (NoetlError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        return _code_of(error)
+    return code if isinstance(code, int) else 0
+
+
+def _code_of(error: Exception) -> int:
+    match error:
+        case PlaybookError():
+            return INVALID
+        case BackendError() | OSError():
+            return REFUSED
+        case _:
+            return 1
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

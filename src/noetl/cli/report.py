@@ -1,0 +1,112 @@
+"""Report: what checking found, for people (text) and for machines (json, github, sarif) (VAL-19, STYLE §5)."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+
+from noetl.checking import Checked
+from noetl.cli.excerpt import excerpt
+from noetl.cli.terminal import Paint, plain, visible
+from noetl.diagnostics import Diagnostic, Severity
+from noetl.source import Source
+
+FORMATS = ("text", "json", "github", "sarif")
+
+_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+def print_diagnostics(checked: Checked, *, err: bool = True) -> None:
+    """Everything found in one text, coloured on a terminal; for commands that cannot go on."""
+    for diagnostic in text_report([checked], paint=click.style):
+        click.echo(diagnostic, err=err)
+
+
+def text_report(checked: Sequence[Checked], *, paint: Paint = plain) -> list[str]:
+    """One block per diagnostic, a blank line between, then the sum of it all."""
+    blocks = [block for one in checked for block in _blocks(one, paint)]
+    return [*blocks, summary(checked, paint=paint)]
+
+
+def _blocks(checked: Checked, paint: Paint) -> list[str]:
+    lines = checked.source.text.split("\n")
+    return [_block(checked.source, lines, found, paint) + "\n" for found in checked.diagnostics]
+
+
+def _block(source: Source, lines: list[str], found: Diagnostic, paint: Paint) -> str:
+    color = _COLORS[found.severity]
+    place = paint(f"{visible(source.name)}:{found.span.line}:{found.span.column}:", bold=True)
+    code = paint(f"{found.severity}[{found.code}]:", fg=color, bold=True)
+    gutter = len(str(found.span.line))
+    shown = [f"{place} {code} {paint(visible(found.message), bold=True)}"]
+    shown += excerpt(lines, found.span, gutter=gutter, paint=paint, color=color)
+    shown += _remark("help", found.hint, gutter, paint)
+    shown += _remark("witness", "; ".join(found.witness), gutter, paint)
+    return "\n".join(shown)
+
+
+def _remark(word: str, text: str, gutter: int, paint: Paint) -> list[str]:
+    if not text:
+        return []
+    sign = f"{' ' * gutter} {paint('=', fg='blue', bold=True)} {paint(word + ':', bold=True)} "
+    indent = " " * (gutter + len(word) + 5)
+    first, *more = [line for part in text.split("\n") for line in _wrapped(visible(part))]
+    return [sign + first, *(indent + line for line in more)]
+
+
+def _wrapped(text: str) -> list[str]:
+    """Text in lines of some 100 columns; options and paths stay whole."""
+    return textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False) or [""]
+
+
+def summary(checked: Sequence[Checked], *, paint: Paint = plain) -> str:
+    """`3 errors, 1 warning in orders.yaml`, or that all is well and in which dialect (DIA-07)."""
+    where = _where(checked)
+    counts = counted(found for one in checked for found in one.diagnostics)
+    if not counts:
+        return paint("no problems", fg="green", bold=True) + f" in {where}"
+    worst = min((found.severity for one in checked for found in one.diagnostics), key=list(Severity).index)
+    return paint(counts, fg=_COLORS[worst], bold=True) + f" in {where}"
+
+
+def _where(checked: Sequence[Checked]) -> str:
+    if len(checked) == 1:
+        return visible(checked[0].source.name) + _verdict(checked[0])
+    failing = sum(1 for one in checked if one.diagnostics)
+    return f"{failing} of {len(checked)} files" if failing else f"{len(checked)} files"
+
+
+def _verdict(checked: Checked) -> str:
+    """The dialect, and what was proved about a net that has one (BEYOND §2)."""
+    if checked.dialect is None:
+        return ""
+    certificate = checked.certificate if checked.ok else None
+    proved = {"sound": ", sound", "unsound": ", not sound", "not decided": ", soundness not decided"}
+    return f" ({checked.dialect}{proved[certificate.verdict] if certificate else ''})"
+
+
+def counted(diagnostics: Iterable[Diagnostic]) -> str:
+    """`3 errors, 1 warning`; nothing for none."""
+    found = [diagnostic.severity for diagnostic in diagnostics]
+    amounts = [(found.count(severity), severity) for severity in Severity]
+    return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in amounts if count)
+
+
+def report(checked: Sequence[Checked], output: str, *, paint: Paint = plain) -> str:
+    """The report in one of FORMATS."""
+    if output == "text":
+        return "\n".join(text_report(checked, paint=paint))
+    return _machine_format(output)(checked)
+
+
+def _machine_format(output: str) -> Callable[[Sequence[Checked]], str]:
+    from noetl.cli import machine_report
+
+    formats = {
+        "json": machine_report.as_json,
+        "github": machine_report.as_annotations,
+        "sarif": machine_report.as_sarif,
+    }
+    return formats[output]

@@ -1,0 +1,76 @@
+"""Compiling: a playbook of any dialect becomes a net, and every mistake that reading could not see is noted.
+
+The passes, in order, are one tuple. Those before `lower_playbook` rewrite the playbook into canonical tasks or check
+it; none of them knows the text's layout, and the net that comes out knows nothing of the dialect but its name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.compiler.compilation import Compilation, Pass
+from noetl.compiler.credentials import check_credentials
+from noetl.compiler.event_names import check_event_names
+from noetl.compiler.inputs import check_inputs
+from noetl.compiler.jumps import check_jumps
+from noetl.compiler.lowering.nets import lower_playbook
+from noetl.compiler.scope_names import check_scope_names
+from noetl.compiler.shadows import check_shadows
+from noetl.compiler.spec_keys import check_spec_keys
+from noetl.compiler.sql_fragments import check_sql_fragments
+from noetl.compiler.step_names import check_step_names
+from noetl.compiler.sugar import expand_sugar
+from noetl.compiler.targets import check_targets
+from noetl.compiler.task_names import check_task_names
+from noetl.compiler.task_naming import name_tasks
+from noetl.compiler.template_syntax import check_template_syntax
+from noetl.compiler.tool_kinds import check_tool_kinds
+from noetl.compiler.unmatched import check_unmatched
+from noetl.compiler.workbook import resolve_workbook
+from noetl.compiler.writes import check_writes
+from noetl.diagnostics import Findings
+from noetl.document.playbook import Playbook
+from noetl.net.debug import DebugMap
+from noetl.net.kinds import Kinds
+from noetl.net.net import Net
+
+PASSES: tuple[Pass, ...] = (
+    check_step_names,
+    # rewriting: to canonical task lists
+    name_tasks,
+    expand_sugar,
+    check_task_names,
+    resolve_workbook,
+    check_tool_kinds,
+    check_inputs,
+    # checking: references between the parts
+    check_jumps,
+    check_targets,
+    check_writes,
+    check_credentials,
+    check_spec_keys,
+    # checking: templates
+    check_template_syntax,
+    check_scope_names,
+    check_sql_fragments,
+    # advice (VAL-20)
+    check_unmatched,
+    check_shadows,
+    check_event_names,
+)
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """`net` is None only when it cannot be built; a playbook with errors may still have one."""
+
+    net: Net | None
+    debug: DebugMap
+
+
+def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, extensions: bool = False) -> Compiled:
+    """Run every pass, then lower what they made."""
+    compilation = Compilation(kinds, findings, extensions)
+    for each in PASSES:
+        playbook = each(playbook, compilation)
+    debug: DebugMap = {}
+    return Compiled(lower_playbook(playbook, kinds, debug), debug)

@@ -1,0 +1,45 @@
+"""Credentials: what a task names or reads is in the keychain (VAL-21, KEY-05).
+
+Whether the server keeps a credential of that name is not known here, so its absence is only a warning. Older
+dialects have no keychain, and nothing can be said about theirs.
+"""
+
+from __future__ import annotations
+
+from noetl.compiler.compilation import Compilation
+from noetl.compiler.parsed_templates import parsed
+from noetl.compiler.pipelines import every_task
+from noetl.compiler.text_places import name_in
+from noetl.compiler.written_texts import written_texts
+from noetl.diagnostics import Placed
+from noetl.document.nodes import Scalar
+from noetl.document.playbook import Dialect, Playbook
+from noetl.document.shapes import nearest
+from noetl.source import is_template
+
+
+def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_KEYCHAIN, for a literal `auth` and for `keychain.name` in templates."""
+    if playbook.dialect is not Dialect.V10:
+        return playbook
+    declared = [entry.name for entry in playbook.keychain]
+    for task, _ in every_task(playbook):
+        auth = task.inputs.get("auth")
+        name = auth.value if isinstance(auth, Scalar) else None
+        if auth is not None and isinstance(name, str) and not is_template(name) and name not in declared:
+            message = f'"{name}" is not in the keychain; a stored credential of that name must exist'
+            _note(auth, name, message, declared, compilation)
+    for written in written_texts(playbook, compilation):
+        template = parsed(written.text) if "keychain" in written.text else None
+        for read in template.references if template else ():
+            name = read.path[0] if read.root == "keychain" and read.path else None
+            if isinstance(name, str) and name not in declared:
+                place = name_in(written.scalar, "keychain", playbook.source)
+                _note(place, name, f'the keychain has no entry "{name}"', declared, compilation)
+    return playbook
+
+
+def _note(place: Placed, name: str, message: str, declared: list[str], compilation: Compilation) -> None:
+    guess = nearest(name, declared)
+    hint = f'did you mean "{guess}"?' if guess else f"add - {{name: {name}, kind: …}} under keychain"
+    compilation.note("W_KEYCHAIN", place, message, hint)

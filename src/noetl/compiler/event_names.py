@@ -1,0 +1,74 @@
+"""Event names: a guard that waits for an event its step never has will never hold (VAL-20, DESIGN §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl.compiler.boundary_events import ALIASES, boundary_events, meant_by
+from noetl.compiler.compilation import Compilation
+from noetl.compiler.parsed_templates import parsed
+from noetl.compiler.text_places import name_in
+from noetl.diagnostics import Placed
+from noetl.document.nodes import Scalar
+from noetl.document.playbook import Playbook, Step
+from noetl.document.shapes import nearest
+from noetl.source import is_template
+
+# What only a wait block gives; a case rule that sees its own step's events alone waits for them in vain without one.
+_OF_WAITS = {
+    "timer.fired": "timer",
+    "timer.cancelled": "timer",
+    "message.received": "message",
+    "message.timeout": "message",
+    "signal.received": "signal",
+    "task.completed": "human_task",
+}
+
+
+def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_EVENT_NEVER, and I_ALIAS for older names of the boundary event."""
+    for step in playbook.steps:
+        for arc in step.router.arcs if step.router else ():
+            for name, place in _compared(arc.when, playbook):
+                _check(name, place, step, compilation)
+        if step.case is not None and step.eval_mode != "on_event":
+            for rule in step.case.rules:
+                for name, place in _compared(rule.when, playbook):
+                    _check_case(name, place, step, compilation)
+    return playbook
+
+
+def _compared(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, Placed]]:
+    """The names that `event.name` is compared with, each with its place."""
+    template = parsed(str(when.value)) if when is not None and is_template(str(when.value)) else None
+    if template is None or when is None:
+        return
+    for test in template.comparisons:
+        if test.root == "event" and test.path == ("name",) and test.op in ("==", "in"):
+            for name in test.values:
+                if isinstance(name, str):
+                    yield name, name_in(when, name, playbook.source, quoted=True)
+
+
+def _check(name: str, place: Placed, step: Step, compilation: Compilation) -> None:
+    events = boundary_events(step)
+    if name in events:
+        return
+    meant = meant_by(name, step) if name in ALIASES else ()
+    if meant:
+        canonical = " or ".join(f'"{event}"' for event in meant)
+        message = f'"{name}" is read as {canonical}'
+        compilation.note("I_ALIAS", place, message, f"write {canonical}")
+        return
+    guess = nearest(name, events)
+    ends = f"this step ends with {', '.join(events)}"
+    hint = f'did you mean "{guess}"? {ends}' if guess else ends
+    compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
+
+
+def _check_case(name: str, place: Placed, step: Step, compilation: Compilation) -> None:
+    block = _OF_WAITS.get(name)
+    if block is not None and getattr(step, block) is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no {block} block'
+        hint = f"add {block}, or spec.eval_mode: on_event to see the events of the whole execution"
+        compilation.note("W_EVENT_NEVER", place, message, hint)

@@ -1,0 +1,109 @@
+"""Task inputs: the keys of a task are those its kind reads, under their canonical names (DOC-10, SPEC-05, DESIGN §5).
+
+Aliases are renamed with a note. A runtime knob written beside `kind` is taken as `spec` under noetl.io/v2 and refused
+under noetl.io/v10. Values are not looked at: they may be templates.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl.compiler.compilation import Compilation, head, key_place
+from noetl.compiler.pipelines import Pipeline, rewrite_tasks
+from noetl.diagnostics import Placed
+from noetl.document.nodes import Node
+from noetl.document.playbook import Playbook, Task
+from noetl.document.shapes import did_you_mean, is_typo
+from noetl.net.kinds import COMMON_SPEC, ToolKind
+
+_TASK_KEYS = ("name", "kind", "desc", "spec", "args")
+
+
+def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """Every task with canonical input names; E_TASK_KEY, W_UNKNOWN_KEY and I_ALIAS."""
+    refuses_knobs = playbook.api_version.endswith("/v10")
+    closed = refuses_knobs or playbook.strict
+
+    def checked(task: Task, pipeline: Pipeline) -> Task:
+        kind = compilation.kinds.get(task.kind)
+        if kind is None or task.generated:
+            return task
+        reading = _Inputs(task, kind, compilation, closed, refuses_knobs)
+        reading.sort()
+        if not pipeline.in_workbook:  # a definition may leave an input to its references
+            reading.check_present()
+        return replace(task, inputs=reading.inputs, knobs=reading.knobs)
+
+    return rewrite_tasks(playbook, checked)
+
+
+class _Inputs:
+    """The keys of one task, told apart: inputs, knobs, and what is neither."""
+
+    def __init__(self, task: Task, kind: ToolKind, compilation: Compilation, closed: bool, refuses_knobs: bool) -> None:
+        self._task, self._kind, self._compilation = task, kind, compilation
+        self._closed, self._refuses_knobs = closed, refuses_knobs
+        self._knob_names = {knob.name for knob in (*kind.spec, *COMMON_SPEC)}
+        self.inputs: dict[str, Node] = {}
+        self.knobs: dict[str, Node] = dict(task.knobs)
+
+    def sort(self) -> None:
+        for key, node in self._task.inputs.items():
+            known = self._kind.input(key)
+            if known is not None and known.name != key:
+                self._take_alias(key, known.name, node)
+            elif known is not None or key == "args" or self._kind.open_inputs:
+                self.inputs[key] = node
+            elif key in self._knob_names:
+                self._take_knob(key, node)
+            else:
+                self._note_unknown(key, node)
+
+    def _take_alias(self, key: str, name: str, node: Node) -> None:
+        if name in self._task.inputs or name in self.inputs:
+            message = f'"{key}" and "{name}" are the same input of {self._kind.name}'
+            self._compilation.note("E_TASK_KEY", self._place(key, node), message, f'keep "{name}" only')
+            return
+        message = f'"{key}" is read as "{name}"'
+        self._compilation.note("I_ALIAS", self._place(key, node), message, f'write "{name}"')
+        self.inputs[name] = node
+
+    def _take_knob(self, key: str, node: Node) -> None:
+        place = self._place(key, node)
+        if self._refuses_knobs:
+            message = f'"{key}" is a runtime knob and stands beside kind'
+            self._compilation.note("E_TASK_KEY", place, message, f"write it as spec.{key}")
+            return
+        message = f'"{key}" beside kind is read as spec.{key}'
+        self._compilation.note("I_ALIAS", place, message, f"write it as spec.{key}")
+        self.knobs[key] = node
+
+    def _note_unknown(self, key: str, node: Node) -> None:
+        allowed = self._allowed()
+        names = ", ".join(known.name for known in self._kind.inputs)
+        hint = did_you_mean(key, allowed, f"its inputs are {names}")
+        if self._closed or is_typo(key, allowed):
+            message = f'"{key}" is not an input of kind {self._kind.name}'
+            self._compilation.note("E_TASK_KEY", self._place(key, node), message, hint)
+        else:
+            message = f'"{key}" is not an input of kind {self._kind.name} and is ignored'
+            self._compilation.note("W_UNKNOWN_KEY", self._place(key, node), message, hint)
+
+    def _allowed(self) -> list[str]:
+        inputs = (each for known in self._kind.inputs for each in (known.name, *known.aliases))
+        return list(dict.fromkeys((*_TASK_KEYS, *inputs)))
+
+    def check_present(self) -> None:
+        place = self._task.kind_node or head(self._task)
+        for known in self._kind.inputs:
+            if known.required and known.name not in self.inputs:
+                message = f'kind {self._kind.name} needs "{known.name}"'
+                self._compilation.note("E_TASK_KEY", place, message, f"add {known.name}: …")
+        for group in self._kind.one_of:
+            if not any(name in self.inputs for name in group):
+                choices = " or ".join(f'"{name}"' for name in group)
+                message = f"kind {self._kind.name} needs {choices}"
+                self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
+
+    def _place(self, key: str, node: Node) -> Placed:
+        return key_place(self._task.node, key, node)

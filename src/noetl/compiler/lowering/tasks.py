@@ -1,0 +1,68 @@
+"""Tasks, lowered: inputs apart from what is never rendered, the effective spec, the policy, the repetitions."""
+
+from __future__ import annotations
+
+from noetl.compiler.lowering.overlay import Layers
+from noetl.compiler.lowering.policies import lower_policy
+from noetl.compiler.lowering.tracing import Lowering
+from noetl.compiler.lowering.values import authored
+from noetl.document.nodes import data
+from noetl.document.playbook import Retry, Step, Sugar, Task
+from noetl.net.debug import pipeline_address
+from noetl.net.task import Collect, Directive, Repeat
+from noetl.net.task import Task as NetTask
+from noetl.templates.authored import Authored
+
+
+class TaskLowering:
+    """Lowers the tasks of one step, which share its layers of spec."""
+
+    def __init__(self, lowering: Lowering, step: Step) -> None:
+        self._lowering, self._step = lowering, step
+        playbook = lowering.playbook
+        self._layers = Layers(playbook.executor, step, playbook.dialect)
+
+    def pipeline(self, items: tuple[Task | Sugar, ...], part: str = "") -> tuple[NetTask, ...]:
+        """A list of tasks; `part` names the place within the step, nothing for its own `tool` list."""
+        base = pipeline_address(self._step.name, part)
+        return tuple(self.task(item, f"{base}/{item.name}") for item in items if isinstance(item, Task))
+
+    def task(self, task: Task, address: str) -> NetTask:
+        self._lowering.trace_task(address, task)
+        kind = self._lowering.kinds.get(task.kind)
+        known = {each.name: each for each in kind.inputs} if kind else {}
+        verbatim = {key for key in task.inputs if key in known and known[key].verbatim}
+        return NetTask(
+            name=task.name or "",
+            kind=task.kind,
+            inputs=Authored({key: data(node) for key, node in task.inputs.items() if key not in verbatim}),
+            verbatim={key: data(task.inputs[key]) for key in task.inputs if key in verbatim},
+            spec=Authored(self._layers.effective(task, kind)),
+            policy=lower_policy(self._lowering, task, address, self._hooks),
+            args=authored(task.bound[0]) if task.bound else None,
+            inner_args=tuple(Authored(data(each)) for each in task.bound[1:]),
+            generated=task.generated,
+        )
+
+    def _hooks(self, tasks: tuple[Task, ...], address: str) -> tuple[NetTask, ...]:
+        return tuple(self.task(task, f"{address}/{task.name}") for task in tasks)
+
+    def repeats(self, retries: tuple[Retry, ...], part: str) -> tuple[Repeat, ...]:
+        """The retry policies of a v2-case call (V2C-16…19)."""
+        return tuple(self._repeat(retry, f"{part}/{index}") for index, retry in enumerate(retries))
+
+    def _repeat(self, retry: Retry, part: str) -> Repeat:
+        base = pipeline_address(self._step.name, part)
+        collect = retry.collect
+        return Repeat(
+            when=authored(retry.when),
+            max_attempts=authored(retry.max_attempts),
+            initial_delay=authored(retry.initial_delay),
+            multiplier=authored(retry.multiplier),
+            mode=retry.mode or "exponential",
+            jitter=authored(retry.jitter),
+            on_exhausted=Directive(retry.on_exhausted) if retry.on_exhausted else Directive.FAIL,
+            next_call=authored(retry.next_call),
+            collect=Collect(path=collect.path_text, into=collect.into, strategy=collect.strategy) if collect else None,
+            sink=self.task(retry.sink, f"{base}/{retry.sink.name}") if retry.sink else None,
+        )

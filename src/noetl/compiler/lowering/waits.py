@@ -1,0 +1,97 @@
+"""Wait blocks, timeouts, compensation and event handlers, lowered (TMR, MSG, HUM, SAGA, ADV)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.compiler.lowering.tasks import TaskLowering
+from noetl.compiler.lowering.tracing import Lowering
+from noetl.compiler.lowering.values import authored, written
+from noetl.document import playbook as document
+from noetl.document.nodes import data
+from noetl.net.debug import part_address
+from noetl.net.waits import Compensation, FormField, Handler, Handlers, HumanTask, Message, Signal, Timeout, Timer
+
+
+def lower_waits(lowering: Lowering, step: document.Step, tasks: TaskLowering) -> dict[str, Any]:
+    """Those fields of the transition that the step has blocks for."""
+    found: dict[str, Any] = {}
+    if step.timer is not None:
+        found["timer"] = _timer(step.timer, step)
+    if step.message is not None:
+        found["message"] = _message(step.message)
+    if step.signal is not None:
+        found["signal"] = Signal(name=written(step.signal.name))
+    if step.human_task is not None:
+        found["human_task"] = _human_task(step.human_task)
+    if step.timeout is not None:
+        found["timeout"] = _timeout(step.timeout)
+    for name in found:
+        lowering.trace(part_address(step.name, name), getattr(step, name))
+    if step.compensate is not None:
+        lowering.trace(part_address(step.name, "compensation"), step.compensate)
+        compensating = tasks.pipeline(step.compensate.tasks, "compensation")
+        found["compensation"] = Compensation(tasks=compensating, idempotent=step.compensate.idempotent)
+    if step.on_event is not None:
+        lowering.trace(part_address(step.name, "handlers"), step.on_event)
+        found["handlers"] = _handlers(step.on_event, tasks)
+    return found
+
+
+def _timer(timer: document.Timer, step: document.Step) -> Timer:
+    return Timer(
+        id=written(timer.id, step.name),
+        duration=authored(timer.duration),
+        until=authored(timer.until),
+        cancellable=timer.cancellable,
+    )
+
+
+def _message(message: document.Message) -> Message:
+    return Message(
+        name=written(message.name),
+        correlation=written(message.correlation, {}),
+        timeout=authored(message.timeout),
+        timeout_action=message.timeout_action,
+    )
+
+
+def _human_task(task: document.HumanTask) -> HumanTask:
+    return HumanTask(
+        title=authored(task.title),
+        role=authored(task.role),
+        user=authored(task.user),
+        form=tuple(_form_field(field) for field in task.form),
+        due_date=authored(task.due_date),
+        escalate_after=authored(task.escalate_after),
+        escalate_to_role=authored(task.escalate_to_role),
+        escalate_to_user=authored(task.escalate_to_user),
+        escalation_mode=task.escalation_mode,
+    )
+
+
+def _form_field(field: document.FormField) -> FormField:
+    return FormField(
+        field=field.field,
+        type=field.type,
+        options=tuple(data(option) for option in field.options),
+        required=field.required,
+        default=authored(field.default),
+    )
+
+
+def _timeout(timeout: document.Timeout) -> Timeout:
+    alternative = str(timeout.alternative.value) if timeout.alternative is not None else None
+    return Timeout(duration=written(timeout.duration), on_timeout=timeout.on_timeout, alternative=alternative)
+
+
+def _handlers(on_event: document.OnEvent, tasks: TaskLowering) -> Handlers:
+    handlers = tuple(
+        Handler(
+            event=str(handler.event.value),
+            when=authored(handler.when),
+            tasks=tasks.pipeline(handler.tasks, f"handlers/{index}"),
+        )
+        for index, handler in enumerate(on_event.handlers)
+    )
+    return Handlers(handlers=handlers, interrupting=on_event.interrupting)

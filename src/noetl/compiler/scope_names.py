@@ -1,0 +1,66 @@
+"""Scope names: a template reads only what can be seen where it is rendered (TPL-05, C-26, RELIABILITY 2.6)."""
+
+from __future__ import annotations
+
+from noetl.compiler.compilation import Compilation
+from noetl.compiler.parsed_templates import parsed
+from noetl.compiler.pipelines import every_task
+from noetl.compiler.targets import arcs_of
+from noetl.compiler.text_places import name_in
+from noetl.compiler.written_texts import Text, written_texts
+from noetl.document.playbook import Playbook, SetVars
+from noetl.templates.scopes import Site, foreign, is_reserved, visible
+
+
+def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_ITER_IN_ARC, W_FOREIGN_NAME and E_KEYCHAIN."""
+    dialect = playbook.dialect.value
+    given = _given_names(playbook)
+    for written in written_texts(playbook, compilation):
+        template = parsed(written.text)
+        seen = visible(written.site, dialect)
+        for name in dict.fromkeys(read.root for read in template.references) if template else ():
+            if name == "keychain" and (written.into_ctx or name not in seen):
+                _note_keychain(written, playbook, compilation)
+            elif name not in seen and name not in given:
+                _note_unseen(name, written, seen, playbook, compilation)
+    return playbook
+
+
+def _note_keychain(written: Text, playbook: Playbook, compilation: Compilation) -> None:
+    place = name_in(written.scalar, "keychain", playbook.source)
+    if written.into_ctx:
+        message, hint = "keychain is written to ctx, where secrets never go", "read it in the task that needs it"
+    else:
+        message = f"keychain is read in {written.what}, which the server evaluates"
+        hint = "secrets exist only inside tool calls: read it in a task's inputs"
+    compilation.note("E_KEYCHAIN", place, message, hint)
+
+
+def _note_unseen(name: str, written: Text, seen: frozenset[str], playbook: Playbook, compilation: Compilation) -> None:
+    place = name_in(written.scalar, name, playbook.source)
+    here = f"visible here are {', '.join(sorted(each for each in seen if not each.startswith('_')))} and step results"
+    if name == "iter" and written.site is Site.ARC:
+        message = f'"iter" ends with its iteration and cannot be read in {written.what}'
+        compilation.note("W_ITER_IN_ARC", place, message, f"{here}; keep the value with set_ctx")
+        return
+    instead = foreign(name, playbook.dialect.value, written.site)
+    if instead is None and not is_reserved(name):
+        return
+    if instead is not None and instead.partition(".")[0] == "outcome" and "outcome" not in seen:
+        instead = "the name of a task or step, as in fetch.data or fetch.error"
+    message = f'"{name}" cannot be read in {written.what}, so it is undefined'
+    compilation.note("W_FOREIGN_NAME", place, message, f"write {instead}" if instead else here)
+
+
+def _given_names(playbook: Playbook) -> set[str]:
+    """Bare names that mean the author's own data, which may well be called `status_code` or `page` (TPL-06)."""
+    mappings = [playbook.workload]
+    for step in playbook.steps:
+        mappings += [step.args, step.set_ctx, step.vars, *(arc.args for arc in arcs_of(step))]
+        for rule in step.case.rules if step.case else ():
+            mappings += [action.values for action in rule.actions if isinstance(action, SetVars)]
+    for task, _ in every_task(playbook):
+        mappings += [rule.then.set_ctx for rule in task.policy.rules] if task.policy else []
+    steps = {step.name for step in playbook.steps}
+    return steps.union(*(mapping.keys for mapping in mappings if mapping is not None))

@@ -1,0 +1,78 @@
+"""Task naming: every task gets a name, by 004's scheme wherever the author gave none (TASK-01…03, C-43).
+
+Names come from positions only, so that compiling twice, or after an edit elsewhere, gives the same ones (SUGAR-03).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl.compiler.compilation import Compilation
+from noetl.compiler.pipelines import MAIN, Pipeline, rewrite
+from noetl.document.playbook import Branch, Playbook, Policy, Sugar, Task
+
+
+def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """Every task and construct with a name."""
+    return rewrite(playbook, _named)
+
+
+def _named(pipeline: Pipeline) -> tuple[Task | Sugar, ...]:
+    single = _single_name(pipeline)
+    if single is None or len(pipeline.items) != 1:
+        return _named_list(pipeline.items, "")
+    only = pipeline.items[0]
+    return (_named_task(only, single),) if isinstance(only, Task) else _named_list(pipeline.items, "")
+
+
+def _single_name(pipeline: Pipeline) -> str | None:
+    """What a task that stands alone is called, where a place holds just one."""
+    step, part = pipeline.step, pipeline.part
+    if step is None:
+        return part.partition("/")[2]
+    if part == MAIN:
+        return f"{step.name}_task" if step.single else None
+    if part == "compensation":
+        return f"{step.name}_compensate"
+    if part == "sink":
+        return f"{step.name}_sink"
+    if part.rpartition("/")[0].endswith("retry"):
+        return f"{step.name}_{part.replace('/', '_')}_sink"
+    return None
+
+
+def _named_list(items: tuple[Task | Sugar, ...], prefix: str) -> tuple[Task | Sugar, ...]:
+    return tuple(
+        _named_task(item, f"{prefix}task_{position}")
+        if isinstance(item, Task)
+        else _named_sugar(item, f"{prefix}{item.construct}_{position}")
+        for position, item in enumerate(items)
+    )
+
+
+def _named_task(task: Task, default: str) -> Task:
+    name = task.name or default
+    return replace(task, name=name, policy=_named_hooks(task.policy, name) if task.policy else None)
+
+
+def _named_hooks(policy: Policy, task: str) -> Policy:
+    return replace(
+        policy,
+        before=_named_hook_list(policy.before, f"{task}__before_"),
+        after=_named_hook_list(policy.after, f"{task}__after_"),
+        finally_=_named_hook_list(policy.finally_, f"{task}__finally_"),
+    )
+
+
+def _named_hook_list(tasks: tuple[Task, ...], prefix: str) -> tuple[Task, ...]:
+    return tuple(_named_task(task, f"{prefix}{position}") for position, task in enumerate(tasks))
+
+
+def _named_sugar(sugar: Sugar, default: str) -> Sugar:
+    name = sugar.name or default
+    branches = tuple(_named_branch(branch, f"{name}__b{index}_") for index, branch in enumerate(sugar.branches))
+    return replace(sugar, name=name, branches=branches)
+
+
+def _named_branch(branch: Branch, prefix: str) -> Branch:
+    return replace(branch, body=_named_list(branch.body, prefix))

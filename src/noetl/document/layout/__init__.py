@@ -1,0 +1,1 @@
+"""Layout: how a document is written, comments and all, for the formatter; `noetl.document.format` is its door."""

@@ -1,0 +1,56 @@
+"""Reading: text in, Playbook out, whatever the dialect; every mistake of shape is noted on the way (VAL-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from noetl.diagnostics import Findings
+from noetl.document.dialect import detect
+from noetl.document.nodes import Mapping, Scalar
+from noetl.document.playbook import Dialect, Playbook
+from noetl.document.shapes import Reading, opening
+from noetl.document.v2_case import read_v2_case
+from noetl.document.v2_eval import read_v2_eval
+from noetl.document.v10 import read_v10
+from noetl.document.yaml import read_yaml
+from noetl.source import Source
+
+_READERS: dict[Dialect, Callable[[Mapping, Reading], Playbook | None]] = {
+    Dialect.V10: read_v10,
+    Dialect.V2_EVAL: read_v2_eval,
+    Dialect.V2_CASE: read_v2_case,
+}
+
+
+def read_playbook(
+    source: Source, findings: Findings, *, dialect: Dialect | None = None, strict: bool = False
+) -> Playbook | None:
+    """As much of the playbook as can be read; None when the text is no YAML mapping or of no one dialect."""
+    root = read_yaml(source, findings)
+    if root is None:
+        return None
+    found = detect(root, findings, dialect)
+    if found is None:
+        return None
+    api_version = root.get("apiVersion")
+    reading = Reading(
+        dialect=found,
+        findings=findings,
+        strict=strict,
+        v10_api=isinstance(api_version, Scalar) and api_version.value == "noetl.io/v10",
+    )
+    playbook = _READERS[found](root, reading)
+    if playbook is not None:
+        playbook = replace(playbook, source=source, strict=strict)
+    if found is not Dialect.V10:
+        _note_dialect(root, reading, source)
+    return playbook
+
+
+def _note_dialect(root: Mapping, reading: Reading, source: Source) -> None:
+    """Older dialects run with their own rules; the author should know which, and the way to v10 (DIA-06)."""
+    place = root.get("apiVersion") or opening(root)
+    message = f"this playbook is written in {reading.dialect}, an older dialect, and runs by its rules"
+    reading.error("I_DIALECT", place, message, f"noetl migrate {source.name} rewrites it as v10")

@@ -1,0 +1,146 @@
+"""Retries of v2-case: an ordered list of policies, or one mapping (V2C-16…18).
+
+One mechanism serves errors, polling and pagination alike: a policy says when to call again, how, and what to keep.
+"""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.document.playbook import Collect, Retry
+from noetl.document.quantities import count, is_templated, shown
+from noetl.document.shapes import Reading, choice, guard, known_keys, mapping, opening, text
+from noetl.document.v2_case_options import read_options
+from noetl.document.v2_case_tools import read_sink
+from noetl.document.waits_time import duration
+
+STRATEGIES = ("append", "push", "replace", "merge")
+
+_POLICY_KEYS = (
+    "max_attempts",
+    "initial_delay",
+    "delay",
+    "backoff_multiplier",
+    "next_call",
+    "collect",
+    "sink",
+    "spec",
+)
+_FORM = "write a list of {when: …, then: {max_attempts: …}}, or one mapping with max_attempts"
+
+
+def read_retry(reading: Reading, node: Node | None) -> tuple[Retry, ...]:
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return ()
+    if isinstance(node, Mapping):
+        policy = _single(reading, node)
+        return (policy,) if policy is not None else ()
+    if not isinstance(node, Sequence):
+        reading.error(
+            "E_RULE_SHAPE", opening(node), f"retry must be a list of policies, and this is {describe(node)}", _FORM
+        )
+        return ()
+    policies = (_listed(reading, item) for item in node)
+    return tuple(policy for policy in policies if policy is not None)
+
+
+def _single(reading: Reading, node: Mapping) -> Retry | None:
+    """The mapping form: one policy, on errors unless it says `when` (V2C-18)."""
+    if "then" in node:
+        reading.error("E_RULE_SHAPE", node.keys["then"], "a retry mapping has no then", _FORM)
+        return None
+    known_keys(reading, node, ("when", *_POLICY_KEYS), "E_RULE_SHAPE", "retry", closed=True)
+    return _policy(reading, node, guard(reading, node.get("when")), mode="exponential")
+
+
+def _listed(reading: Reading, node: Node) -> Retry | None:
+    """The list form: `{when, then}`; without a spec the delay only grows by its own multiplier."""
+    item = mapping(reading, node, "E_RULE_SHAPE", "a retry policy", _FORM)
+    if item is None:
+        return None
+    known_keys(reading, item, ("when", "then"), "E_RULE_SHAPE", "a retry policy", closed=True)
+    if "when" not in item:
+        reading.error("E_RULE_SHAPE", opening(item), "this retry policy has no when", _FORM)
+    when = guard(reading, item.get("when"))
+    then = mapping(reading, item.get("then"), "E_RULE_SHAPE", "a retry policy's then", _FORM)
+    if then is None:
+        if not isinstance(item.get("then"), Sequence):
+            reading.error(
+                "E_RETRY_ARGS", opening(item), "this retry policy says nothing to do", "add then: {max_attempts: …}"
+            )
+        return None
+    known_keys(reading, then, _POLICY_KEYS, "E_RULE_SHAPE", "a retry policy's then", closed=True)
+    return _policy(reading, then, when, mode=None) if when is not None else None
+
+
+def _policy(reading: Reading, node: Mapping, when: Scalar | None, mode: str | None) -> Retry:
+    spec = read_options(reading, node, "retry")
+    base, jitter, chosen, on_exhausted = _options(reading, spec)
+    if "delay" in node and "initial_delay" in node:
+        reading.error("E_RETRY_ARGS", node.keys["delay"], "delay and initial_delay are one thing", "keep one of them")
+    first = node.get("initial_delay") or node.get("delay")
+    multiplier = _number(reading, node.get("backoff_multiplier"), "backoff_multiplier")
+    return Retry(
+        node=node,
+        when=when,
+        max_attempts=_attempts(reading, node),
+        initial_delay=duration(reading, first, "a retry's delay", "E_RETRY_ARGS"),
+        multiplier=multiplier or base,
+        mode=chosen or mode,
+        jitter=jitter,
+        on_exhausted=on_exhausted,
+        next_call=mapping(reading, node.get("next_call"), "E_RULE_SHAPE", "next_call", "write the inputs to change"),
+        collect=_collect(reading, node.get("collect")),
+        sink=read_sink(reading, node.values["sink"]) if "sink" in node else None,
+    )
+
+
+def _options(reading: Reading, spec: Mapping | None) -> tuple[Node | None, Node | None, str | None, str | None]:
+    """The retry's own spec: backoff base, jitter, mode, and what happens when it runs out."""
+    if spec is None:
+        return None, None, None, None
+    base = _number(reading, spec.get("backoff_base"), "backoff_base")
+    mode = choice(reading, spec.get("mode"), ("exponential", "linear", "fixed"), "E_BACKOFF", "a retry's mode")
+    on_exhausted = choice(reading, spec.get("on_exhausted"), ("fail", "continue"), "E_SPEC_OPTION", "on_exhausted")
+    return base, _jitter(reading, spec.get("jitter")), mode, on_exhausted
+
+
+def _jitter(reading: Reading, node: Node | None) -> Node | None:
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return node
+    return _number(reading, node, "jitter")
+
+
+def _attempts(reading: Reading, node: Mapping) -> Node | None:
+    if "max_attempts" not in node:
+        hint = "add max_attempts: <calls, the first one included>"
+        reading.error("E_RETRY_ARGS", opening(node), "this retry has no bound", hint)
+        return None
+    return count(reading, node.get("max_attempts"), "E_RETRY_ARGS", "max_attempts")
+
+
+def _number(reading: Reading, node: Node | None, what: str) -> Node | None:
+    """A number that is not negative, or a template that gives one."""
+    if node is None or is_templated(node):
+        return node
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return node
+    reading.error("E_RETRY_ARGS", opening(node), f"{what} must be zero or more, and this is {shown(node)}")
+    return None
+
+
+def _collect(reading: Reading, node: Node | None) -> Collect | None:
+    form = "write collect: {path: data.items, into: pages, strategy: append}"
+    block = mapping(reading, node, "E_RULE_SHAPE", "collect", form)
+    if block is None:
+        return None
+    known_keys(reading, block, ("strategy", "path", "into"), "E_RULE_SHAPE", "collect", closed=True)
+    for key in ("path", "into"):
+        if key not in block:
+            reading.error("E_RULE_SHAPE", opening(block), f"this collect has no {key}", form)
+    path = text(reading, block.get("path"), "E_RULE_SHAPE", "collect.path", form)
+    into = text(reading, block.get("into"), "E_RULE_SHAPE", "collect.into", form)
+    strategy = choice(reading, block.get("strategy"), STRATEGIES, "E_RULE_SHAPE", "collect.strategy")
+    if path is None or into is None:
+        return None
+    return Collect(node=block, path_text=str(path.value), into=str(into.value), strategy=strategy or "append")

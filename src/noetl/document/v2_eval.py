@@ -1,0 +1,49 @@
+"""The reader of v2-eval (seeds 000, 003; V2E-01…10): labelled tasks with `eval`, a step's `when`, a list `next`."""
+
+from __future__ import annotations
+
+from noetl.document.admission import admit_when
+from noetl.document.ladder import read_condition
+from noetl.document.legacy import STEP, refuse
+from noetl.document.nodes import Mapping, Scalar
+from noetl.document.playbook import Dialect, Playbook, Step
+from noetl.document.root import read_root
+from noetl.document.routers import read_next_list
+from noetl.document.shapes import Reading, known_keys
+from noetl.document.steps import COMMON_KEYS, read_common
+from noetl.document.tasks import read_task
+from noetl.document.waits import BLOCKS
+
+STEP_KEYS = (*COMMON_KEYS, "when")
+
+
+def read_v2_eval(root: Mapping, reading: Reading) -> Playbook:
+    """As much of the playbook as can be read; what cannot is noted."""
+    return read_root(root, reading, read_step, read_task)
+
+
+def read_step(reading: Reading, node: Mapping, name: Scalar) -> Step:
+    refusals = STEP[Dialect.V2_EVAL]
+    refuse(reading, node, refusals)
+    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=(*refusals, *BLOCKS))
+    _refuse_blocks(reading, node)
+    common = read_common(reading, node, name)
+    spec: Mapping | None = common["spec"]
+    if spec and "policy" in spec:
+        hint = "gate the step with its when, or migrate to v10"
+        reading.error("E_SPEC_OPTION", spec.keys["policy"], "v2-eval has no step policy", hint)
+    when = node.get("when")
+    condition = read_condition(reading, when) if when is not None else None
+    return Step(
+        **common,
+        admit=admit_when(condition) if condition else None,
+        router=read_next_list(reading, node.get("next"), spec),
+    )
+
+
+def _refuse_blocks(reading: Reading, node: Mapping) -> None:
+    """Wait blocks are younger than this dialect; ignoring one would change what the step does."""
+    for key in BLOCKS:
+        if key in node:
+            message = f'"{key}" is a block of v10 and v2-case, and this is v2-eval'
+            reading.error("E_STEP_KEY", node.keys[key], message, "migrate to v10 (noetl migrate)")

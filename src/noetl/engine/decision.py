@@ -1,0 +1,94 @@
+"""Decisions: the events a command leads to, and the effects the shell owes once they are stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.engine.execution import Execution, StepRun
+from noetl.ids import derived
+from noetl.records.envelope import Event
+from noetl.records.events import Final, Payload
+from noetl.records.orders import Verdict
+from noetl.records.taxonomy import Source
+
+
+class DispatchStep(msgspec.Struct, frozen=True):
+    """An order is ready for a worker."""
+
+    order_id: str
+    step_run_id: str
+
+
+class LeaseOrder(msgspec.Struct, frozen=True):
+    """A worker holds the order now, fenced by `lease_epoch`."""
+
+    order_id: str
+    step_run_id: str
+    worker_id: str
+    lease_epoch: int
+
+
+class CloseOrder(msgspec.Struct, frozen=True):
+    """Nobody needs to run this order any more."""
+
+    order_id: str
+    step_run_id: str
+    lease_epoch: int
+
+
+class EndExecution(msgspec.Struct, frozen=True):
+    status: Final
+
+
+Effect = DispatchStep | LeaseOrder | CloseOrder | EndExecution
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """`verdict` answers a report or a claim; a decision without events changes nothing."""
+
+    events: tuple[Event, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    verdict: Verdict = Verdict.ACCEPTED
+
+
+class Draft:
+    """Events being written for one cause. Their ids follow from it, so that a repeated decision collides (O-05)."""
+
+    def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
+        self._execution = execution
+        self._at = at
+        self._cause = cause
+        self.events: list[Event] = []
+        self.effects: list[Effect] = []
+
+    def add(self, payload: Payload, *, run: StepRun | None = None, **about: Any) -> Event:
+        """Write one event; `about` are further fields of the envelope."""
+        execution = self._execution
+        if run is not None:
+            about.setdefault("step", run.step)
+            about.setdefault("step_run_id", run.step_run_id)
+        ordinal = len(self.events)
+        fields = {
+            "event_id": derived(execution.execution_id, self._cause, payload.event_type, ordinal),
+            "ts": self._at,
+            "source": Source.SERVER,
+            "parent_id": self._cause,
+            **about,
+        }
+        event = Event(
+            execution_id=execution.execution_id,
+            trace_id=execution.trace_id,
+            seq=execution.seq + ordinal + 1,
+            payload=payload,
+            **fields,
+        )
+        self.events.append(event)
+        return event
+
+    def owe(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def decision(self) -> Decision:
+        return Decision(events=tuple(self.events), effects=tuple(self.effects))

@@ -1,0 +1,42 @@
+"""Starting: the first events of every run, in the order of SRV-01."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.engine.commands import StartExecution
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution
+from noetl.engine.identity import run_id_of, token_id_of
+from noetl.engine.plan import Plan
+from noetl.pipeline.patches import overlaid
+from noetl.records.events import (
+    ExecutionRequested,
+    RequestEvaluated,
+    TokenCreated,
+    TokenEnqueued,
+    WorkflowStarted,
+)
+
+
+def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision:
+    """Request, evaluation, start and the start token: one decision, so that nothing is half begun."""
+    net = plan.net
+    draft = Draft(execution, command.at, execution.execution_id)
+    draft.add(
+        ExecutionRequested(
+            path=net.path,
+            version=net.version,
+            net_hash=command.net_hash,
+            payload=command.payload,
+            parent_execution_id=command.parent_execution_id,
+            parent_step_run_id=command.parent_step_run_id,
+        )
+    )
+    draft.add(RequestEvaluated(name=net.name))
+    draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=net.entry))
+    token_id = token_id_of(execution.execution_id)
+    about: dict[str, Any] = {"step": net.entry, "step_run_id": run_id_of(token_id)}
+    draft.add(TokenCreated(token_id=token_id, step=net.entry, path=net.path, version=net.version, args={}), **about)
+    draft.add(TokenEnqueued(token_id=token_id), **about)
+    return draft.decision()

@@ -1,0 +1,86 @@
+"""Steps of their own: what a rule did before it led on, between the old step and its target (MIG-03).
+
+Such a step reads what the rule saw by the old step's name, or by args that the arc to it hands over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.document.nodes import scalars
+from noetl.migration.case_guards import DONE, ERROR, EXIT, Guard, joined
+from noetl.migration.case_routes import Choice, RouterPieces, Target, guard_of, targets_of, transition_options
+from noetl.migration.case_rules import Looks, Parts, then_part
+from noetl.migration.case_tasks import Names, failing_task, rule_tasks
+from noetl.migration.names import paths, template
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import Copier, Entry, Item, Listed, Mapped, literal
+from noetl.migration.sheet import item_id
+
+_LABELS = {DONE: "done", ERROR: "error", EXIT: "exit"}
+
+
+class Apart:
+    """Builds such steps for one v2-case step."""
+
+    def __init__(self, looks: Looks, copier: Copier, notes: Notes, names: Names) -> None:
+        self.looks, self.copier, self.notes, self.names = looks, copier, notes, names
+
+    def step(self, parts: Parts, guard: Guard, on_failure: Sequence[Choice]) -> tuple[Item, Target]:
+        """The new step, and the way to it. Its own failures go where those of the old step's calls went (V2C-11)."""
+        label = _LABELS.get(next(iter(guard.events), ""), "case") if guard.events is not None else "case"
+        name = self.names.free(f"{self.looks.step.name}_{label}")
+        copier, handed = self._carried(parts, guard)
+        entries = [Entry("step", literal(name))]
+        tasks = rule_tasks(copier, parts.rule, parts.tasks, Names(set()))
+        if parts.transition is None:
+            tasks.append(failing_task("fail_again"))
+        if tasks:
+            entries.append(Entry("tool", Listed(tuple(tasks))))
+        written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
+        if written:
+            entries.append(Entry("set_ctx", Mapped(tuple(written.values()), flow=len(written) == 1)))
+        onward = [*self._onward(parts, copier), *on_failure]
+        router = RouterPieces(self.looks.step, always=False).entry(onward)
+        entries += [router] if router is not None else []
+        self.notes.changed(parts.rule, f'this rule is now a step of its own, "{name}"')
+        return Item(Mapped(tuple(entries)), item_id(parts.rule.node)), Target(name, extra=tuple(handed))
+
+    def _onward(self, parts: Parts, copier: Copier) -> list[Choice]:
+        transition = parts.transition
+        if transition is None:
+            return []
+        narrowed = guard_of(transition, copier)
+        when = joined(["event.name == 'step.done'", narrowed]) if narrowed is not None else None
+        targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
+        self._check_args(parts, targets)
+        return [Choice(when, Guard(frozenset({DONE}), ()), targets, copier)]
+
+    def _check_args(self, parts: Parts, targets: tuple[Target, ...]) -> None:
+        """Arcs see no results of tasks, only those of steps."""
+        names = {task.name for task in parts.tasks if task.name}
+        for target in targets:
+            texts = [str(scalar.value) for scalar in scalars(target.args)] if target.args is not None else []
+            for path in (path for text in texts for path in paths(text) if path[0] in names):
+                message = f'the args of this transition read the task "{path[0]}", and arcs only see steps'
+                self.notes.blocked(parts.rule, message, "keep the value with set_ctx, and read it from ctx")
+
+    def _carried(self, parts: Parts, guard: Guard) -> tuple[Copier, list[Entry]]:
+        view = self.looks.view
+        read = {path for scalar in scalars(then_part(parts.rule)) for path in paths(str(scalar.value))}
+        roots = {path[0] for path in read}
+        handed = {path[1]: f"args.{path[1]}" for path in read if path[0] == "args" and len(path) > 1}
+        names = {"result": f"{view}.data", "response": f"{view}.result", "this": view}
+        if guard.waits:
+            names = {"result": "args.result", "event.data": "args.data", "response": "args.data"}
+            if "result" in roots:
+                handed["result"] = "event.result"
+            if "response" in roots or any(path[:2] == ("event", "data") for path in read):
+                handed["data"] = "event.data"
+        elif guard.only(ERROR):
+            names |= {"response.status_code": "args.error.status", "response.error": "args.error"}
+            names["error"] = "args.error"
+            if roots & {"response", "error"}:
+                handed["error"] = "event.error"
+        entries = [Entry(key, literal(template(value))) for key, value in sorted(handed.items())]
+        return self.copier.with_names(names), entries

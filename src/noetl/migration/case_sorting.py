@@ -1,0 +1,199 @@
+"""Sorting: each case rule of one step to its place in v10, in the rules' own order (V2C-06…12).
+
+What the rules become is collected here: tasks before and after the call, ways out, and steps of their own. A rule
+only runs if no other one took its event before; where that matters, the other's condition is excluded in so many words.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.document.nodes import Mapping
+from noetl.migration.case_apart import Apart
+from noetl.migration.case_guards import ENTER, ERROR, EXIT, Guard, joined, reads, rename_expression
+from noetl.migration.case_routes import Choice, guard_of, targets_of, transition_options
+from noetl.migration.case_rules import Looks, Parts, take_apart
+from noetl.migration.case_tasks import Names, call_name, choosing_task, pipeline_names, rule_tasks, setting_task
+from noetl.migration.names import paths, template
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import Copier, Item, Mapped
+from noetl.migration.sheet import item_id
+
+
+class CaseSorting:
+    def __init__(self, looks: Looks, copier: Copier, notes: Notes, step_names: Names, task_names: Names) -> None:
+        self.looks, self.copier, self.notes, self.task_names = looks, copier, notes, task_names
+        self.apart = Apart(looks, copier, notes, step_names)
+        self.inclusive = looks.step.case_mode == "inclusive"
+        self.before: list[Item] = []
+        self.done: list[Item] = []
+        self.exit: list[Item] = []
+        self.set_ctx: list[Mapping] = []
+        self.choices: list[Choice] = []
+        self.extras: list[Item] = []
+        case = looks.step.case
+        self._rules = [take_apart(rule, notes) for rule in case.rules] if case is not None else []
+
+    def sort(self) -> None:
+        """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
+        early: list[Choice] = []
+        late: list[Choice] = []
+        for position, parts in enumerate(self._rules):
+            if parts.guard is None:
+                continue
+            self.choices = []
+            self._place(parts, parts.guard, position)
+            last = parts.rule.when is None or parts.guard.only(EXIT)
+            (late if last else early).extend(self.choices)
+        self.choices = [*early, *late]
+
+    def _place(self, parts: Parts, guard: Guard, position: int) -> None:
+        taken = self._taken_before(guard, position)
+        if parts.rule.when is None:
+            self._otherwise(parts, guard, position)
+        elif not parts.works:
+            self._lead(parts, guard, taken)
+        elif guard.only(ENTER) and self.looks.step.tasks:
+            self._ahead(parts, guard)
+        elif guard.after_success and not guard.rest and not taken:
+            self._follow(parts, guard)
+        elif not self.looks.looped and (parts.transition is not None or guard.only(ERROR)):
+            self._leave(parts, guard, self._condition(parts, guard, taken))
+        elif parts.transition is None and guard.after_success:
+            self._choose(parts, guard, taken)
+        elif guard.waits:
+            hint = "write them as an on_event handler, or lead to a step that runs them"
+            self.notes.blocked(parts.rule, "tasks on an event that lead nowhere", hint)
+        else:
+            message = "this rule decides per iteration where the step leads, and a v10 router decides once"
+            self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")
+
+    def _taken_before(self, guard: Guard, position: int) -> list[Parts]:
+        """The rules that keep this one from running when they match, and that no order of arcs puts before it."""
+        earlier = [other for other in self._rules[:position] if other.guard is not None and other.guard.competes(guard)]
+        taken = [other for other in earlier if other.transition is not None or not self.inclusive]
+        if guard.only(EXIT):
+            on_call = [other for other in self._rules if other.guard is not None and not other.guard.only(EXIT)]
+            taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
+        unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
+        return list(unique.values())
+
+    # kinds of rules --------------------------------------------------------------------------------------------
+
+    def _lead(self, parts: Parts, guard: Guard, taken: list[Parts]) -> None:
+        """A rule that only leads on."""
+        if parts.transition is None:
+            hint = "leave the rule out, or guard the others against it"
+            self.notes.blocked(parts.rule, "a rule that does nothing keeps later ones from matching", hint)
+            return
+        if self.looks.looped and guard.rest:
+            hint = "collect what decides with set_ctx, and guard next.arcs with it"
+            self.notes.blocked(parts.rule, "this rule decides per iteration where the step leads", hint)
+        self.choices.append(self._choice(parts, guard, self._condition(parts, guard, taken)))
+
+    def _ahead(self, parts: Parts, guard: Guard) -> None:
+        """Tasks on entry run before the call."""
+        if parts.transition is not None or guard.rest:
+            hint = "split the step: what happens on entry becomes the step before"
+            self.notes.blocked(parts.rule, "a rule on entry that decides before the call", hint)
+        self.before += self._work(parts, self.copier, in_pipeline=True)
+
+    def _follow(self, parts: Parts, guard: Guard) -> None:
+        """Tasks after every successful call join the pipeline."""
+        self._note_failures(parts, guard)
+        items = self._work(parts, self._in_pipeline(), in_pipeline=bool(parts.tasks) or self.looks.looped)
+        (self.exit if guard.only(EXIT) else self.done).extend(items)
+        if parts.transition is not None:
+            self.choices.append(self._choice(parts, guard, self._condition(parts, guard, [])))
+
+    def _choose(self, parts: Parts, guard: Guard, taken: list[Parts]) -> None:
+        """Tasks under a condition, without a way out: a choose after the call."""
+        copier = self._in_pipeline()
+        names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
+        others = [other.guard for other in taken if other.guard is not None and other.guard.after_success]
+        if any(not other.rest for other in others):
+            self.notes.changed(parts.rule, "this rule never ran after a successful call, and is left out")
+            return
+        excluded = [f"not ({joined([rename_expression(part, names) for part in other.rest])})" for other in others]
+        conditions = [rename_expression(part, names) for part in guard.rest]
+        if any(reads(part, "event") for part in [*conditions, *excluded]):
+            hint = "compare event.name with and, apart from the rest"
+            self.notes.blocked(parts.rule, "this condition reads the event, which a pipeline does not see", hint)
+        self._note_failures(parts, guard)
+        tasks = self._work(parts, copier, in_pipeline=True)
+        name = self.task_names.free(f"choose_{len(self.done) + len(self.exit)}")
+        chosen = choosing_task(name, template(joined([*conditions, *excluded])), tasks)
+        (self.exit if guard.only(EXIT) else self.done).append(Item(chosen.value, item_id(parts.rule.node)))
+
+    def _otherwise(self, parts: Parts, guard: Guard, position: int) -> None:
+        """`else`: no condition of the others was true."""
+        others = [(other, other.guard) for other in self._rules[:position]]
+        conditions = [self._condition(other, its, []) if its is not None else None for other, its in others]
+        if any(condition is None for condition in conditions):
+            return
+        when = " and ".join(f"not ({condition})" for condition in conditions) or None
+        if parts.works:
+            self._leave(parts, guard, when)
+        elif parts.transition is not None:
+            self.choices.append(self._choice(parts, guard, when))
+
+    def _leave(self, parts: Parts, guard: Guard, when: str | None) -> None:
+        """Tasks that lead on, or that a failed call leads to: a step of their own."""
+        on_failure = [] if guard.only(ERROR) else self._failure_choices()
+        step, target = self.apart.step(parts, guard, on_failure)
+        self.extras.append(step)
+        self.choices.append(Choice(when, guard, (target,), self.copier))
+
+    # their parts -----------------------------------------------------------------------------------------------
+
+    def _in_pipeline(self) -> Copier:
+        if not self.looks.step.tasks:
+            return self.copier
+        return self.copier.with_names(pipeline_names(call_name(self.looks.step)))
+
+    def _note_failures(self, parts: Parts, guard: Guard) -> None:
+        if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
+            message = "these tasks now run after a successful call only; after a failed one they ran without a result"
+            self.notes.changed(parts.rule, message)
+
+    def _failure_choices(self) -> list[Choice]:
+        """Where the rules on call.error lead, for the steps that came out of this one."""
+        leading = [parts for parts in self._rules if not parts.works and parts.transition is not None]
+        on_error = [(parts, parts.guard) for parts in leading if parts.guard is not None and parts.guard.only(ERROR)]
+        return [self._choice(parts, guard, self._condition(parts, guard, [])) for parts, guard in on_error]
+
+    def _condition(self, parts: Parts, guard: Guard, taken: list[Parts]) -> str | None:
+        """The rule's condition as an arc's, without the cases that a rule which leads nowhere took before it."""
+        read = {path[:2] for part in guard.rest for path in paths(template(part))}
+        if guard.events is None and read & {("response", "status_code"), ("response", "error")}:
+            hint = "add event.name == 'call.done' or event.name == 'call.error'"
+            self.notes.blocked(parts.rule, "this condition reads the response without saying of which event", hint)
+        own = self.looks.arc_condition(guard)
+        silent = [other.guard for other in taken if other.transition is None and other.guard is not None]
+        excluded = [f"not ({self.looks.arc_condition(other)})" for other in silent]
+        conditions = [own, *excluded] if own is not None else excluded
+        return joined(conditions) if conditions else None
+
+    def _choice(self, parts: Parts, guard: Guard, when: str | None) -> Choice:
+        transition = parts.transition
+        assert transition is not None
+        copier = self.copier.with_names(self.looks.arc_names(guard))
+        narrowed = guard_of(transition, copier)
+        if narrowed is not None:
+            when = joined([when, narrowed]) if when else narrowed
+        if when is None:
+            when = "event.name in ['step.done', 'loop.done', 'step.failed']"
+        targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
+        origin = item_id(parts.rule.node)
+        first = [msgspec.structs.replace(target, origin=origin) for target in targets[:1]]
+        return Choice(when, guard, (*first, *targets[1:]), copier)
+
+    def _work(self, parts: Parts, copier: Copier, *, in_pipeline: bool) -> list[Item]:
+        items = rule_tasks(copier, parts.rule, parts.tasks, self.task_names)
+        for values in parts.sets:
+            if in_pipeline:
+                written = tuple(copier.renamed_entry(values.values, key, key) for key in values.values.values)
+                items.append(setting_task(self.task_names.free("set_vars"), Mapped(written)))
+            else:
+                self.set_ctx.append(values.values)
+        return items

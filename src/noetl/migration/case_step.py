@@ -1,0 +1,222 @@
+"""One v2-case step: its rules sorted, its pipeline built, its way out written (MIG-03, O-29)."""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Scalar
+from noetl.document.playbook import Step, Task
+from noetl.migration.admission import lifecycle_entry
+from noetl.migration.case_guards import Guard
+from noetl.migration.case_pages import Pages
+from noetl.migration.case_parts import handlers_entry, loop_entry
+from noetl.migration.case_retry import CallPolicy, is_pages
+from noetl.migration.case_routes import Choice, RouterPieces, targets_of
+from noetl.migration.case_rules import Looks
+from noetl.migration.case_sorting import CaseSorting
+from noetl.migration.case_tasks import (
+    Names,
+    call_name,
+    keeping_task,
+    merged_args,
+    pipeline_names,
+    plain_task,
+    setting_task,
+)
+from noetl.migration.eval_vars import prefix
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
+from noetl.migration.sheet import item_id, key_id
+from noetl.migration.tasks import KNOBS, task_entries
+
+_UNWRAPPED = frozenset({"http", "postgres", "duckdb", "snowflake", "ducklake", "playbook"})
+_CONSUMED = ("spec", "args", "loop", "tool", "retry", "vars", "case", "sink", "next", "set_ctx", "on_event")
+_COPIED = ("timer", "message", "signal", "human_task", "timeout", "compensate")
+
+
+class CaseStep:
+    def __init__(self, step: Step, copier: Copier, notes: Notes, names: Names, *, read_elsewhere: bool) -> None:
+        self.step, self.node, self.notes = step, step.node, notes
+        self.call = next((task for task in step.tasks if isinstance(task, Task)), None)
+        self.call_name = call_name(step)
+        self.read_elsewhere = read_elsewhere
+        self.copier = copier
+        view = step.name if step.name.isidentifier() else prefix(step.name)
+        self.looks = Looks(step, view, self.call is not None and self.call.kind in _UNWRAPPED)
+        self.pages = self._pages()
+        taken = {self.call_name} if self.call else set()
+        self.sorting = CaseSorting(self.looks, copier, notes, names, Names(taken))
+
+    def items(self) -> list[Item]:
+        self._check()
+        self.sorting.sort()
+        choices = [*self.sorting.choices, *self._shortcut()]
+        entries: list[Entry | CopiedEntry] = self.copier.entries(self.node, ("step", "desc"))
+        entries += self._spec()
+        entries += self.copier.entries(self.node, ("args",))
+        if "loop" in self.node:
+            entries.append(loop_entry(self.copier, self.step))
+        entries += self._tool(choices)
+        entries += self._set_ctx()
+        entries += self.copier.entries(self.node, ("result", *_COPIED))
+        if self.step.on_event is not None:
+            entries.append(handlers_entry(self.copier, self.step, self.step.on_event))
+        entries += self._next(choices)
+        self._drop_unknown()
+        flow = self.copier.sheet.is_flow(self.node)
+        return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
+
+    def _check(self) -> None:
+        spec = self.step.spec
+        if self.step.eval_mode == "on_event" and spec is not None:
+            self.notes.blocked(
+                spec.keys["eval_mode"],
+                "eval_mode: on_event listens to every event of the execution, and v10 steps do not",
+                "write wait blocks (timer, message, signal, human_task) with next.arcs guarded by event.name, "
+                "or on_event handlers",
+            )
+        if self.looks.view != self.step.name and (self.step.vars or self.step.case):
+            message = f'templates cannot read the step "{self.step.name}" by its name'
+            self.notes.blocked(self.step.name_node, message, f"rename it to {self.looks.view} first")
+
+    def _pages(self) -> Pages | None:
+        if self.call is None or not any(is_pages(retry) for retry in self.step.retry):
+            return None
+        return Pages(self.step, self.call, self.copier, self.notes)
+
+    # spec ------------------------------------------------------------------------------------------------------
+
+    def _spec(self) -> list[Entry]:
+        spec = self.step.spec
+        kept: list[Entry | CopiedEntry] = []
+        policy: list[Entry] = []
+        own = ("case_mode", "eval_mode", "on_error", "timeout")
+        if spec is not None:
+            kept += self.copier.entries(spec, [key for key in spec.values if key not in own])
+            if "timeout" in spec:
+                policy.append(lifecycle_entry(self.copier, spec, self.notes))
+        tolerant = self.step.on_error == "continue" or (
+            self.step.loop is not None and self.step.loop.on_error == "continue"
+        )
+        if tolerant:
+            policy.append(Entry("failure", Mapped((Entry("mode", Literal("best_effort")),), flow=True)))
+        if policy:
+            kept.append(Entry("policy", Mapped(tuple(policy))))
+        origin = key_id(self.node.keys["spec"]) if "spec" in self.node else ""
+        return [Entry("spec", Mapped(tuple(kept)), origin)] if kept else []
+
+    # pipeline --------------------------------------------------------------------------------------------------
+
+    def _tool(self, choices: list[Choice]) -> list[Entry | CopiedEntry]:
+        tail = self._tail()
+        if self._must_keep(tail, choices):
+            tail.append(keeping_task(self.sorting.task_names.free(f"{prefix(self.step.name)}_result"), self.call_name))
+        self._check_response(tail, choices)
+        origin = key_id(self.node.keys["tool"]) if "tool" in self.node else ""
+        head = [*self.sorting.before, *self._calls(named=bool(tail or self.sorting.before))]
+        if not tail and len(head) == 1 and self.pages is None and self.call is not None:
+            return [self._single(head[0])]
+        if not tail and not head:
+            return []
+        return [Entry("tool", Listed((*head, *tail)), origin)]
+
+    def _single(self, item: Item) -> Entry | CopiedEntry:
+        """One call stays one mapping, and if nothing about it changed, it stays as it was written."""
+        tool = self.node.values["tool"]
+        untouched = isinstance(tool, Mapping) and not any(knob in tool for knob in KNOBS)
+        if untouched and not self.step.retry and self.step.args is None:
+            return self.copier.entry(self.node, "tool")
+        return Entry("tool", item.value, key_id(self.node.keys["tool"]))
+
+    def _calls(self, *, named: bool) -> list[Item]:
+        if self.call is None:
+            return []
+        if self.pages is not None:
+            return self.pages.items()
+        policy = CallPolicy(self.step, self.copier, self.notes).entry()
+        name = Entry("name", literal(self.call_name)) if named else None
+        entries = task_entries(
+            self.copier, self.call, name, [policy] if policy else [], merged_args(self.copier, self.step, self.call)
+        )
+        flow = self.copier.sheet.is_flow(self.call.node) and policy is None
+        return [Item(Mapped(tuple(entries), flow=flow))]
+
+    def _tail(self) -> list[Item]:
+        """What follows the call, in the order of O-29: done rules, the sink, vars, exit rules."""
+        tail = list(self.sorting.done)
+        if self.step.sink is not None:
+            copier = self.copier.with_names(pipeline_names(self.call_name))
+            name = self.sorting.task_names.free("sink")
+            origin = key_id(self.node.keys["sink"])
+            tail.append(Item(plain_task(copier, self.step.sink, name, label=False), origin))
+        extended = bool(tail or self.sorting.exit)
+        if extended and self.step.vars is not None and self.step.loop is None and self.pages is None:
+            copier = self.copier.with_names(pipeline_names(self.call_name))
+            values = Mapped(tuple(copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values))
+            tail.append(setting_task(self.sorting.task_names.free("keep_vars"), values))
+        return [*tail, *self.sorting.exit]
+
+    def _check_response(self, tail: list[Item], choices: list[Choice]) -> None:
+        """Behind other tasks only the call's payload is left, not its status or headers."""
+        if tail and any(f"{self.looks.view}.result" in (choice.when or "") for choice in choices):
+            message = "a condition reads the whole response, which is gone when other tasks have run after the call"
+            self.notes.blocked(self.step, message, "keep what decides with set_ctx, and guard next.arcs with it")
+
+    def _must_keep(self, tail: list[Item], choices: list[Choice]) -> bool:
+        """Whether anything still reads the call's result as that of the step."""
+        if not tail or self.call is None:
+            return False
+        routed = any(reads_result(choice, self.looks.view) for choice in choices)
+        return (
+            self.read_elsewhere or routed or not choices or (self.step.vars is not None and self.step.loop is not None)
+        )
+
+    # what is written and where it leads ------------------------------------------------------------------------
+
+    def _set_ctx(self) -> list[Entry | CopiedEntry]:
+        values: list[Entry] = []
+        view = self.looks.view
+        names = {"result": f"{view}.data", "response": f"{view}.result", "this": view}
+        if self.pages is not None:
+            names |= self.pages.result_names(view)
+        copier = self.copier.with_names(names)
+        in_pipeline = bool(self.sorting.done or self.sorting.exit or self.step.sink)
+        if self.step.vars is not None and (not in_pipeline or self.step.loop is not None or self.pages is not None):
+            values += [copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values]
+        for written in self.sorting.set_ctx:
+            values += [copier.renamed_entry(written, key, key) for key in written.values]
+        if self.step.set_ctx is not None:
+            values += [self.copier.renamed_entry(self.step.set_ctx, key, key) for key in self.step.set_ctx.values]
+        if not values:
+            return []
+        origin = next((key_id(self.node.keys[key]) for key in ("vars", "set_ctx") if key in self.node), "")
+        unique = {entry.key: entry for entry in values}
+        flow = self.step.vars is not None and self.copier.sheet.is_flow(self.step.vars)
+        return [Entry("set_ctx", Mapped(tuple(unique.values()), flow=flow), origin)]
+
+    def _shortcut(self) -> list[Choice]:
+        router = self.step.router
+        if router is None:
+            return []
+        copier = self.copier.with_names(self.looks.arc_names(Guard(None, ())))
+        targets = targets_of(router.arcs, (), copier, self.notes)
+        return [Choice(None, Guard(None, ()), targets, copier)] if targets else []
+
+    def _next(self, choices: list[Choice]) -> list[Entry]:
+        key: Scalar | None = self.node.keys.get("case") or self.node.keys.get("next")
+        flow = "case" not in self.node and len(choices) == 1
+        pieces = RouterPieces(self.step, always=self.step.on_error == "continue")
+        entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
+        return [entry] if entry is not None else []
+
+    def _drop_unknown(self) -> None:
+        for key, key_node, _ in self.node.items():
+            if key not in ("step", "desc", "result", *_CONSUMED, *_COPIED):
+                self.notes.changed(key_node, f'"{key}" had no meaning and is left out')
+
+
+def reads_result(choice: Choice, view: str) -> bool:
+    """Whether a way out looks at the step's result."""
+    texts = [choice.when or "", *(target.when or "" for target in choice.targets)]
+    for target in choice.targets:
+        if target.args is not None:
+            texts += [choice.copier.text(node) for node in target.args.values.values() if isinstance(node, Scalar)]
+    return any("event.result" in text or f"{view}." in text for text in texts)

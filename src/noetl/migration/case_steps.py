@@ -1,0 +1,55 @@
+"""Steps of v2-case as v10: one pipeline, one router, and further steps where a rule works and then leads on."""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Node, scalars
+from noetl.document.playbook import Playbook, Task
+from noetl.migration.case_step import CaseStep
+from noetl.migration.case_tasks import Names
+from noetl.migration.names import paths
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import Copier, Entry, Item, Literal, Mapped
+from noetl.migration.tasks import task_entries
+
+
+class CaseSteps:
+    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes) -> None:
+        self.playbook = playbook
+        self.copier = copier
+        self.notes = notes
+
+    def items(self) -> list[Item]:
+        names = Names({step.name for step in self.playbook.steps})
+        items: list[Item] = []
+        for step in self.playbook.steps:
+            read = any(step.name in _roots(other.node) for other in self.playbook.steps if other is not step)
+            items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read).items()
+        return [*items, *self._implicit_end()]
+
+    def task(self, task: Task) -> Mapped:
+        """A task of the workbook."""
+        return Mapped(tuple(task_entries(self.copier, task, None)))
+
+    def _implicit_end(self) -> list[Item]:
+        """The place that a target `end` meant when no step had that name (C-40)."""
+        if any(step.name == "end" for step in self.playbook.steps):
+            return []
+        targets = (arc for step in self.playbook.steps for arc in _ends(step.node))
+        return [Item(Mapped((Entry("step", Literal("end")),)))] if any(targets) else []
+
+
+def _ends(step: Mapping) -> list[bool]:
+    """Whether anything in a step leads to `end`: by name, or as one of the names a template can give."""
+    found = []
+    for key, _, value in step.items():
+        if key in ("next", "case", "timeout"):
+            found += [True for scalar in scalars(value) if scalar.value == "end" or _names_end(scalar.value)]
+    return found
+
+
+def _names_end(value: object) -> bool:
+    return isinstance(value, str) and ("'end'" in value or '"end"' in value)
+
+
+def _roots(node: Node) -> set[str]:
+    return {path[0] for scalar in scalars(node) if isinstance(scalar.value, str) for path in paths(scalar.value)}

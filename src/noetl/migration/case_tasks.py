@@ -1,0 +1,113 @@
+"""Tasks of a migrated v2-case step: its call, its sinks and the tasks of its rules, in one pipeline.
+
+A sink is a storing task after the call. `result`, `response` and `this` become the call's view by its name, since in
+a pipeline other tasks may come after it.
+"""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Node
+from noetl.document.playbook import CaseRule, Step, Task
+from noetl.migration.eval_vars import prefix
+from noetl.migration.pieces import Copier, Entry, Item, Listed, Literal, Mapped, Piece, from_data, literal
+from noetl.migration.sheet import key_id
+from noetl.migration.tasks import task_entries
+
+
+def call_name(step: Step) -> str:
+    """The name a step's only task has in v10 as well (TASK-03)."""
+    return f"{prefix(step.name)}_task"
+
+
+def pipeline_names(call: str) -> dict[str, str]:
+    """What the names of `then` blocks mean in the pipeline that the call stands in."""
+    return {"result": f"{call}.data", "response": f"{call}.result", "this": call}
+
+
+class Names:
+    """Task names that are free in one pipeline."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+
+    def free(self, wanted: str) -> str:
+        name, number = wanted, 2
+        while name in self.taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+
+def plain_task(copier: Copier, task: Task, name: str, label: bool = True) -> Mapped:
+    """A task of a rule or a sink in v10's form. Its args may have stood beside its tool."""
+    replaced = {}
+    args = task.inputs.get("args")
+    node = task.node
+    assert isinstance(node, Mapping)
+    if isinstance(args, Mapping) and args is not node.get("args"):
+        replaced["args"] = Entry("args", args_piece(copier, args))
+    origin = key_id(task.name_node) if label and task.name_node is not None else ""
+    entries = task_entries(copier, task, Entry("name", literal(name), origin), replaced=replaced)
+    return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)
+
+
+def rule_tasks(copier: Copier, rule: CaseRule, tasks: tuple[Task, ...], names: Names) -> list[Item]:
+    """The tasks of one case rule, each under a name that is free."""
+    items = []
+    for task in tasks:
+        if task.name_node is not None:
+            origin = f"i{task.name_node.span.start}"
+        else:  # the sink of a mapped then
+            then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
+            origin = key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
+        items.append(Item(plain_task(copier, task, names.free(task.name or "sink")), origin))
+    return items
+
+
+def args_piece(copier: Copier, args: Mapping) -> Piece:
+    """A mapping of args that may come from two places of the document."""
+    entries: list[Entry] = [copier.renamed_entry(args, key, key) for key in args.values]
+    return Mapped(tuple(entries), flow=copier.sheet.is_flow(args))
+
+
+def setting_task(name: str, values: Piece) -> Item:
+    """A noop whose only purpose is to write `ctx` between two other tasks."""
+    then = Entry("then", Mapped((Entry("set_ctx", values),)))
+    rules = Listed((Item(Mapped((Entry("else", Mapped((then,))),))),))
+    policy = Mapped((Entry("policy", Mapped((Entry("rules", rules),))),))
+    return Item(Mapped((Entry("name", literal(name)), Entry("kind", Literal("noop")), Entry("spec", policy))))
+
+
+def keeping_task(name: str, call: str) -> Item:
+    """A noop that makes the call's payload the step's result again."""
+    entries = (
+        Entry("name", literal(name)),
+        Entry("kind", Literal("noop")),
+        Entry("args", literal(f"{{{{ {call}.data }}}}")),
+    )
+    return Item(Mapped(entries, flow=True))
+
+
+def failing_task(name: str) -> Item:
+    """A noop that fails its step: what an error without a transition did."""
+    rule: dict[str, object] = {"else": {"then": {"do": "fail"}}}
+    policy = Entry("spec", from_data({"policy": {"rules": [rule]}}))
+    return Item(Mapped((Entry("name", literal(name)), Entry("kind", Literal("noop")), policy), flow=True))
+
+
+def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
+    """`choose` with one branch: tasks that only run under a condition."""
+    branch = Item(Mapped((Entry("when", literal(when)), Entry("then", Listed(tuple(tasks))))))
+    return Item(Mapped((Entry("name", literal(name)), Entry("choose", Listed((branch,))))))
+
+
+def merged_args(copier: Copier, step: Step, call: Task) -> dict[str, Entry]:
+    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03)."""
+    if step.args is None:
+        return {}
+    own: Node | None = call.inputs.get("args")
+    outer = [key for key in step.args.values if not (isinstance(own, Mapping) and key in own)]
+    values = [Entry(key, copier.value(step.args.values[key], step.args.keys[key])) for key in outer]
+    if isinstance(own, Mapping):
+        values += [copier.renamed_entry(own, key, key) for key in own.values]
+    return {"args": Entry("args", Mapped(tuple(values), flow=True))}

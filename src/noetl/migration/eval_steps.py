@@ -1,0 +1,158 @@
+"""Steps of v2-eval as v10: admission for `when`, names for labels, policies for `eval`, routers for `next` (MIG-01)."""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Node, Scalar, Sequence
+from noetl.document.playbook import Playbook, Step, Sugar, Task
+from noetl.migration.admission import admit_entry, lifecycle_entry
+from noetl.migration.eval_rules import EvalRules, previous_name
+from noetl.migration.eval_vars import StepVars, step_vars
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
+from noetl.migration.sheet import item_id, key_id
+from noetl.migration.tasks import task_entries
+
+_KNOWN = ("step", "desc", "spec", "when", "args", "loop", "tool", "set_ctx", "result", "next")
+
+
+class EvalSteps:
+    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes) -> None:
+        self.playbook = playbook
+        self.copier = copier
+        self.notes = notes
+
+    def items(self) -> list[Item]:
+        return [
+            Item(_EvalStep(step, self.copier, self.notes).pieces(), item_id(step.node)) for step in self.playbook.steps
+        ]
+
+    def task(self, task: Task) -> Mapped:
+        """A task of the workbook, which has no step around it."""
+        rules = EvalRules(self.copier, StepVars({}, {}), self.notes)
+        policy = [Entry("policy", Mapped((rules.rules(task, task.policy),)))] if task.policy else []
+        return Mapped(tuple(task_entries(self.copier, task, None, policy)))
+
+
+class _EvalStep:
+    def __init__(self, step: Step, copier: Copier, notes: Notes) -> None:
+        self.step = step
+        self.node = step.node
+        self.notes = notes
+        self.variables = step_vars(step, notes)
+        self.copier = copier.with_names(self.variables.names)
+        self.rules = EvalRules(self.copier, self.variables, notes)
+
+    def pieces(self) -> Mapped:
+        entries: list[Entry | CopiedEntry] = []
+        for key, key_node, _ in self.node.items():
+            match key:
+                case "spec" | "when":
+                    if not any(entry.origin == "spec" for entry in entries):
+                        entries += self._spec()
+                case "tool":
+                    entries.append(Entry(key, self._tool(), key_id(key_node)))
+                case "next" if self.step.router is not None:
+                    entries.append(self._next(key_node))
+                case "loop" if self.variables.reducers:
+                    entries.append(Entry(key, self._loop(), key_id(key_node)))
+                case _ if key in _KNOWN:
+                    entries.append(self.copier.entry(self.node, key))
+                case _:
+                    self.notes.changed(key_node, f'"{key}" had no meaning and is left out')
+        return Mapped(tuple(self._placed(entry) for entry in entries), flow=self.copier.sheet.is_flow(self.node))
+
+    def _placed(self, entry: Entry | CopiedEntry) -> Entry | CopiedEntry:
+        if not isinstance(entry, Entry) or entry.origin != "spec":
+            return entry
+        return Entry(entry.key, entry.value, key_id(self.node.keys["spec"]) if "spec" in self.node else "")
+
+    def _spec(self) -> list[Entry]:
+        """The step's spec: what it was, with the older options in their new places. Nothing left, nothing written."""
+        spec = self.step.spec
+        kept: list[Entry | CopiedEntry] = []
+        policy: list[Entry] = []
+        if "when" in self.node:
+            policy.append(admit_entry(self.copier, self.node))
+        for key in spec.values if spec is not None else ():
+            if key == "timeout" and spec is not None:
+                policy.append(lifecycle_entry(self.copier, spec, self.notes))
+            elif key != "next_mode" and spec is not None:
+                kept.append(self.copier.entry(spec, key))
+        if policy:
+            kept.append(Entry("policy", Mapped(tuple(policy))))
+        return [Entry("spec", Mapped(tuple(kept)), "spec")] if kept else []
+
+    def _tool(self) -> Mapped | Listed:
+        tool = self.node.values["tool"]
+        if not isinstance(tool, Sequence):
+            task = self.step.tasks[0] if self.step.tasks else None
+            return self._task(task, None) if isinstance(task, Task) else Mapped(())
+        items: list[Item] = []
+        labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds(item, task.node)}
+        for task in self.step.tasks:
+            if isinstance(task, Sugar):
+                continue
+            item = labels.get(id(task.node), task.node)
+            items.append(Item(self._task(task, item), item_id(item)))
+            items += self._previous(task)
+        return Listed(tuple(items), flow=self.copier.sheet.is_flow(tool))
+
+    def _task(self, task: Task, item: Node | None) -> Mapped:
+        flow = self.copier.sheet.is_flow(task.node)
+        name = None
+        if item is not None and task.name is not None:
+            origin = key_id(task.name_node) if task.name_node and not flow else ""
+            name = Entry("name", literal(task.name), origin)
+        policy = [Entry("policy", Mapped((self.rules.rules(task, task.policy),)))] if task.policy else []
+        entries = task_entries(self.copier, task, name, policy)
+        return Mapped(tuple(entries), flow=flow)
+
+    def _previous(self, task: Task) -> list[Item]:
+        """`set_prev` as a task of its own: a noop whose result is the value that was set."""
+        rules = task.policy.rules if task.policy else ()
+        if all(rule.then.set_prev is None for rule in rules):
+            return []
+        complete = rules[-1].when is None and all(
+            (rule.then.set_prev is not None) == (rule.then.do == "continue") for rule in rules
+        )
+        if not complete:
+            message = "set_prev is not set on every way to the next task, and v10 has no set_prev"
+            self.notes.blocked(task, message, "write set_iter, and read it in the next task instead of _prev")
+            return []
+        name = previous_name(task)
+        self.notes.changed(task, f"set_prev is now the result of a task {name} of its own")
+        value = literal(f"{{{{ iter.{name} }}}}")
+        return [
+            Item(
+                Mapped((Entry("name", literal(name)), Entry("kind", Literal("noop")), Entry("args", value)), flow=True)
+            )
+        ]
+
+    def _loop(self) -> Mapped:
+        loop = self.node.values["loop"]
+        assert isinstance(loop, Mapping)
+        spec = loop.get("spec")
+        inner = list(self.copier.entries(spec, spec.values)) if isinstance(spec, Mapping) else []
+        reducers = Mapped(tuple(Entry(key, Literal(op)) for key, op in self.variables.reducers.items()), flow=True)
+        inner.append(Entry("policy", Mapped((Entry("reducers", reducers),), flow=True)))
+        origin = key_id(loop.keys["spec"]) if "spec" in loop else ""
+        kept = self.copier.entries(loop, [key for key in loop.values if key != "spec"])
+        flow = self.copier.sheet.is_flow(loop)
+        return Mapped((*kept, Entry("spec", Mapped(tuple(inner), flow=True), origin)), flow=flow)
+
+    def _next(self, key_node: Scalar) -> Entry:
+        arcs = self.node.values["next"]
+        assert isinstance(arcs, Sequence)
+        assert self.step.router is not None
+        entries: list[Entry] = []
+        spec = self.step.spec
+        if spec is not None and "next_mode" in spec:
+            origin = key_id(spec.keys["next_mode"])
+            mode = Mapped((Entry("mode", Literal(self.step.router.mode), origin),), flow=False)
+            entries.append(Entry("spec", mode))
+        entries.append(Entry("arcs", self.copier.listed(arcs)))
+        return Entry("next", Mapped(tuple(entries), flow=self.copier.sheet.is_flow(arcs)), key_id(key_node))
+
+
+def _holds(item: Node, node: Node) -> bool:
+    return item is node or (isinstance(item, Mapping) and any(value is node for value in item.values.values()))

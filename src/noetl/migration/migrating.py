@@ -1,0 +1,44 @@
+"""Migrating: a document of an older dialect as v10 text that does the same (MIG-01…03).
+
+Text goes in and text comes out: what is the same in both dialects is copied as it was written, comments stay with
+what they are about, and what v10 cannot say is listed instead of guessed at.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.document.playbook import Dialect, Playbook
+from noetl.migration.case_steps import CaseSteps
+from noetl.migration.eval_steps import EvalSteps
+from noetl.migration.notes import Note, Notes
+from noetl.migration.pieces import Copier
+from noetl.migration.root import root_pieces
+from noetl.migration.sheet import Sheet
+from noetl.migration.writing import write
+from noetl.source import Source
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """`text` is v10, except where `blocked` says so; `notes` tell what changed in more than its spelling."""
+
+    text: str
+    notes: tuple[Note, ...] = ()
+    blocked: tuple[Note, ...] = ()
+
+
+def migrate(source: Source, playbook: Playbook) -> Migration:
+    """The v10 form of a document that read without errors. A v10 document stays as it is, to the byte."""
+    if playbook.dialect is Dialect.V10:
+        return Migration(source.text)
+    notes = Notes()
+    sheet = Sheet(source, playbook.node)
+    if sheet.aliased:
+        notes.changed(playbook, "anchors and aliases are written out")
+    steps: EvalSteps | CaseSteps
+    if playbook.dialect is Dialect.V2_EVAL:
+        steps = EvalSteps(playbook, Copier(sheet), notes)
+    else:
+        steps = CaseSteps(playbook, Copier(sheet, {"vars": "ctx"}), notes)
+    document = root_pieces(playbook, sheet, steps.items(), steps.task, notes)
+    return Migration(write(sheet, document), notes.all_changed, notes.all_blocked)

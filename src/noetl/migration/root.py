@@ -1,0 +1,70 @@
+"""The root of a migrated document: its sections as they were, its identity under `metadata`, its version v10."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.document.nodes import Mapping
+from noetl.document.playbook import Playbook, Task
+from noetl.document.root import SECTIONS
+from noetl.migration.notes import Notes
+from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped
+from noetl.migration.sheet import Sheet, key_id
+
+API_VERSION = "noetl.io/v10"
+
+
+def root_pieces(
+    playbook: Playbook, sheet: Sheet, steps: list[Item], task: Callable[[Task], Mapped], notes: Notes
+) -> Mapped:
+    root, copier = playbook.node, Copier(sheet)
+    entries: list[Entry | CopiedEntry] = []
+    for key, key_node, _ in root.items():
+        match key:
+            case "apiVersion":
+                entries.append(Entry(key, Literal(API_VERSION), key_id(key_node)))
+            case "metadata" if _stays(root):
+                entries.append(copier.entry(root, key))
+            case "name" | "path" | "metadata":
+                if not _stays(root) and not any(entry.origin == "metadata" for entry in entries):
+                    entries.append(Entry("metadata", _metadata(root, copier), "metadata"))
+            case "workflow":
+                entries.append(Entry(key, Listed(tuple(steps)), key_id(key_node)))
+            case "workbook" if any(_is_rewritten(one) for one in playbook.workbook.values()):
+                named = tuple(Entry(name, task(one)) for name, one in playbook.workbook.items())
+                entries.append(Entry(key, Mapped((Entry("tasks", Mapped(named)),)), key_id(key_node)))
+            case _ if key in SECTIONS:
+                entries.append(copier.entry(root, key))
+            case _:
+                notes.changed(key_node, f'"{key}" had no meaning and is left out')
+    return Mapped(tuple(_with_key_origin(entry, root) for entry in entries))
+
+
+def _stays(root: Mapping) -> bool:
+    block = root.get("metadata")
+    lifted = any(key in root and not (isinstance(block, Mapping) and key in block) for key in ("name", "path"))
+    return isinstance(block, Mapping) and not lifted and "dialect" not in block
+
+
+def _with_key_origin(entry: Entry | CopiedEntry, root: Mapping) -> Entry | CopiedEntry:
+    """Metadata goes where the first part of it stood."""
+    if not isinstance(entry, Entry) or entry.origin != "metadata":
+        return entry
+    origin = key_id(root.keys["metadata"]) if "metadata" in root else ""
+    return Entry(entry.key, entry.value, origin)
+
+
+def _metadata(root: Mapping, copier: Copier) -> Mapped:
+    """Identity in its one place; `dialect` goes, since the version now says it."""
+    block = root.get("metadata")
+    lifted = [key for key in ("name", "path") if key in root and not (isinstance(block, Mapping) and key in block)]
+    entries: list[Entry | CopiedEntry] = [copier.renamed_entry(root, key, key) for key in lifted]
+    flow = False
+    if isinstance(block, Mapping):
+        entries += copier.entries(block, [key for key in block.values if key != "dialect"])
+        flow = copier.sheet.is_flow(block)
+    return Mapped(tuple(entries), flow=flow)
+
+
+def _is_rewritten(task: Task) -> bool:
+    return task.policy is not None

@@ -1,0 +1,152 @@
+"""The sheet: a document's text with its elements (keys and list items) and its comments, and which belongs to which.
+
+A comment on a line of its own belongs to the element after it, unless it stands deeper than that one; a comment
+behind something belongs to the last element that begins on its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from noetl.document.nodes import Mapping, Node, Scalar, Sequence
+from noetl.source import Source
+
+_COMMENT = re.compile(r"(?:(?<=\s)|\A)#[^\r\n]*")
+
+
+class Place(StrEnum):
+    BEFORE = "before"
+    BEHIND = "behind"
+    AFTER = "after"
+
+
+class Element(msgspec.Struct, frozen=True):
+    """A key or a list item written in block style; what stands inside braces has no elements of its own."""
+
+    id: str
+    parent: str
+    start: int
+    line: int
+    column: int
+
+
+class Comment(msgspec.Struct, frozen=True):
+    text: str
+    start: int
+    line: int
+    column: int
+    element: str
+    place: Place
+
+
+class Sheet:
+    def __init__(self, source: Source, root: Mapping) -> None:
+        self.source = source
+        self.root = root
+        self.lines = source.text.split("\n")
+        self.elements = {element.id: element for element in _elements(source.text, root)}
+        self.comments = list(self._comments())
+        self.aliased = any(value.span.start < key.span.start for key, value in _pairs(root))
+
+    def is_flow(self, node: Node) -> bool:
+        """Whether a collection is written inside braces or brackets."""
+        return is_flow(self.source.text, node)
+
+    def blank_before(self, identity: str) -> bool:
+        """Whether the author left an empty line above this element and its comments."""
+        element = self.elements.get(identity)
+        if element is None:
+            return False
+        number = element.line - 1  # the line above, counted from zero, is number - 1
+        while number > 0 and self.lines[number - 1].lstrip().startswith("#"):
+            number -= 1
+        return number > 0 and not self.lines[number - 1].strip()
+
+    def _comments(self) -> Iterator[Comment]:
+        ordered = sorted(self.elements.values(), key=lambda element: (element.start, element.id[0] != "i"))
+        for start, end in _gaps(self.source.text, self.root):
+            for found in _COMMENT.finditer(self.source.text, start, end):
+                yield self._placed(found, ordered)
+
+    def _placed(self, found: re.Match[str], ordered: list[Element]) -> Comment:
+        start = found.start()
+        line_start = self.source.text.rfind("\n", 0, start) + 1
+        line = self.source.text.count("\n", 0, start) + 1
+        column = start - line_start + 1
+        own_line = not self.source.text[line_start:start].strip()
+        element, place = _owner(ordered, start, column, own_line=own_line)
+        return Comment(found.group().rstrip(), start, line, column, element, place)
+
+
+def _owner(ordered: list[Element], start: int, column: int, *, own_line: bool) -> tuple[str, Place]:
+    before = [element for element in ordered if element.start < start]
+    if not own_line:
+        return (before[-1].id, Place.BEHIND) if before else ("", Place.BEFORE)
+    after = next((element for element in ordered if element.start > start), None)
+    if after is not None and column <= after.column:
+        return after.id, Place.BEFORE
+    level = [element for element in before if element.column == column]
+    if level:
+        return level[-1].id, Place.AFTER
+    return (after.id, Place.BEFORE) if after is not None else ("", Place.AFTER)
+
+
+def key_id(key: Scalar) -> str:
+    return f"k{key.span.start}"
+
+
+def item_id(item: Node) -> str:
+    return f"i{item.span.start}"
+
+
+def is_flow(text: str, node: Node) -> bool:
+    return not isinstance(node, Scalar) and text[node.span.start : node.span.start + 1] in ("{", "[", "&")
+
+
+def _elements(text: str, root: Mapping) -> Iterator[Element]:
+    waiting: list[tuple[Node, str]] = [(root, "")]
+    while waiting:
+        node, parent = waiting.pop()
+        if is_flow(text, node):
+            continue
+        if isinstance(node, Mapping):
+            for _, key, value in node.items():
+                yield Element(key_id(key), parent, key.span.start, key.span.line, key.span.column)
+                waiting.append((value, key_id(key)))
+        elif isinstance(node, Sequence):
+            for item in node:
+                yield Element(item_id(item), parent, item.span.start, item.span.line, node.span.column)
+                waiting.append((item, item_id(item)))
+
+
+def _pairs(node: Node) -> Iterator[tuple[Scalar, Node]]:
+    match node:
+        case Mapping():
+            for _, key, value in node.items():
+                yield key, value
+                yield from _pairs(value)
+        case Sequence():
+            for item in node:
+                yield from _pairs(item)
+
+
+def _gaps(text: str, root: Mapping) -> Iterator[tuple[int, int]]:
+    """The stretches of text between scalars: only there can comments stand."""
+    spans = {(key.span.start, key.span.end) for key, _ in _pairs(root)}
+    waiting: list[Node] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Scalar):
+            spans.add((node.span.start, node.span.end))
+        else:
+            waiting.extend(node.values.values() if isinstance(node, Mapping) else node.items)
+    position = 0
+    for start, end in sorted(spans):
+        if start > position:
+            yield position, start
+        position = max(position, end)
+    yield position, len(text)

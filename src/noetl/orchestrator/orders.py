@@ -1,0 +1,70 @@
+"""Orders: as the outbox keeps them, and as a worker receives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from noetl.engine.decision import CloseOrder, DispatchStep, Effect, EndExecution, LeaseOrder
+from noetl.engine.execution import Execution
+from noetl.records.orders import Order
+from noetl.store.contract import OrderRow, OrderState
+
+LEASE_TTL_S = 30.0  # O-33
+
+
+def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> tuple[OrderRow, ...]:
+    """One row per order that the effects touch, as the last of them leaves it."""
+    rows: dict[str, OrderRow] = {}
+    for effect in effects:
+        match effect:
+            case DispatchStep():
+                row = OrderRow(order_id=effect.order_id, execution_id=execution_id, step_run_id=effect.step_run_id)
+            case LeaseOrder():
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    state=OrderState.LEASED,
+                    lease_owner=effect.worker_id,
+                    lease_epoch=effect.lease_epoch,
+                    lease_until=now + LEASE_TTL_S,
+                )
+            case CloseOrder():
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    state=OrderState.CLOSED,
+                    lease_epoch=effect.lease_epoch,
+                )
+            case EndExecution():
+                continue
+            case _:
+                assert_never(effect)
+        rows[effect.order_id] = row
+    return tuple(rows.values())
+
+
+def order_for(execution: Execution, order_id: str) -> Order:
+    """The order a worker runs: the scopes as of now, and where its pipeline stands (WRK-04).
+
+    Mappings that events change in place are copied one level deep; below it, changes copy what they change.
+    """
+    run = execution.run_of(order_id)
+    assert run is not None, "an order that was just claimed has its step run"
+    return Order(
+        order_id=order_id,
+        execution_id=execution.execution_id,
+        step_run_id=run.step_run_id,
+        step=run.step,
+        net_hash=execution.net_hash,
+        lease_epoch=run.lease_epoch,
+        trace_id=execution.trace_id,
+        args=run.args,
+        workload=execution.workload,
+        ctx=dict(execution.ctx),
+        token={"inputs": [], "meta": run.token_meta},
+        results=dict(execution.results),
+        position=run.position,
+    )

@@ -1,0 +1,39 @@
+"""Patches: writing keys and dotted paths into plain data (SCOPE-04).
+
+Only mappings along a written path are copied, so whoever holds the old value keeps an unchanged one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def write(data: dict[str, Any], patch: Mapping[str, Any]) -> None:
+    """Replace each key of `patch` in `data`; a dotted key replaces the value at that path, null included."""
+    for key, value in patch.items():
+        head, _, rest = key.partition(".")
+        data[head] = _with(data.get(head), rest.split("."), value) if rest else value
+
+
+def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `data` with `patch` written into it."""
+    copy = dict(data)
+    write(copy, patch)
+    return copy
+
+
+def _with(old: Any, path: list[str], value: Any) -> dict[str, Any]:
+    copy = dict(old) if isinstance(old, dict) else {}
+    head, *rest = path
+    copy[head] = _with(copy.get(head), rest, value) if rest else value
+    return copy
+
+
+def overlaid(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid on `defaults`: mappings merge deeply, everything else is replaced (SRV-03)."""
+    merged = dict(defaults)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = overlaid(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged

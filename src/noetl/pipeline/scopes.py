@@ -1,0 +1,77 @@
+"""Scopes of a pipeline: which names a task's inputs and its policy see, and with which values (TPL-05, TPL-06)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.net.task import Task
+from noetl.pipeline.surroundings import Load, Surroundings
+from noetl.records.outcomes import Outcome, TaskResult
+from noetl.records.position import Position
+from noetl.templates.scope import Scope
+from noetl.templates.views import ResultView
+
+
+def view_of(result: TaskResult, load: Load) -> ResultView:
+    """A result as templates read it under its name (TPL-07)."""
+    ref = result.ref
+    return ResultView(
+        result.result,
+        unwrap=result.wrapped,
+        status=result.status.value,
+        error=result.error.readable() if result.error else None,
+        ref=msgspec.to_builtins(ref) if ref else None,
+        load=(lambda: load(ref)) if ref else None,
+    )
+
+
+class Views(Mapping[str, ResultView]):
+    """Results by name, made into views only when a template asks for one."""
+
+    def __init__(self, results: Mapping[str, TaskResult], load: Load) -> None:
+        self._results = results
+        self._load = load
+
+    def __getitem__(self, name: str) -> ResultView:
+        return view_of(self._results[name], self._load)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._results
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def task_scope(around: Surroundings, position: Position, task: Task, *, outcome: Outcome | None = None) -> Scope:
+    """The scope of a task's inputs; with `outcome`, of its policy."""
+    namespaces: dict[str, Any] = {
+        "args": around.args,
+        "ctx": around.ctx,
+        "workload": around.workload,
+        "iter": {**position.iter, "index": 0, "parent": None},  # one implicit iteration without a loop (POL-10)
+        "execution_id": around.execution_id,
+        "token": around.token,
+        "_prev": view_of(position.prev, around.load) if position.prev else None,
+        "_task": task.name,
+        "_attempt": position.attempt,
+    }
+    if outcome is not None:
+        namespaces["outcome"] = outcome_of(outcome, around.load)
+    return Scope(namespaces, tasks=Views(position.results, around.load), steps=Views(around.results, around.load))
+
+
+def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
+    """`outcome` as policies read it: the four keys of OUT-01 and the kind's own words (OUT-02)."""
+    return {
+        "status": outcome.status.value,
+        "result": load(outcome.ref) if outcome.ref else outcome.result,
+        "error": outcome.error.readable() if outcome.error else None,
+        "meta": outcome.meta.readable(),
+        **outcome.helpers,
+    }

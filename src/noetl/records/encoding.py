@@ -1,0 +1,30 @@
+"""Payloads as JSON text and back, by event type; a version this program does not know is refused, never guessed."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+
+from noetl.errors import BackendError
+from noetl.records.envelope import SCHEMA
+from noetl.records.events import Payload
+
+_encoder = msgspec.json.Encoder()
+_classes: dict[str, Any] = {cls.event_type: cls for cls in get_args(Payload)}
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+
+
+def encode_payload(payload: Payload) -> bytes:
+    return _encoder.encode(payload)
+
+
+def decode_payload(event_type: str, body: bytes | str, schema: int = SCHEMA) -> Payload:
+    """The payload that `encode_payload` wrote. BackendError for a type or version newer than this program."""
+    if schema > SCHEMA or event_type not in _classes:
+        raise BackendError(f'event "{event_type}" of version {schema} was written by a newer program')
+    decoder = _decoders.get(event_type)
+    if decoder is None:
+        decoder = _decoders.setdefault(event_type, msgspec.json.Decoder(_classes[event_type]))
+    payload: Payload = decoder.decode(body)
+    return payload

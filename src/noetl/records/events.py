@@ -1,0 +1,271 @@
+"""Events: the facts of an execution, one class each (EVT-01, EVT-03).
+
+A payload says only what its event adds; who wrote it, when and about which step run is the envelope's business
+(`records.envelope`). A changed meaning becomes a new class and a new version, and the old one stays readable.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import msgspec
+
+from noetl.records.outcomes import Error, Outcome, TaskResult
+
+
+class _Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    event_type: ClassVar[str]
+
+
+class _Entry(_Payload, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    """What a worker reports: several kinds travel in one list, so each says which it is."""
+
+
+class Final(StrEnum):
+    """How an execution ended (SRV-06)."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "playbook.execution_requested"
+
+    path: str
+    version: str | None = None
+    net_hash: str
+    payload: dict[str, Any] = {}
+    parent_execution_id: str | None = None
+    parent_step_run_id: str | None = None
+
+
+class RequestEvaluated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "playbook.request_evaluated"
+
+    name: str
+
+
+class WorkflowStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "workflow.started"
+
+    workload: dict[str, Any]
+    entry: str
+
+
+class TokenCreated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`source_event_id` and `arc` are what its identity follows from (O-05); the start token has neither."""
+
+    event_type = "token.created"
+
+    token_id: str
+    step: str
+    path: str
+    version: str | None = None
+    args: dict[str, Any]
+    source_event_id: str | None = None
+    parent_step_run_id: str | None = None
+    arc: int | None = None
+
+
+class TokenEnqueued(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "token.enqueued"
+
+    token_id: str
+
+
+class TokenClaimed(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Who runs the token's step now, under which lease; `worker_id` is "server" for what is decided in place."""
+
+    event_type = "token.claimed"
+
+    token_id: str
+    order_id: str | None = None
+    worker_id: str
+    lease_epoch: int = 0
+
+
+class TokenConsumed(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "token.consumed"
+
+    token_id: str
+
+
+class TokenDropped(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`reason`: denied | failed | budget. With an error the token ended as failed (TPL-09, ROUTE-10)."""
+
+    event_type = "token.dropped"
+
+    token_id: str
+    reason: str
+    error: Error | None = None
+
+
+class StepDenied(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`rule` is the index of the rule that decided, None where none matched (ADM-04)."""
+
+    event_type = "step.denied"
+
+    token_id: str
+    rule: int | None = None
+
+
+class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults."""
+
+    event_type = "step.scheduled"
+
+    token_id: str
+    order_id: str | None = None
+    task: str | None = None
+    args: dict[str, Any] = {}
+    token_meta: dict[str, Any] = {}
+
+
+class StepStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "step.started"
+
+    worker_id: str
+
+
+class StepDone(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="step.done"):
+    event_type = "step.done"
+
+    result: TaskResult = TaskResult()
+
+
+class StepFailed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="step.failed"):
+    event_type = "step.failed"
+
+    error: Error
+
+
+class TaskStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):
+    event_type = "task.started"
+
+    task: str
+    kind: str
+    visit: int
+    attempt: int
+    task_run_id: str
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the policy said after one task run (POL-14).
+
+    `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
+    next, None when the pipeline ends; `error` is why it ends as failed.
+    """
+
+    rule: int | str
+    do: str
+    next: str | None = None
+    delay_s: float = 0.0
+    set_iter: dict[str, Any] = {}
+    set_ctx: dict[str, Any] = {}
+    error: Error | None = None
+
+
+class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
+    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06)."""
+
+    event_type = "task.processed"
+
+    task: str
+    visit: int
+    attempt: int
+    task_run_id: str
+    outcome: Outcome
+    decision: Decided
+    keeps_prev: bool = False
+
+
+class CtxPatched(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Only the written keys (SCOPE-03), each a name or a dotted path; `previous` names the event that last wrote
+    a key, where one did (SCOPE-07)."""
+
+    event_type = "ctx.patched"
+
+    patch: dict[str, Any]
+    previous: dict[str, str] = {}
+
+
+class ArcConsidered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`guard` is its value, "unguarded" without one, or "not_evaluated" (ROUTE-12)."""
+
+    step: str
+    guard: bool | str
+    fired: bool = False
+
+
+class NextSelected(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Every arc considered. `ended`: the token ends here, "done" or "failed" with `error` (ROUTE-07, ROUTE-08)."""
+
+    event_type = "next.selected"
+
+    event: str
+    mode: str
+    arcs: tuple[ArcConsidered, ...] = ()
+    ended: str | None = None
+    error: Error | None = None
+
+
+class NextEnqueued(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "next.enqueued"
+
+    token_id: str
+    step: str
+    arc: int
+
+
+class ReportRefused(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A report that came too late: kept, so that a reader sees why a result is missing (WRK-03)."""
+
+    event_type = "report.refused"
+
+    reason: str
+    order_id: str
+    worker_id: str
+    lease_epoch: int
+
+
+class WorkflowFinished(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "workflow.finished"
+
+    status: Final
+
+
+class PlaybookProcessed(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`result_of` names the steps whose results are the execution's own (O-08); the values are in their events."""
+
+    event_type = "playbook.processed"
+
+    status: Final
+    result_of: tuple[str, ...] = ()
+    error: Error | None = None
+
+
+Payload = (
+    ExecutionRequested
+    | RequestEvaluated
+    | WorkflowStarted
+    | TokenCreated
+    | TokenEnqueued
+    | TokenClaimed
+    | TokenConsumed
+    | TokenDropped
+    | StepDenied
+    | StepScheduled
+    | StepStarted
+    | StepDone
+    | StepFailed
+    | TaskStarted
+    | TaskProcessed
+    | CtxPatched
+    | NextSelected
+    | NextEnqueued
+    | ReportRefused
+    | WorkflowFinished
+    | PlaybookProcessed
+)

@@ -1,0 +1,77 @@
+"""Orders and reports: what server and worker say to each other (DESIGN §3).
+
+An order says "run this step run once, under this lease". A report says what happened, under the same lease. The
+playbook itself does not travel with an order: a worker asks for the net by its hash and keeps it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from noetl.records.events import StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.outcomes import TaskResult
+from noetl.records.position import Position
+
+Entry = TaskStarted | TaskProcessed | StepDone | StepFailed
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04)."""
+
+    order_id: str
+    execution_id: str
+    step_run_id: str
+    step: str
+    net_hash: str
+    lease_epoch: int
+    trace_id: str
+    args: dict[str, Any]
+    workload: dict[str, Any]
+    ctx: dict[str, Any]
+    token: dict[str, Any]
+    results: dict[str, TaskResult]
+    position: Position
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """An entry of a report and when the worker saw it; the server's `seq` is the only order (O-36)."""
+
+    at: float
+    entry: Entry
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happened to one order since the last report, in order."""
+
+    order_id: str
+    execution_id: str
+    lease_epoch: int
+    worker_id: str
+    entries: tuple[Timed, ...]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call of a worker: what it has to report, and how many orders it could take."""
+
+    worker_id: str
+    reports: tuple[Report, ...] = ()
+    capacity: int = 0
+
+
+class Verdict(StrEnum):
+    """What became of a report. Only `accepted` changed anything."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    FENCED = "fenced"
+    TERMINAL = "terminal"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One verdict per report, and the orders the worker now holds a lease on."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    orders: tuple[Order, ...] = ()

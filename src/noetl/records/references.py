@@ -1,0 +1,17 @@
+"""References: where a value lives that is too large to travel in an event (RES-02)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`checksum` is the SHA-256 of the stored bytes and is verified on every read; `size` counts those bytes."""
+
+    store: str
+    key: str
+    checksum: str
+    size: int
+    schema_hint: str = "json"
+    range: str | None = None
+    media_type: str = "application/json"

@@ -1,0 +1,61 @@
+"""The taxonomy: every canonical event name with its owner and the kind of thing it is about (EVT-03, EVT-04)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Source(StrEnum):
+    SERVER = "server"
+    WORKER = "worker"
+
+
+class EventType(msgspec.Struct, frozen=True):
+    """`status` is the envelope's for every event of this type, None where the payload decides."""
+
+    name: str
+    owner: Source
+    entity: str
+    status: str | None
+
+
+def _types(owner: Source, entity: str, prefix: str, statuses: dict[str, str | None]) -> dict[str, EventType]:
+    return {
+        f"{prefix}.{verb}": EventType(f"{prefix}.{verb}", owner, entity, status) for verb, status in statuses.items()
+    }
+
+
+_OPEN, _GOOD, _BAD, _HELD = "in_progress", "success", "error", "paused"
+
+TAXONOMY: dict[str, EventType] = {
+    **_types(
+        Source.SERVER,
+        "playbook",
+        "playbook",
+        {
+            "execution_requested": _OPEN,
+            "request_evaluated": _OPEN,
+            "paused": _HELD,
+            "resumed": _OPEN,
+            "cancelled": _BAD,
+            "processed": None,
+        },
+    ),
+    **_types(Source.SERVER, "workflow", "workflow", {"started": _OPEN, "finished": None}),
+    **_types(
+        Source.SERVER,
+        "token",
+        "token",
+        {"created": _OPEN, "enqueued": _OPEN, "claimed": _OPEN, "consumed": _GOOD, "dropped": None},
+    ),
+    **_types(Source.SERVER, "step", "step", {"denied": _GOOD, "scheduled": _OPEN, "started": _OPEN}),
+    **_types(Source.WORKER, "step", "step", {"done": _GOOD, "failed": _BAD}),
+    **_types(Source.WORKER, "tool", "task", {"started": _OPEN, "processed": None}),
+    **_types(Source.SERVER, "loop", "loop", {"started": _OPEN, "done": None}),
+    **_types(Source.WORKER, "loop", "loop.iteration", {"started": _OPEN, "done": _GOOD, "failed": _BAD}),
+    **_types(Source.SERVER, "ctx", "ctx", {"patched": _GOOD}),
+    **_types(Source.SERVER, "next", "next", {"selected": None, "enqueued": _GOOD}),
+    **_types(Source.SERVER, "report", "report", {"refused": _BAD}),
+}

@@ -1,0 +1,151 @@
+"""Redaction: secrets replaced by `***` in text and data, by value, on copies (KEY-06, RELIABILITY 2.6).
+
+One matcher serves all secrets of an execution: it looks for the heads of their forms in one pass and compares the rest
+only where a head was found. What the secrets are, and where text leaves to, is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, AnyStr, Generic
+
+import msgspec
+
+from noetl.secret_forms import SHORTEST, forms_of, json_escaped
+
+MASK = "***"
+
+
+class Matcher(Generic[AnyStr]):
+    """Finds any of many fixed texts, each at least SHORTEST long."""
+
+    def __init__(self, needles: Iterable[AnyStr]) -> None:
+        self._by_head: dict[AnyStr, list[AnyStr]] = {}
+        self.longest = 0
+        for needle in sorted(set(needles), key=len, reverse=True):
+            self._by_head.setdefault(needle[:SHORTEST], []).append(needle)
+            self.longest = max(self.longest, len(needle))
+        self._heads = _one_of(sorted(self._by_head))
+
+    def found(self, text: AnyStr) -> bool:
+        return next(self.spans(text), None) is not None
+
+    def spans(self, text: AnyStr) -> Iterator[tuple[int, int]]:
+        """Where the texts stand, the longest one at each place; they may overlap."""
+        search, by_head = self._heads.search, self._by_head
+        head = search(text)
+        while head is not None:
+            start = head.start()
+            for needle in by_head[head.group()]:
+                if text.startswith(needle, start):
+                    yield start, start + len(needle)
+                    break
+            head = search(text, start + 1)
+
+
+def _one_of(heads: list[AnyStr]) -> re.Pattern[AnyStr]:
+    """A pattern of all heads, their common beginnings shared, so that few of them are tried at each place."""
+    if heads and isinstance(heads[0], bytes):
+        source = _tree([head.decode("latin-1") for head in heads])
+        return re.compile(source.encode("latin-1"), re.DOTALL)  # type: ignore[arg-type]
+    return re.compile(_tree([str(head) for head in heads]), re.DOTALL)  # type: ignore[arg-type]
+
+
+def _tree(words: list[str]) -> str:
+    """A pattern of distinct words of one length."""
+    if len(words) == 1:
+        return re.escape(words[0])
+    below: dict[str, list[str]] = {}
+    for word in words:
+        below.setdefault(word[:1], []).append(word[1:])
+    return "(?:" + "|".join(re.escape(first) + _tree(rest) for first, rest in below.items()) + ")"
+
+
+class Redactor:
+    """Masks a fixed set of secrets. Those shorter than SHORTEST are not masked; nobody should rely on them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in forms_of(secret)}
+        self._text = Matcher(forms) if forms else None
+        # plain data is encoded once and looked through as a whole; only where something is found is it walked
+        self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to mask."""
+        return self._text is None
+
+    def text(self, text: str) -> str:
+        """The text with every secret masked; overlapping ones become one mask."""
+        return _masked(text, self._text) if self._text is not None else text
+
+    def data(self, value: Any) -> Any:
+        """Plain data with every secret masked, in keys and numbers too. The same object when there is none."""
+        if self._text is None or self._json is None or value is None or not self._json.found(_encoded(value)):
+            return value
+        return _walked(value, self._text)
+
+    def stream(self) -> Stream:
+        return Stream(self._text)
+
+
+class Stream:
+    """Text that comes in chunks: what could be the beginning of a secret is held back until more is known."""
+
+    def __init__(self, matcher: Matcher[str] | None) -> None:
+        self._matcher = matcher
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        """What may be shown now."""
+        if self._matcher is None:
+            return chunk
+        held = self._held + chunk
+        settled = max(0, len(held) - self._matcher.longest + 1)  # a secret that begins before this is here whole
+        shown, self._held = _until(held, settled, self._matcher)
+        return shown
+
+    def end(self) -> str:
+        """The rest."""
+        held, self._held = self._held, ""
+        return _masked(held, self._matcher) if self._matcher is not None else held
+
+
+def _encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _masked(text: str, matcher: Matcher[str]) -> str:
+    return _until(text, len(text), matcher)[0]
+
+
+def _until(text: str, settled: int, matcher: Matcher[str]) -> tuple[str, str]:
+    """The text up to `settled`, masked, and what is left; a secret that begins before it is taken whole."""
+    shown: list[str] = []
+    at, end = 0, -1
+    for start, stop in matcher.spans(text):
+        if start >= max(settled, end):
+            break
+        if start >= end:
+            shown += (text[at:start], MASK)
+        at = end = max(stop, end)
+    settled = max(settled, at)
+    shown.append(text[at:settled])
+    return "".join(shown), text[settled:]
+
+
+def _walked(value: Any, matcher: Matcher[str]) -> Any:
+    match value:
+        case str():
+            return _masked(value, matcher)
+        case dict():
+            return {_masked(key, matcher): _walked(item, matcher) for key, item in value.items()}
+        case list() | tuple():
+            return [_walked(item, matcher) for item in value]
+        case bool() | None:
+            return value
+        case int() | float():
+            return MASK if matcher.found(str(value)) else value
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""The JSON Schema of playbooks, made from the same declarations the checker uses."""

@@ -1,0 +1,116 @@
+"""Store: the promises every backend keeps. One engine step is one commit; what is committed stays.
+
+The event log is the truth. Orders and execution rows are written in the same transaction and can be told from the log;
+they exist so that work and lists are found without reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.errors import BackendError
+from noetl.records.envelope import Event
+from noetl.records.references import Reference
+
+
+class ConflictError(BackendError):
+    """Somebody else has moved this execution, or holds this order: load it again and decide anew."""
+
+
+class OrderState(StrEnum):
+    READY = "ready"
+    LEASED = "leased"
+    CLOSED = "closed"
+
+
+class OrderRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An order as the outbox knows it. `lease_epoch` counts its leases and fences late reports."""
+
+    order_id: str
+    execution_id: str
+    step_run_id: str
+    state: OrderState = OrderState.READY
+    lease_owner: str | None = None
+    lease_epoch: int = 0
+    lease_until: float | None = None
+
+
+class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What lists of executions show; derived from the log."""
+
+    execution_id: str
+    trace_id: str
+    path: str
+    name: str
+    net_hash: str
+    status: str
+    last_seq: int
+    created_at: float
+    finished_at: float | None = None
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
+    one: the compiled playbook, kept once per content hash."""
+
+    after: int
+    execution: ExecutionRow
+    events: tuple[Event, ...]
+    orders: tuple[OrderRow, ...] = ()
+    net: bytes | None = None
+
+
+class EventLog(Protocol):
+    """Append-only history, one ordered stream per execution."""
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        """Store all of `commits` or none, durably. ConflictError if a stream is past its `after`, or an order was
+        leased meanwhile under another epoch; an `event_id` is stored once per execution."""
+
+    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
+        """The stream past `after`, in order; empty for an unknown execution."""
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None: ...
+
+    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
+        """The newest first."""
+
+
+class Outbox(Protocol):
+    """Orders that wait for a worker, or are held by one under a lease."""
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        """The open orders of one execution, in the order they were made."""
+
+    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
+        """Orders that are ready, or whose lease has run out, oldest first."""
+
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+        """Prolong a lease; False when it is no longer held under this epoch."""
+
+
+class Nets(Protocol):
+    """Compiled playbooks by content hash, so that an execution stays with the one it began with."""
+
+    async def net(self, net_hash: str) -> bytes:
+        """BackendError when there is none."""
+
+
+class Store(EventLog, Outbox, Nets, Protocol):
+    """All of it, over one database, so that one transaction covers what belongs together."""
+
+    async def close(self) -> None: ...
+
+
+class Results(Protocol):
+    """Values too large for an event, addressed by their content (RES-01, RES-02)."""
+
+    def put(self, value: Any) -> Reference:
+        """Store a JSON value durably and say where; an equal value is stored once."""
+
+    def load(self, reference: Reference) -> Any:
+        """The value, its checksum verified. ToolError `result.missing` or `result.corrupt` otherwise."""

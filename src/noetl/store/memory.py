@@ -1,0 +1,103 @@
+"""A store in memory: for tests, and for runs that need not outlive their process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.errors import BackendError
+from noetl.records.envelope import Event
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+
+
+class MemoryStore:
+    """Keeps every promise of the contract but outliving its process."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._event_ids: dict[str, set[str]] = {}
+        self._executions: dict[str, ExecutionRow] = {}
+        self._orders: dict[str, OrderRow] = {}
+        self._nets: dict[str, bytes] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            self._check(commit)
+        for commit in commits:
+            execution_id = commit.execution.execution_id
+            self._events.setdefault(execution_id, []).extend(commit.events)
+            self._event_ids.setdefault(execution_id, set()).update(event.event_id for event in commit.events)
+            self._executions[execution_id] = commit.execution
+            if commit.net is not None:
+                self._nets[commit.execution.net_hash] = commit.net
+            self._orders.update((order.order_id, order) for order in commit.orders)
+
+    def _check(self, commit: Commit) -> None:
+        execution_id = commit.execution.execution_id
+        last = len(self._events.get(execution_id, ()))
+        if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
+            raise ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
+        known = self._event_ids.get(execution_id, set())
+        fresh = {event.event_id for event in commit.events}
+        if len(fresh) != len(commit.events) or fresh & known:
+            raise ConflictError(f"an event of execution {execution_id} is stored already")
+        for order in commit.orders:
+            held = self._orders.get(order.order_id)
+            if held is not None and not _may_follow(held, order):
+                raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
+
+    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
+        return self._events.get(execution_id, [])[after:]
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None:
+        return self._executions.get(execution_id)
+
+    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
+        newest = sorted(self._executions.values(), key=lambda row: (-row.created_at, row.execution_id))
+        return newest[:limit]
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        return [
+            order
+            for order in self._orders.values()
+            if order.execution_id == execution_id and order.state is not OrderState.CLOSED
+        ]
+
+    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
+        return [order for order in self._orders.values() if _claimable(order, now)][:limit]
+
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+        order = self._orders.get(order_id)
+        if order is None or order.state is not OrderState.LEASED or order.lease_epoch != lease_epoch:
+            return False
+        self._orders[order_id] = _renewed(order, lease_until)
+        return True
+
+    async def net(self, net_hash: str) -> bytes:
+        try:
+            return self._nets[net_hash]
+        except KeyError:
+            raise BackendError(f"no net {net_hash} in this store") from None
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _may_follow(held: OrderRow, new: OrderRow) -> bool:
+    """A lease is taken once per epoch, and a closed order stays closed."""
+    if held.state is OrderState.CLOSED:
+        return False
+    if new.state is OrderState.LEASED:
+        return new.lease_epoch == held.lease_epoch + 1
+    return new.lease_epoch == held.lease_epoch
+
+
+def _claimable(order: OrderRow, now: float) -> bool:
+    if order.state is OrderState.READY:
+        return True
+    return order.state is OrderState.LEASED and order.lease_until is not None and order.lease_until < now
+
+
+def _renewed(order: OrderRow, lease_until: float) -> OrderRow:
+    return msgspec.structs.replace(order, lease_until=lease_until)

@@ -1,0 +1,93 @@
+"""Results in files, named by the SHA-256 of their content and synced before anybody names them (RES-01, RES-02)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import BackendError, ToolError
+from noetl.records.references import Reference
+
+STORE = "files"
+
+
+class FileResults:
+    """One file per value below `folder`; an equal value is stored once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, value: Any) -> Reference:
+        body = msgspec.json.encode(value)
+        checksum = hashlib.sha256(body).hexdigest()
+        key = f"{checksum[:2]}/{checksum}.json"
+        try:
+            self._write(self._folder / key, body)
+        except OSError as problem:
+            raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
+        return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=_hint(value))
+
+    def _write(self, path: Path, body: bytes) -> None:
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the name must outlive a power cut as well as the bytes
+        finally:
+            os.close(folder)
+
+    def load(self, reference: Reference) -> Any:
+        try:
+            body = (self._folder / reference.key).read_bytes()
+        except OSError:
+            raise ToolError("result.missing", f"the stored result {reference.key} cannot be read") from None
+        return opened(reference, body)
+
+
+class MemoryResults:
+    """The same, for runs that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, bytes] = {}
+
+    def put(self, value: Any) -> Reference:
+        body = msgspec.json.encode(value)
+        checksum = hashlib.sha256(body).hexdigest()
+        self._bodies[checksum] = body
+        return Reference(store="memory", key=checksum, checksum=checksum, size=len(body), schema_hint=_hint(value))
+
+    def load(self, reference: Reference) -> Any:
+        try:
+            return opened(reference, self._bodies[reference.key])
+        except KeyError:
+            raise ToolError("result.missing", f"the stored result {reference.key} is gone") from None
+
+
+def opened(reference: Reference, body: bytes) -> Any:
+    """The value in `body`, if it is the one that was stored."""
+    if hashlib.sha256(body).hexdigest() != reference.checksum:
+        raise ToolError("result.corrupt", f"the stored result {reference.key} is not what was written")
+    return msgspec.json.decode(body)
+
+
+def _hint(value: Any) -> str:
+    match value:
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case _:
+            return "json"

@@ -1,0 +1,210 @@
+"""The store in one SQLite file: WAL, `synchronous=FULL`, one transaction per commit (PERFORMANCE §2).
+
+Statements run where they are called: handing a commit to another thread costs nearly as much as the flush, and a lone
+execution has nobody to wait for. Several processes may work on one file; SQLite's lock and the unique keys decide.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from noetl.errors import BackendError
+from noetl.records.encoding import decode_payload, encode_payload
+from noetl.records.envelope import Event
+from noetl.records.taxonomy import Source
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+from noetl.store.sqlite.migration import known_migrations, migrate
+from noetl.store.sqlite.queries import QUERIES
+
+_BUSY_MS = 10_000
+
+
+class SqliteStore:
+    """Open with `SqliteStore.open`; migrations run then."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        self._db = connection
+        self._where = where
+
+    @classmethod
+    def open(cls, path: Path) -> SqliteStore:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as problem:
+            raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
+        store = cls(connection, str(path))
+        try:
+            with store._explained():
+                connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                migrate(connection, known_migrations(), str(path))
+        except BaseException:
+            connection.close()
+            raise
+        return store
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        with self._explained():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for commit in commits:
+                    self._write(commit)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _write(self, commit: Commit) -> None:
+        row = commit.execution
+        if commit.net is not None:
+            self._db.execute(QUERIES["insert_net"], (row.net_hash, commit.net))
+        if commit.after == 0:
+            self._insert_execution(row)
+        else:
+            values = (row.status, row.last_seq, row.finished_at, row.execution_id, commit.after)
+            if self._db.execute(QUERIES["move_execution"], values).rowcount != 1:
+                raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
+        try:
+            self._db.executemany(QUERIES["insert_event"], [_event_values(event) for event in commit.events])
+        except sqlite3.IntegrityError as problem:
+            raise ConflictError(f"an event of execution {row.execution_id} is stored already") from problem
+        for order in commit.orders:
+            self._write_order(order)
+
+    def _insert_execution(self, row: ExecutionRow) -> None:
+        values = (
+            row.execution_id,
+            row.trace_id,
+            row.path,
+            row.name,
+            row.net_hash,
+            row.status,
+            row.last_seq,
+            row.created_at,
+            row.finished_at,
+        )
+        try:
+            self._db.execute(QUERIES["insert_execution"], values)
+        except sqlite3.IntegrityError as problem:
+            raise ConflictError(f"execution {row.execution_id} exists already") from problem
+
+    def _write_order(self, order: OrderRow) -> None:
+        state = order.state.value
+        lease = (order.lease_owner, order.lease_epoch, order.lease_until)
+        if order.lease_epoch <= 1 and order.state is not OrderState.CLOSED:
+            values = (order.order_id, order.execution_id, order.step_run_id, state, *lease)
+            if self._db.execute(QUERIES["insert_order"], values).rowcount == 1:
+                return
+        before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
+        moved = self._db.execute(QUERIES["move_order"], (state, *lease, order.order_id, before))
+        if moved.rowcount != 1:
+            raise ConflictError(f"order {order.order_id} is held under another epoch")
+
+    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
+        with self._explained():
+            rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
+        return [_event(execution_id, row) for row in rows]
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
+        return _execution(row) if row else None
+
+    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
+        with self._explained():
+            rows = self._db.execute(QUERIES["select_executions"], (limit,)).fetchall()
+        return [_execution(row) for row in rows]
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        with self._explained():
+            return [_order(row) for row in self._db.execute(QUERIES["select_orders"], (execution_id,))]
+
+    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
+        with self._explained():
+            return [_order(row) for row in self._db.execute(QUERIES["select_claimable"], (now, limit))]
+
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+        with self._explained():
+            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch))
+        return changed.rowcount == 1
+
+    async def net(self, net_hash: str) -> bytes:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_net"], (net_hash,)).fetchone()
+        if row is None:
+            raise BackendError(f"no net {net_hash} in the store {self._where}")
+        return bytes(row[0])
+
+    async def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Whatever SQLite cannot do becomes our own error, naming the file."""
+        try:
+            yield
+        except sqlite3.Error as problem:
+            raise BackendError(f"the store {self._where} failed: {problem}") from problem
+
+
+def _event_values(event: Event) -> tuple[object, ...]:
+    return (
+        event.execution_id,
+        event.seq,
+        event.event_id,
+        event.event_type,
+        event.ts,
+        event.source.value,
+        event.parent_id,
+        event.step,
+        event.step_run_id,
+        event.task_run_id,
+        int(event.on_behalf),
+        event.schema,
+        encode_payload(event.payload).decode(),
+    )
+
+
+def _event(execution_id: str, row: Sequence[Any]) -> Event:
+    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
+        row
+    )
+    return Event(
+        execution_id=execution_id,
+        seq=seq,
+        event_id=event_id,
+        ts=ts,
+        source=Source(source),
+        payload=decode_payload(event_type, body, schema),
+        trace_id=trace,
+        parent_id=parent_id,
+        step=step,
+        step_run_id=step_run_id,
+        task_run_id=task_run_id,
+        on_behalf=bool(on_behalf),
+        schema=schema,
+    )
+
+
+def _execution(row: Sequence[Any]) -> ExecutionRow:
+    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
+
+
+def _order(row: Sequence[Any]) -> OrderRow:
+    order_id, execution_id, step_run_id, state, owner, epoch, until = row
+    return OrderRow(
+        order_id=order_id,
+        execution_id=execution_id,
+        step_run_id=step_run_id,
+        state=OrderState(state),
+        lease_owner=owner,
+        lease_epoch=epoch,
+        lease_until=until,
+    )

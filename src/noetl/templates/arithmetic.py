@@ -1,0 +1,154 @@
+"""Arithmetic: the operators of templates over numbers, text, lists, times and durations.
+
+Every operator checks the size of its result before making it (RELIABILITY 2.1) and refuses what it cannot mean;
+nothing is converted silently, so `"1" + 1` is an error and `"1" ~ 1` is `11`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.budget import MAX_INTEGER_BITS, Run
+from noetl.templates.formatting import percent_format
+from noetl.templates.missing import Missing
+from noetl.templates.values import SEQUENCES, described, is_number, settled, undefined_error
+
+Operator = Callable[[Run, Any, Any], Any]
+
+
+def _plus(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        return _bounded(left + right)
+    if isinstance(left, str) and isinstance(right, str):
+        run.fits(len(left) + len(right))
+        return run.text(left + right)
+    if isinstance(left, SEQUENCES) and isinstance(right, SEQUENCES):
+        run.reserve(len(left) + len(right))
+        return run.own([*left, *right])
+    if isinstance(left, datetime | timedelta) and isinstance(right, datetime | timedelta):
+        return left + right  # type: ignore[operator]  # time + time is caught with the rest
+    raise _mismatch("added", left, right, "join as text with ~, or convert with | int")
+
+
+def _minus(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        return _bounded(left - right)
+    if isinstance(left, datetime | timedelta) and isinstance(right, datetime | timedelta):
+        return left - right  # type: ignore[operator]
+    raise _mismatch("subtracted", left, right, "convert with | int or | float")
+
+
+def _times(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        if isinstance(left, int) and isinstance(right, int):
+            _bits(left.bit_length() + right.bit_length())
+        return left * right
+    if isinstance(left, int) and not is_number(right):
+        left, right = right, left
+    if isinstance(left, timedelta) and is_number(right):
+        return left * right
+    if isinstance(right, int) and isinstance(left, str):
+        run.fits(len(left) * right)
+        return run.text(left * right)
+    if isinstance(right, int) and isinstance(left, list | tuple):
+        run.reserve(len(left) * max(right, 0))
+        return run.own(left * right)
+    raise _mismatch("multiplied", left, right, "convert with | int or | float")
+
+
+def _over(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        return left / right
+    if isinstance(left, timedelta) and (is_number(right) or isinstance(right, timedelta)):
+        return left / right
+    raise _mismatch("divided", left, right, "convert with | int or | float")
+
+
+def _floor_over(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        return left // right
+    raise _mismatch("divided", left, right, "convert with | int or | float")
+
+
+def _modulo(run: Run, left: Any, right: Any) -> Any:
+    if is_number(left) and is_number(right):
+        return left % right
+    if isinstance(left, str):
+        return percent_format(run, left, right)
+    raise _mismatch("divided", left, right, "convert with | int or | float")
+
+
+def _power(run: Run, left: Any, right: Any) -> Any:
+    if not (is_number(left) and is_number(right)):
+        raise _mismatch("raised to a power", left, right, "convert with | int or | float")
+    if isinstance(left, int) and isinstance(right, int) and right > 0:
+        _bits(left.bit_length() * right)
+    result = left**right
+    if isinstance(result, complex):
+        raise TemplateError("a negative number has no fractional power")
+    return result
+
+
+_OPERATIONS: dict[str, Operator] = {
+    "Add": _plus,
+    "Sub": _minus,
+    "Mul": _times,
+    "Div": _over,
+    "FloorDiv": _floor_over,
+    "Mod": _modulo,
+    "Pow": _power,
+}
+
+
+def operator(name: str) -> Operator:
+    """The operator of a syntax node, guarded against undefined operands and numeric failures."""
+    operation = _OPERATIONS[name]
+
+    def apply(run: Run, left: Any, right: Any) -> Any:
+        left, right = settled(left), settled(right)
+        for operand in (left, right):
+            if isinstance(operand, Missing):
+                raise undefined_error(operand)
+        try:
+            return operation(run, left, right)
+        except ZeroDivisionError:
+            raise TemplateError("division by zero") from None
+        except (OverflowError, TypeError):  # TypeError: time + time, and other pairs datetime itself refuses
+            raise _mismatch("combined", left, right, "the result would be out of range or has no meaning") from None
+
+    return apply
+
+
+def negated(run: Run, value: Any) -> Any:
+    return _signed(value, -1)
+
+
+def affirmed(run: Run, value: Any) -> Any:
+    return _signed(value, 1)
+
+
+def _signed(value: Any, sign: int) -> Any:
+    value = settled(value)
+    if isinstance(value, Missing):
+        raise undefined_error(value)
+    if not (is_number(value) or isinstance(value, timedelta)):
+        raise TemplateError(f"{described(value)} has no sign: convert it with | int or | float")
+    return value * sign
+
+
+def _bounded(result: Any) -> Any:
+    if isinstance(result, int):
+        _bits(result.bit_length())
+    return result
+
+
+def _bits(bits: int) -> None:
+    if bits > MAX_INTEGER_BITS:
+        raise TemplateError(f"a number would need more than {MAX_INTEGER_BITS:,} bits")
+
+
+def _mismatch(verb: str, left: Any, right: Any, way_out: str) -> TemplateError:
+    return TemplateError(f"{described(left)} and {described(right)} cannot be {verb}: {way_out}")

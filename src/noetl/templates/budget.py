@@ -1,0 +1,88 @@
+"""Run: one evaluation of one template, with the budgets that end a runaway as an ordinary error (RELIABILITY 2.1).
+
+Three budgets: steps (time), bytes of what the template makes (memory) and the length of any one text. They are
+counted before the work is done, so no single operation can overrun them. What the template made is remembered, so
+that only that has to be looked through when a value leaves; data of the scope passes untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.missing import Missing, clipped
+
+MAX_STEPS = 250_000
+MAX_MADE_BYTES = 16 * 1024 * 1024
+MAX_TEXT = 1024 * 1024
+MAX_INTEGER_BITS = 4_096
+MAX_VALUE_DEPTH = 100
+
+_SLOT_BYTES = 40  # a pointer and a small object; dictionaries cost more and are counted as two slots per entry
+
+
+class Run:
+    """The state of one evaluation. `lookup` gives a name's value or raises KeyError."""
+
+    __slots__ = ("_made", "_made_bytes", "_steps", "locals", "lookup", "now", "out", "strict")
+
+    def __init__(self, lookup: Callable[[str], Any], *, now: float | None = None, strict: bool = False) -> None:
+        self.lookup = lookup
+        self.now = now
+        self.strict = strict
+        self.locals: dict[str, Any] = {}
+        self.out: list[str] = []
+        self._steps = MAX_STEPS
+        self._made_bytes = MAX_MADE_BYTES
+        self._made: dict[int, Any] = {}
+
+    def spend(self, steps: int) -> None:
+        """Account for `steps` units of work, each well under a microsecond."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise TemplateError(f"the template does too much work (over {MAX_STEPS:,} steps): use a python task for it")
+
+    def read(self, text: str) -> str:
+        """Account for walking through `text` once."""
+        self.spend(1 + (len(text) >> 6))
+        return text
+
+    def fits(self, length: int) -> None:
+        """Refuse a text of `length` characters before it is made."""
+        if length > MAX_TEXT:
+            raise TemplateError(f"the template makes a text of more than {MAX_TEXT:,} characters")
+
+    def reserve(self, slots: int) -> None:
+        """Account for a list of `slots` elements that is about to be made."""
+        self._charge(64 + slots * _SLOT_BYTES)
+        self.spend(2 + (slots >> 2))
+
+    def text(self, made: str) -> str:
+        """Account for a text the template made; gives it back."""
+        length = len(made)
+        self.fits(length)
+        self._charge(64 + (length if made.isascii() else length * 4))
+        self.spend(1 + (length >> 6))
+        return made
+
+    def own(self, made: Any) -> Any:
+        """Remember a container the template made (reserved before); gives it back."""
+        self._made[id(made)] = made
+        return made
+
+    def owns(self, value: Any) -> bool:
+        return id(value) in self._made
+
+    def missing(self, label: str) -> Missing:
+        """What an undefined read gives: Missing, or an error where the author asked for strictness (TPL-04)."""
+        if self.strict:
+            raise TemplateError(f'"{clipped(label)}" is undefined, and this condition is strict (spec.eval: strict)')
+        return Missing(label)
+
+    def _charge(self, size_bytes: int) -> None:
+        self._made_bytes -= size_bytes
+        if self._made_bytes < 0:
+            raise TemplateError(
+                f"the template makes more than {MAX_MADE_BYTES >> 20} MiB of data: use a python task for it"
+            )

@@ -1,0 +1,175 @@
+"""Expressions: template text, parsed and checked once, evaluated often. The door of this room.
+
+`parse` reads and checks without building anything that runs; the program is built on the first evaluation. No type of
+the parser shows here, so that another one can take its place (DEPENDENCIES 2.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+from noetl.errors import TemplateError
+from noetl.source import is_template
+from noetl.templates import paths
+from noetl.templates.budget import MAX_TEXT, Run
+from noetl.templates.leaving import leave
+from noetl.templates.logic import Compare, Comparison, Const, Opaque, Reference, Shape
+from noetl.templates.truth import truth
+
+__all__ = ["Comparison", "Names", "Reference", "Template", "parse"]
+
+MAX_CACHED = 4_096
+
+
+class Names(Protocol):
+    """Anything that resolves a name: a Scope. A plain mapping will do too."""
+
+    def lookup(self, name: str) -> Any:
+        """The value of `name`. KeyError when there is none."""
+
+
+class Template:
+    """One checked template.
+
+    `single`: exactly one expression, which keeps its native type (TPL-02); anything else gives text. A value that comes
+    straight from the scope is not copied: treat what `evaluate` gives as read-only.
+    """
+
+    __slots__ = ("_code", "_constant", "_parts", "_tree", "references", "single", "text")
+
+    def __init__(
+        self, text: str, *, single: bool, references: tuple[Reference, ...], parts: Any = None, tree: Any = None
+    ) -> None:
+        self.text = text
+        self.single = single
+        self.references = references
+        self._parts: tuple[paths.Part, ...] | None = parts
+        self._tree = tree
+        self._code: Callable[[Run], Any] | None = None
+        self._constant: tuple[Any, ...] | None = None
+
+    def evaluate(
+        self, scope: Names | Mapping[str, Any], now: float | None = None, *, strict: bool = False, marks: bool = False
+    ) -> Any:
+        """The value in `scope` as plain JSON data. TemplateError for whatever goes wrong.
+
+        `now` is the time for `now()`; `strict` makes undefined reads errors (TPL-04); `marks` keeps SQL marks on text.
+        """
+        lookup = scope.__getitem__ if isinstance(scope, Mapping) else scope.lookup
+        if self._parts is not None:
+            if self.single:
+                return paths.value_of(self._parts[0], lookup, strict)  # type: ignore[arg-type]
+            return paths.text_of(self._parts, lookup, strict)
+        return self._run(Run(lookup, now=now, strict=strict), marks)
+
+    def _run(self, run: Run, marks: bool) -> Any:
+        try:
+            if self._code is None:
+                self._code = _program(self._tree, self.single)
+            return leave(run, self._code(run), marks=marks)
+        except RecursionError:
+            raise TemplateError("a value is nested too deeply for a template") from None
+        except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as wrong:
+            raise TemplateError(f"the template failed on its values ({type(wrong).__name__})") from None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known without a scope."""
+        return bool(self._known())
+
+    @property
+    def constant(self) -> Any:
+        """The value of a constant template; TemplateError when it is not one."""
+        if not self._known():
+            raise TemplateError("this template is not constant")
+        return self._known()[0]
+
+    def _known(self) -> tuple[Any, ...]:
+        if self._constant is None:
+            try:
+                self._constant = () if self.references else (self.evaluate({}),)
+            except TemplateError:  # now(), or a constant mistake such as 1/0
+                self._constant = ()
+        return self._constant
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The equality and membership tests of references against constants, found anywhere."""
+        if self._tree is None:
+            return ()
+        from noetl.templates.guards import comparisons
+
+        roots = {read.root for read in self.references}
+        return tuple(found for found in comparisons(self._tree) if found.root in roots)
+
+    @property
+    def shape(self) -> Shape:
+        """The boolean shape of the template as a guard (templates.logic)."""
+        if self.is_constant:
+            return Const(truth(self.constant))
+        if self._parts is not None and self.single and self.references:
+            return Compare(self.references[0].root, self.references[0].path, "truthy")
+        if self._tree is None or not self.single:
+            return Opaque(self.text)
+        from noetl.templates.guards import shape
+
+        return shape(self._tree.body[0].nodes[0])
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The constants the template can give, when it is one or a choice between some (C-27); else empty."""
+        if self.is_constant:
+            return (self.constant,)
+        if self._tree is None or not self.single:
+            return ()
+        from noetl.templates.guards import choices
+
+        return choices(self._tree.body[0].nodes[0])
+
+
+@lru_cache(maxsize=MAX_CACHED)
+def parse(text: str) -> Template:
+    """The template in `text`. TemplateError for bad syntax and for everything the sandbox can refuse beforehand."""
+    if not is_template(text):
+        return Template(text, single=False, references=(), parts=(text,) if text else ())
+    body = text.rstrip("\n") or text  # a block scalar ends in a line break that its author does not mean
+    parts = paths.recognise(body)
+    if parts is None:
+        return _parse_fully(text, body)
+    if len(parts) == 1 and not isinstance(parts[0], str):
+        return Template(text, single=True, references=paths.references(parts), parts=parts)
+    if len(text) > MAX_TEXT:
+        raise TemplateError(f"the template is longer than {MAX_TEXT:,} characters")
+    tail = text[len(body) :]
+    return Template(text, single=False, references=paths.references(parts), parts=(*parts, tail) if tail else parts)
+
+
+def _parse_fully(text: str, body: str) -> Template:
+    from noetl.templates.references import references
+    from noetl.templates.refusals import refuse
+    from noetl.templates.syntax import read_tree
+
+    tree = read_tree(body)
+    single = _is_single(tree)
+    if not single and body != text:
+        tree = read_tree(text)
+    refuse(tree, text)
+    return Template(text, single=single, references=references(tree), tree=tree)
+
+
+def _is_single(tree: Any) -> bool:
+    """Whether the template is one expression and nothing else."""
+    if len(tree.body) != 1 or type(tree.body[0]).__name__ != "Output":
+        return False
+    parts = tree.body[0].nodes
+    return len(parts) == 1 and type(parts[0]).__name__ != "TemplateData"
+
+
+def _program(tree: Any, single: bool) -> Callable[[Run], Any]:
+    """What runs. Imported on first use, as the parser is."""
+    from noetl.templates.program import expression
+    from noetl.templates.statements import document
+
+    return expression(tree.body[0].nodes[0]) if single else document(tree.body)

@@ -1,0 +1,210 @@
+"""Filters on lists: cutting, ordering, folding. Every element is counted; results are lists, never generators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.arithmetic import operator
+from noetl.templates.budget import Run
+from noetl.templates.looping import elements
+from noetl.templates.members import ABSENT, Group, along, attribute_path
+from noetl.templates.methods import join as join_text
+from noetl.templates.missing import Missing
+from noetl.templates.values import described, is_number, settled
+from noetl.templates.writing import written
+
+_MAX_PARTS = 10_000
+_plus = operator("Add")
+
+
+def first(run: Run, value: Any) -> Any:
+    items = elements(run, value)
+    return items[0] if items else run.missing("first of an empty list")
+
+
+def last(run: Run, value: Any) -> Any:
+    items = elements(run, value)
+    return items[-1] if items else run.missing("last of an empty list")
+
+
+def length(run: Run, value: Any) -> int:
+    if isinstance(value, Missing):
+        return 0
+    if isinstance(value, str | list | tuple | range | dict):
+        return len(value)
+    raise TemplateError(f"{described(value)} has no length")
+
+
+def listed(run: Run, value: Any) -> Any:
+    return made(run, elements(run, value))
+
+
+def made(run: Run, items: Sequence[Any]) -> Any:
+    """A new list of `items`, counted and remembered."""
+    run.reserve(len(items))
+    return run.own(list(items))
+
+
+def join(run: Run, value: Any, d: Any = "", attribute: Any = None) -> str:
+    items = elements(run, value)
+    if attribute is not None:
+        items = picked(run, items, attribute)
+    return join_text(run, written(run, d), items)
+
+
+def picked(run: Run, items: Sequence[Any], attribute: Any, default: Any = ABSENT) -> list[Any]:
+    """The attribute of each item; missing where it is absent and there is no default."""
+    path = attribute_path(attribute)
+    run.reserve(len(items))
+    found = (along(run, item, path) for item in items)
+    return [_or_missing(run, value, default, attribute) for value in found]
+
+
+def _or_missing(run: Run, value: Any, default: Any, attribute: Any) -> Any:
+    if value is not ABSENT:
+        return value
+    return Missing(str(attribute)) if default is ABSENT else default
+
+
+def reverse(run: Run, value: Any) -> Any:
+    if isinstance(value, str):
+        return run.text(run.read(value)[::-1])
+    return made(run, elements(run, value)[::-1])
+
+
+def batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> Any:
+    """Lists of `linecount` items; the last one filled up with `fill_with` if given."""
+    items = elements(run, value)
+    if not 1 <= linecount <= _MAX_PARTS:
+        raise TemplateError(f"batch takes a size from 1 to {_MAX_PARTS:,}")
+    rows = [made(run, items[start : start + linecount]) for start in range(0, len(items), linecount)]
+    if rows and fill_with is not None and len(rows[-1]) < linecount:
+        run.reserve(linecount)
+        rows[-1].extend([fill_with] * (linecount - len(rows[-1])))
+    return made(run, rows)
+
+
+def sliced(run: Run, value: Any, slices: int, fill_with: Any = None) -> Any:
+    """`slices` lists of nearly equal length, in order."""
+    items = elements(run, value)
+    if not 1 <= slices <= _MAX_PARTS:
+        raise TemplateError(f"slice takes a number of lists from 1 to {_MAX_PARTS:,}")
+    each, longer = divmod(len(items), slices)
+    rows, start = [], 0
+    for index in range(slices):
+        end = start + each + (index < longer)
+        row = made(run, items[start:end])
+        if fill_with is not None and longer and index >= longer:
+            row.append(fill_with)
+        rows.append(row)
+        start = end
+    return made(run, rows)
+
+
+def total(run: Run, value: Any, attribute: Any = None, start: Any = 0) -> Any:
+    items = elements(run, value)
+    if attribute is not None:
+        items = picked(run, items, attribute)
+    result = start
+    run.spend(2 * len(items))
+    for item in items:
+        result = _plus(run, result, item)
+    return result
+
+
+def unique(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    items = elements(run, value)
+    keys = sort_keys(run, items, attribute, case_sensitive)
+    seen: dict[Any, Any] = {}
+    for key, item in zip(keys, items, strict=True):
+        seen.setdefault(key, item)
+    return made(run, list(seen.values()))
+
+
+def smallest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    items = sort(run, value, False, case_sensitive, attribute)
+    return items[0] if items else run.missing("min of an empty list")
+
+
+def largest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    items = sort(run, value, True, case_sensitive, attribute)
+    return items[0] if items else run.missing("max of an empty list")
+
+
+def sort(run: Run, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    items = elements(run, value)
+    keys = sort_keys(run, items, attribute, case_sensitive)
+    run.spend(len(items) * len(items).bit_length() >> 2)
+    run.reserve(2 * len(items))
+    order = sorted(range(len(items)), key=keys.__getitem__, reverse=bool(reverse))
+    return run.own([items[index] for index in order])
+
+
+def dictsort(run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> Any:
+    """The pairs of a mapping, by key or by value."""
+    if not isinstance(value, dict):
+        raise TemplateError(f"dictsort needs a mapping, not {described(value)}")
+    if by not in ("key", "value"):
+        raise TemplateError("dictsort orders by key or by value")
+    run.reserve(2 * len(value))
+    pairs = list(value.items())
+    return sort(run, pairs, reverse, case_sensitive, attribute=0 if by == "key" else 1)
+
+
+def items(run: Run, value: Any) -> Any:
+    if isinstance(value, Missing):
+        return made(run, ())
+    if not isinstance(value, dict):
+        raise TemplateError(f"items needs a mapping, not {described(value)}")
+    run.reserve(2 * len(value))
+    return run.own(list(value.items()))
+
+
+def groupby(run: Run, value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> Any:
+    """Groups of items with an equal attribute, ordered by it: pairs of the value and its items."""
+    items = elements(run, value)
+    found = picked(run, items, attribute, default)
+    keys = sort_keys(run, found, None, case_sensitive)
+    run.spend(len(items) * len(items).bit_length() >> 2)
+    groups: dict[Any, tuple[Any, list[Any]]] = {}
+    for index in sorted(range(len(items)), key=keys.__getitem__):
+        groups.setdefault(keys[index], (found[index], []))[1].append(items[index])
+    for _, group in groups.values():
+        run.reserve(len(group) + 2)
+    return run.own([Group((settled(name), run.own(group))) for name, group in groups.values()])
+
+
+def sort_keys(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[Any]:
+    """One comparable, hashable key per item; kinds do not mix within one list."""
+    if isinstance(attribute, str) and "," in attribute:
+        columns = [picked(run, items, part.strip()) for part in attribute.split(",")[:8]]
+        items = list(zip(*columns, strict=True))
+    elif attribute is not None:
+        items = picked(run, items, attribute)
+    run.reserve(2 * len(items))
+    keys = [_sort_key(run, settled(item), case_sensitive, 0) for item in items]
+    kinds = {key[0] for key in keys}
+    if len(kinds - {""}) > 1:
+        raise TemplateError(f"{' and '.join(sorted(kinds - {''}))} cannot be put in one order: convert them first")
+    return keys
+
+
+def _sort_key(run: Run, value: Any, case_sensitive: bool, depth: int) -> tuple[str, Any]:
+    """The kind and a value of that kind. Undefined and null come first (kind "")."""
+    if value is None or isinstance(value, Missing):
+        return "", isinstance(value, Missing)
+    if isinstance(value, str):
+        return "text", run.text(value.lower()) if not case_sensitive else run.read(value)
+    if is_number(value):
+        return "numbers", value
+    if isinstance(value, datetime):
+        return "times", value
+    if isinstance(value, timedelta):
+        return "durations", value
+    if isinstance(value, list | tuple | range) and depth < 4:
+        run.reserve(2 * len(value))
+        return "lists", tuple(_sort_key(run, settled(item), case_sensitive, depth + 1) for item in value)
+    raise TemplateError(f"{described(value)} has no order: name a field with attribute='…'")

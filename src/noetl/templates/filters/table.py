@@ -1,0 +1,102 @@
+"""The table of filters: an allow-list, and what each may be given.
+
+Left out on purpose: `attr`, `format`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
+(a replay would differ), `safe` and `forceescape` (nothing here is HTML), and anything that would parse text
+into another type (TPL-02).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.budget import Run
+from noetl.templates.filters import choosing, lists, numbers, text
+from noetl.templates.leaving import leave, weigh
+from noetl.templates.missing import Missing
+from noetl.templates.naming import unknown
+
+Filter = Callable[..., Any]
+
+
+def default(run: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    """Replaces undefined; with a true second argument also all that is empty, zero, false or null (O-12)."""
+    if isinstance(value, Missing) or (boolean and not value):
+        return default_value
+    return value
+
+
+def tojson(run: Run, value: Any, indent: int | None = None) -> str:
+    """JSON text, keys in their own order and no HTML escapes."""
+    if isinstance(value, Missing):
+        raise TemplateError(f'"{value.label}" is undefined and has no JSON form')
+    if indent is not None and not 0 <= indent <= 8:
+        raise TemplateError("tojson takes an indent from 0 to 8")
+    plain = leave(run, value)
+    run.fits(weigh(run, plain, {}) * (1 if indent is None else 4))
+    try:
+        return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
+    except ValueError:
+        raise TemplateError("a number that is not finite has no JSON form") from None
+
+
+def find(name: str) -> Filter:
+    """The filter of that name. TemplateError when there is none."""
+    found = FILTERS.get(name)
+    if found is None:
+        raise unknown("filter", name, FILTERS)
+    return found
+
+
+FILTERS: dict[str, Filter] = {
+    "abs": numbers.absolute,
+    "b64decode": text.b64decode,
+    "b64encode": text.b64encode,
+    "batch": lists.batch,
+    "capitalize": text.capitalize,
+    "center": text.center,
+    "count": lists.length,
+    "d": default,
+    "default": default,
+    "dictsort": lists.dictsort,
+    "e": text.escape,
+    "escape": text.escape,
+    "filesizeformat": numbers.filesizeformat,
+    "first": lists.first,
+    "float": numbers.floating,
+    "groupby": lists.groupby,
+    "identifier": text.identifier,
+    "indent": text.indent,
+    "int": numbers.integer,
+    "items": lists.items,
+    "join": lists.join,
+    "last": lists.last,
+    "length": lists.length,
+    "list": lists.listed,
+    "lower": text.lower,
+    "map": choosing.mapper(find),
+    "max": lists.largest,
+    "min": lists.smallest,
+    "reject": choosing.chooser(wanted=False, by_attribute=False),
+    "rejectattr": choosing.chooser(wanted=False, by_attribute=True),
+    "replace": text.replace,
+    "reverse": lists.reverse,
+    "round": numbers.rounded,
+    "select": choosing.chooser(wanted=True, by_attribute=False),
+    "selectattr": choosing.chooser(wanted=True, by_attribute=True),
+    "slice": lists.sliced,
+    "sort": lists.sort,
+    "sql": text.sql,
+    "string": text.string,
+    "sum": lists.total,
+    "title": text.title,
+    "tojson": tojson,
+    "trim": text.trim,
+    "truncate": text.truncate,
+    "unique": lists.unique,
+    "upper": text.upper,
+    "urlencode": text.urlencode,
+    "wordcount": text.wordcount,
+}

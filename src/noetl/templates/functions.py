@@ -1,0 +1,42 @@
+"""Functions: what can be called by name in a template. Nothing else is global (RELIABILITY 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.budget import Run
+from noetl.templates.moments import length, moment
+
+MAX_RANGE = 100_000
+
+
+def _range(run: Run, *bounds: int) -> range:
+    if not 1 <= len(bounds) <= 3 or not all(isinstance(bound, int) for bound in bounds):
+        raise TemplateError("range() takes one to three whole numbers")
+    if len(bounds) == 3 and bounds[2] == 0:
+        raise TemplateError("the step of range() cannot be zero")
+    made = range(*bounds)
+    if abs(made.stop - made.start) > abs(made.step) * MAX_RANGE:
+        raise TemplateError(f"range() gives at most {MAX_RANGE:,} numbers")
+    return made
+
+
+def _dict(run: Run, *pairs: Any, **entries: Any) -> Any:
+    given = pairs[0] if pairs else {}
+    if len(pairs) > 1 or not isinstance(given, dict):
+        raise TemplateError("dict() takes one mapping, named values, or both")
+    run.reserve(2 * (len(given) + len(entries)))
+    return run.own({**given, **entries})
+
+
+def _now(run: Run) -> Any:
+    return moment(run.now)
+
+
+def _duration(run: Run, text: Any) -> Any:
+    return length(text)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"now": _now, "duration": _duration, "range": _range, "dict": _dict}

@@ -1,0 +1,76 @@
+"""Logic: the boolean shape of a guard, as far as it can be told without running it. For the analyser.
+
+A small closed set of plain values. What a guard tests is a `Compare` of one reference with constants; what cannot be
+told is `Opaque`, which equals another `Opaque` of the same text, so that `p` and `not p` still show as opposites.
+Where it is not opaque the shape is exact: the guard is true exactly when the shape is. One thing is set aside: flags
+that are text and say no (`"false"`, `"0"`), which TPL-08 takes for false as a whole guard but `not` and `and` do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Path = tuple[str | int, ...]
+Operator = Literal["==", "!=", "in", "not in", "<", "<=", ">", ">=", "truthy", "defined"]
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A read of a name and the constant part of what is read on it: `ctx.a['b'].c` is ctx, (a, b, c).
+
+    `defaulted`: being undefined is provided for, by `default(…)`, an `is defined` test or a guard around it.
+    """
+
+    root: str
+    path: Path = ()
+    defaulted: bool = False
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """An equality or membership test of a reference against constants, wherever it stands in a template."""
+
+    root: str
+    path: Path
+    op: Literal["==", "!=", "in", "not in"]
+    values: tuple[Any, ...]
+
+
+class Compare(msgspec.Struct, frozen=True):
+    """One test of one reference.
+
+    `==`, `!=` and the orders have one value (for orders a number); `in` and `not in` have all members; `truthy`
+    (`{{ ctx.ok }}`) and `defined` have none. Undefined makes `!=` and `not in` true and everything else false.
+    """
+
+    root: str
+    path: Path
+    op: Operator
+    values: tuple[Any, ...] = ()
+
+
+class And(msgspec.Struct, frozen=True):
+    parts: tuple[Shape, ...]
+
+
+class Or(msgspec.Struct, frozen=True):
+    parts: tuple[Shape, ...]
+
+
+class Not(msgspec.Struct, frozen=True):
+    part: Shape
+
+
+class Const(msgspec.Struct, frozen=True):
+    """Always true, or always false."""
+
+    value: bool
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """Something that cannot be told; `text` is the same for the same expression."""
+
+    text: str
+
+
+Shape = And | Or | Not | Compare | Const | Opaque

@@ -1,0 +1,35 @@
+"""Naming: what to say about a filter, test or function that does not exist here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from noetl.errors import TemplateError
+from noetl.templates.missing import clipped
+
+_WAYS_OUT = {
+    "attr": "write a.b or a['b']",
+    "format": "use '%s' % value, or join text with ~",
+    "fromjson": "text is never parsed into other types: use a python task",
+    "from_json": "text is never parsed into other types: use a python task",
+    "to_json": 'write "tojson"',
+    "bool": "compare with == true",
+    "random": "a replay would differ: use a python task",
+    "regex_replace": "use replace, or a python task",
+    "regex_search": "use in, or a python task",
+    "safe": "text here is never escaped, so nothing has to be marked safe",
+    "pprint": 'use "tojson" with an indent',
+    "namespace": "use a python task to count or collect",
+}
+
+
+def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
+    """The error for a `kind` ("filter", "test", "function") that is not on the allow-list."""
+    way_out = _WAYS_OUT.get(name)
+    near = get_close_matches(name, known, n=1)
+    if way_out is None and near:
+        way_out = f'did you mean "{near[0]}"?'
+    if way_out is None and len(known) < 10:
+        way_out = f"there are {', '.join(sorted(known))}"
+    return TemplateError(f'there is no {kind} "{clipped(name)}"' + (f": {way_out}" if way_out else " in templates"))

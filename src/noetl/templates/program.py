@@ -1,0 +1,289 @@
+"""Program: expressions of a syntax tree as functions of a run.
+
+Each node becomes one small closure, built on the first evaluation and kept. Evaluating is calling it: no Python code is
+generated, and only what is written here can happen. `lenient` marks reads that provide for being undefined themselves
+(the operand of `default(…)` or `is defined`), which strictness leaves alone (TPL-04).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.arithmetic import affirmed, negated, operator
+from noetl.templates.budget import Run
+from noetl.templates.comparing import contains, equal, ordered
+from noetl.templates.filters.table import find
+from noetl.templates.functions import FUNCTIONS
+from noetl.templates.members import ABSENT, checked_key, member, sliced
+from noetl.templates.methods import call_method
+from noetl.templates.missing import Missing
+from noetl.templates.predicates import predicate
+from noetl.templates.references import chain
+from noetl.templates.values import settled
+from noetl.templates.writing import written
+
+Code = Callable[[Run], Any]
+
+_DEFAULTING = frozenset({"default", "d", "defined", "undefined"})
+
+
+def expression(node: Any, lenient: bool = False) -> Code:
+    """The function that evaluates `node`."""
+    kind = type(node).__name__
+    if kind in _LOOKUPS:
+        return _LOOKUPS[kind](node, lenient)
+    if kind in ("Filter", "Test"):
+        return _applied(node, kind)
+    return _EXPRESSIONS[kind](node)
+
+
+def label(node: Any) -> str:
+    """What a lookup is called in messages: as written, as far as it is constant."""
+    read = chain(node)
+    if read is None:
+        return str(getattr(node, "attr", "value"))
+    return ".".join(map(str, (read[0], *read[1])))
+
+
+def _name(node: Any, lenient: bool) -> Code:
+    name = node.name
+
+    def read(run: Run) -> Any:
+        if name in run.locals:
+            return run.locals[name]
+        try:
+            return run.lookup(name)
+        except KeyError:
+            return Missing(name) if lenient else run.missing(name)
+
+    return read
+
+
+def _attribute(node: Any, lenient: bool) -> Code:
+    return _lookup(node, node.attr, lenient)
+
+
+def _subscript(node: Any, lenient: bool) -> Code:
+    kind = type(node.arg).__name__
+    if kind == "Slice":
+        return _slice(node, lenient)
+    if kind == "Const" and isinstance(node.arg.value, str | int):
+        return _lookup(node, node.arg.value, lenient)
+    base, argument, known = expression(node.node, lenient), expression(node.arg), label(node.node)
+
+    def read(run: Run) -> Any:
+        key = checked_key(argument(run))
+        found = member(base(run), key)
+        if found is ABSENT:
+            return Missing(f"{known}[{key}]") if lenient else run.missing(f"{known}[{key}]")
+        return found
+
+    return read
+
+
+def _lookup(node: Any, key: str | int, lenient: bool) -> Code:
+    base, known = expression(node.node, lenient), label(node)
+
+    def read(run: Run) -> Any:
+        found = member(base(run), key)
+        if found is ABSENT:
+            return Missing(known) if lenient else run.missing(known)
+        return found
+
+    return read
+
+
+def _slice(node: Any, lenient: bool) -> Code:
+    base, known = expression(node.node, lenient), label(node.node)
+    bounds = [
+        expression(part) if part is not None else _nothing for part in (node.arg.start, node.arg.stop, node.arg.step)
+    ]
+
+    def cut(run: Run) -> Any:
+        found = sliced(run, base(run), *(bound(run) for bound in bounds))
+        if found is ABSENT:
+            return Missing(known) if lenient else run.missing(known)
+        return found
+
+    return cut
+
+
+def _nothing(run: Run) -> None:
+    return None
+
+
+def _constant(node: Any) -> Code:
+    value = node.data if type(node).__name__ == "TemplateData" else node.value
+    return lambda run: value
+
+
+def _list(node: Any) -> Code:
+    items = [expression(item) for item in node.items]
+
+    def build(run: Run) -> Any:
+        run.reserve(len(items))
+        return run.own([item(run) for item in items])
+
+    return build
+
+
+def _tuple(node: Any) -> Code:
+    items = [expression(item) for item in node.items]
+
+    def build(run: Run) -> Any:
+        run.reserve(len(items))
+        return tuple(item(run) for item in items)
+
+    return build
+
+
+def _mapping(node: Any) -> Code:
+    pairs = [(expression(pair.key), expression(pair.value)) for pair in node.items]
+
+    def build(run: Run) -> Any:
+        run.reserve(2 * len(pairs))
+        return run.own({checked_key(key(run)): value(run) for key, value in pairs})
+
+    return build
+
+
+def _binary(node: Any) -> Code:
+    left, right, apply = expression(node.left), expression(node.right), operator(type(node).__name__)
+    return lambda run: apply(run, left(run), right(run))
+
+
+def _signed(node: Any) -> Code:
+    operand, apply = expression(node.node), negated if type(node).__name__ == "Neg" else affirmed
+    return lambda run: apply(run, operand(run))
+
+
+def _and(node: Any) -> Code:
+    left, right = expression(node.left), expression(node.right)
+    return lambda run: right(run) if (value := settled(left(run))) else value
+
+
+def _or(node: Any) -> Code:
+    left, right = expression(node.left), expression(node.right)
+    return lambda run: value if (value := settled(left(run))) else right(run)
+
+
+def _not(node: Any) -> Code:
+    operand = expression(node.node)
+    return lambda run: not settled(operand(run))
+
+
+def _choice(node: Any) -> Code:
+    test, then = expression(node.test), expression(node.expr1)
+    otherwise = expression(node.expr2) if node.expr2 is not None else lambda run: run.missing("if without else")
+    return lambda run: then(run) if settled(test(run)) else otherwise(run)
+
+
+def _joined(node: Any) -> Code:
+    parts = [expression(part) for part in node.nodes]
+
+    def join(run: Run) -> str:
+        texts = [written(run, part(run)) for part in parts]
+        run.fits(sum(map(len, texts)))
+        return run.text("".join(texts))
+
+    return join
+
+
+_Test = Callable[[Run, Any, Any], bool]
+_COMPARISONS: dict[str, _Test] = {
+    "eq": equal,
+    "ne": lambda run, left, right: not equal(run, left, right),
+    "in": contains,
+    "notin": lambda run, left, right: not contains(run, left, right),
+    "lt": lambda run, left, right: ordered(run, "lt", left, right),
+    "lteq": lambda run, left, right: ordered(run, "lteq", left, right),
+    "gt": lambda run, left, right: ordered(run, "gt", left, right),
+    "gteq": lambda run, left, right: ordered(run, "gteq", left, right),
+}
+
+
+def _comparison(node: Any) -> Code:
+    first = expression(node.expr)
+    tests = [(_COMPARISONS[operand.op], expression(operand.expr)) for operand in node.ops]
+    if len(tests) == 1:
+        test, second = tests[0]
+        return lambda run: test(run, first(run), second(run))
+
+    def chained(run: Run) -> bool:
+        left = first(run)
+        for test, operand in tests:
+            right = operand(run)
+            if not test(run, left, right):
+                return False
+            left = right
+        return True
+
+    return chained
+
+
+def _applied(node: Any, kind: str) -> Code:
+    """A filter or a test on its operand."""
+    apply = find(node.name) if kind == "Filter" else predicate(node.name)
+    word = f'{"filter" if kind == "Filter" else "test"} "{node.name}"'
+    operand = expression(node.node, node.name in _DEFAULTING)
+    args, options = _arguments(node)
+
+    def run_filter(run: Run) -> Any:
+        run.spend(1)
+        return guarded(apply, word, run, settled(operand(run)), args, options)
+
+    return run_filter
+
+
+def guarded(
+    apply: Callable[..., Any], word: str, run: Run, value: Any, args: list[Code], options: dict[str, Code]
+) -> Any:
+    """Call a filter, a test or a function; what Python says of wrong arguments becomes a plain sentence."""
+    given = [settled(arg(run)) for arg in args]
+    named = {key: settled(option(run)) for key, option in options.items()}
+    before = () if value is ABSENT else (value,)
+    try:
+        return apply(run, *before, *given, **named)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError):
+        raise TemplateError(f"the {word} does not take these values") from None
+
+
+def _arguments(node: Any) -> tuple[list[Code], dict[str, Code]]:
+    return [expression(arg) for arg in node.args], {option.key: expression(option.value) for option in node.kwargs}
+
+
+def _call(node: Any) -> Code:
+    args, options = _arguments(node)
+    if type(node.node).__name__ == "Name":
+        name = node.node.name
+        function = FUNCTIONS[name]
+        return lambda run: guarded(function, f'function "{name}"', run, ABSENT, args, options)
+    base, method = expression(node.node.node), node.node.attr
+
+    def call(run: Run) -> Any:
+        run.spend(1)
+        return call_method(run, base(run), method, [arg(run) for arg in args])
+
+    return call
+
+
+_LOOKUPS: dict[str, Callable[[Any, bool], Code]] = {"Name": _name, "Getattr": _attribute, "Getitem": _subscript}
+_EXPRESSIONS: dict[str, Callable[[Any], Code]] = {
+    "Const": _constant,
+    "TemplateData": _constant,
+    "List": _list,
+    "Tuple": _tuple,
+    "Dict": _mapping,
+    "And": _and,
+    "Or": _or,
+    "Not": _not,
+    "Neg": _signed,
+    "Pos": _signed,
+    "CondExpr": _choice,
+    "Concat": _joined,
+    "Compare": _comparison,
+    "Call": _call,
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"), _binary),
+}

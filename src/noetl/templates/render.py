@@ -1,0 +1,76 @@
+"""Rendering: authored data to plain data in a scope, and guards to true or false (TPL-01, TPL-08).
+
+Only what the author wrote is rendered, and only once: a rendered value is never looked through for templates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.source import is_template
+from noetl.templates.authored import Authored
+from noetl.templates.expression import Names, Template, parse
+from noetl.templates.missing import clipped
+from noetl.templates.truth import truth
+
+__all__ = ["holds", "render", "truth"]
+
+MAX_DEPTH = 100
+
+ScopeLike = Names | Mapping[str, Any]
+
+
+def render(
+    authored: Any, scope: ScopeLike, *, now: float | None = None, keys: bool = False, marks: bool = False
+) -> Any:
+    """The value of authored data: text with templates is evaluated, mappings and lists are walked, the rest stays.
+
+    Keys are rendered with `keys` only (`set_ctx`, `set_iter` and their kin); `marks` keeps SQL marks on text.
+    """
+    data = authored.data if isinstance(authored, Authored) else authored
+    return _Rendering(scope, now, keys, marks).render(data, 0)
+
+
+class _Rendering:
+    __slots__ = ("_keys", "_marks", "_now", "_scope")
+
+    def __init__(self, scope: ScopeLike, now: float | None, keys: bool, marks: bool) -> None:
+        self._scope = scope
+        self._now = now
+        self._keys = keys
+        self._marks = marks
+
+    def render(self, data: Any, depth: int) -> Any:
+        if isinstance(data, str):
+            return self._text(data)
+        if depth > MAX_DEPTH:
+            raise TemplateError(f"the value is nested more than {MAX_DEPTH} deep")
+        if isinstance(data, dict):
+            return {self._key(key): self.render(value, depth + 1) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.render(item, depth + 1) for item in data]
+        return data
+
+    def _text(self, text: str) -> Any:
+        if not is_template(text):
+            return text
+        return parse(text).evaluate(self._scope, self._now, marks=self._marks)
+
+    def _key(self, key: str) -> str:
+        if not self._keys or not isinstance(key, str) or not is_template(key):
+            return key
+        value = parse(key).evaluate(self._scope, self._now)
+        if value is None or isinstance(value, dict | list):
+            raise TemplateError(f'the key "{clipped(key)}" does not give a name')
+        return str(value)
+
+
+def holds(guard: Authored, scope: ScopeLike, *, now: float | None = None, strict: bool = False) -> bool:
+    """Whether a guard is true. An error is an error, never "no match" (TPL-09)."""
+    data = guard.data
+    if isinstance(data, str) and is_template(data):
+        template: Template = parse(data)
+        return truth(template.evaluate(scope, now, strict=strict))
+    return truth(data)

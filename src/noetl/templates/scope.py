@@ -1,0 +1,62 @@
+"""Scope: what a name means at one place of one execution (TPL-06).
+
+It looks up and does not decide what is visible: the caller gives the namespaces that `scopes.visible` lists for the
+place. Values are plain data or views; nothing is copied and nothing can be changed through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.templates.scopes import is_reserved
+from noetl.templates.views import View
+
+Layer = Mapping[str, Any] | View
+
+
+class Scope:
+    """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields
+    of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26)."""
+
+    __slots__ = ("_bare", "_namespaces")
+
+    def __init__(
+        self,
+        namespaces: Mapping[str, Any],
+        *,
+        iteration: Layer | None = None,
+        tasks: Layer | None = None,
+        steps: Layer | None = None,
+    ) -> None:
+        self._namespaces = namespaces
+        fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
+        self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
+
+    def lookup(self, name: str) -> Any:
+        """The value of a bare name. KeyError when nothing gives it one."""
+        if name in self._namespaces:
+            return self._namespaces[name]
+        if is_reserved(name):
+            raise KeyError(name)
+        if name == "loop_index" and "iter" in self._namespaces:
+            return _field(self._namespaces["iter"], "index")  # the older spelling (DESIGN §5)
+        for layer in self._bare:
+            if type(layer) is dict:
+                if name in layer:
+                    return layer[name]
+                continue
+            try:
+                return _field(layer, name)
+            except KeyError:
+                continue
+        raise KeyError(name)
+
+
+def _field(layer: Any, name: str) -> Any:
+    if isinstance(layer, Mapping):
+        return layer[name]
+    lookup = getattr(layer, "lookup", None)
+    if lookup is None:  # args or ctx given as something without fields
+        raise KeyError(name)
+    return lookup(name)

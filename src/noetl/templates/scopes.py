@@ -1,0 +1,151 @@
+"""Scopes: which reserved names a template can read at which place, in which dialect. The one table of it (TPL-05).
+
+Beside these, every place reads step results by name and the bare names of TPL-06; places inside a step's pipeline also
+read the results of that step's tasks, and places that see `iter` the bare iterator and `loop_index`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+# Words that cannot name a task, a step or an iterator, nor be written to (VAL-17).
+RESERVED = frozenset(
+    {
+        *("workload", "ctx", "iter", "args", "event", "outcome", "keychain", "token", "vars", "result", "response"),
+        *("this", "error", "execution_id"),
+    }
+)
+
+V10, V2_EVAL, V2_CASE = DIALECTS = ("v10", "v2-eval", "v2-case")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether `name` is a reserved word; all that begin with an underscore are."""
+    return name in RESERVED or name.startswith("_")
+
+
+class Site(StrEnum):
+    """A kind of place where an author may write a template."""
+
+    ADMISSION = "admission"  # admit rules, step `when` of v2-eval
+    STEP_ARGS = "step_args"  # step-level `args`
+    LOOP_IN = "loop_in"  # the outermost `loop.in`
+    NESTED_LOOP_IN = "nested_loop_in"
+    TASK_INPUT = "task_input"  # inputs and `spec` of tasks, `before` hooks
+    TASK_POLICY = "task_policy"  # rules, what they write and how they retry, `after` and `finally` hooks
+    SET_CTX_STEP = "set_ctx_step"  # step-level `set_ctx`
+    ARC = "arc"  # guards, args and options of arcs and of `next`
+    WAIT = "wait"  # timer, message, signal, human_task
+    TIMEOUT = "timeout"  # the `timeout` block and lifecycle limits
+    HANDLER = "handler"  # `when` of on_event handlers
+    HANDLER_TASK = "handler_task"  # tasks of on_event handlers
+    EMIT = "emit"  # policy.emit.events
+    COMPENSATE = "compensate"
+    CASE_WHEN = "case_when"  # v2-case only, as are the following
+    CASE_THEN = "case_then"
+    RETRY = "retry"  # conditions and next_call of `retry`; in the other dialects the same as task_policy
+    SINK = "sink"
+    VARS = "vars"
+
+
+# Evaluated by the server, which never holds a secret: `keychain` is an error there (RELIABILITY 2.6).
+SERVER_SITES = frozenset(
+    {
+        *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP, Site.ARC, Site.WAIT),
+        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS),
+    }
+)
+
+_CORE = frozenset({"args", "ctx", "workload", "execution_id"})
+_SERVER = _CORE | {"event", "token"}
+_PIPELINE = _CORE | {"iter", "keychain", "token", "_task", "_attempt"}
+_CALL = _CORE | {"iter", "token", "_task", "_attempt", "event", "response"}
+
+_COMMON: dict[Site, frozenset[str]] = {
+    Site.ADMISSION: _SERVER,
+    Site.STEP_ARGS: _SERVER,
+    Site.LOOP_IN: _SERVER,
+    Site.NESTED_LOOP_IN: _SERVER | {"iter"},
+    Site.SET_CTX_STEP: _SERVER,
+    Site.WAIT: _SERVER,
+    Site.TIMEOUT: _SERVER,
+    Site.HANDLER: _SERVER,
+    Site.EMIT: _SERVER,
+}
+_V10: dict[Site, frozenset[str]] = {
+    **_COMMON,
+    Site.TASK_INPUT: _PIPELINE | {"_prev"},
+    Site.TASK_POLICY: _PIPELINE | {"_prev", "outcome"},
+    Site.RETRY: _PIPELINE | {"_prev", "outcome"},
+    Site.ARC: _CORE | {"event"},
+    Site.HANDLER_TASK: _PIPELINE | {"_prev", "event"},
+    Site.COMPENSATE: _PIPELINE | {"_prev", "result"},
+}
+_STEP_RUN_SITES = frozenset({Site.TASK_INPUT, Site.TASK_POLICY, Site.RETRY, Site.SET_CTX_STEP, Site.ARC})
+_V2_EVAL = {site: names | {"vars"} if site in _STEP_RUN_SITES else names for site, names in _V10.items()}
+_V2_CASE = {
+    site: names | {"vars"}  # the same store as ctx (V2C-21)
+    for site, names in {
+        **_COMMON,
+        Site.TASK_INPUT: _PIPELINE,
+        Site.TASK_POLICY: _PIPELINE,
+        Site.ARC: _CORE | {"event", "response", "result", "this"},
+        Site.HANDLER_TASK: _PIPELINE | {"event"},
+        Site.COMPENSATE: _PIPELINE | {"result", "this"},
+        Site.CASE_WHEN: _CALL,
+        Site.CASE_THEN: _CALL | {"result", "this", "keychain"},
+        Site.RETRY: _CALL | {"status_code", "error", "_retry", "keychain"},
+        Site.SINK: _CALL | {"result", "this", "page", "_retry", "keychain"},
+        Site.VARS: _CORE | {"event", "response", "result", "this"},
+    }.items()
+}
+_TABLE: dict[str, dict[Site, frozenset[str]]] = {V10: _V10, V2_EVAL: _V2_EVAL, V2_CASE: _V2_CASE}
+
+_OUTCOME_NAMES = {
+    "response": "outcome.result",
+    "result": "outcome.result, or a task's or step's name with .data",
+    "this": "outcome",
+    "error": "outcome.error",
+    "status_code": "outcome.http.status",
+    "_retry": "_attempt",
+}
+_EVENT_NAMES = {"response": "event.result", "result": "event.result", "this": "event", "error": "event.error"}
+_CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or a task's name with .result"}
+
+
+def visible(site: Site, dialect: str) -> frozenset[str]:
+    """The reserved names that can be read at `site`; none where the dialect has no such place."""
+    return _TABLE[dialect].get(site, frozenset())
+
+
+def foreign(name: str, dialect: str, site: Site | None = None) -> str | None:
+    """What to write instead of `name` when it belongs to another dialect (C-26); None when it does not, or is
+    visible at `site` all the same."""
+    if site is not None and name in visible(site, dialect):
+        return None
+    if dialect == V2_CASE:
+        return _CASE_NAMES.get(name)
+    if name == "vars":
+        return "ctx" if dialect == V10 else None
+    routing = site in (Site.ARC, Site.SET_CTX_STEP, Site.EMIT, Site.HANDLER)
+    return _EVENT_NAMES.get(name) or _OUTCOME_NAMES.get(name) if routing else _OUTCOME_NAMES.get(name)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One cell of the table, for the documentation."""
+
+    site: Site
+    dialect: str
+    names: tuple[str, ...]
+
+
+def table() -> tuple[Row, ...]:
+    """The whole table, by site and dialect; places a dialect does not have are left out."""
+    return tuple(
+        Row(site, dialect, tuple(sorted(_TABLE[dialect][site])))
+        for site in Site
+        for dialect in DIALECTS
+        if site in _TABLE[dialect]
+    )

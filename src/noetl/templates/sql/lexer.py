@@ -1,0 +1,104 @@
+"""The lexer: SQL text to tokens, as PostgreSQL and DuckDB cut it.
+
+It knows quoted text in all its forms, quoted names, dollar quotes, nested comments and placeholders; grammar it does
+not know. A template in the text is one `HOLE` character, which no SQL can hold otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from noetl.errors import ToolError
+
+HOLE = "\x00"  # stands for one template
+
+
+class Kind(StrEnum):
+    SPACE = "space"  # white space and comments
+    WORD = "word"  # keyword or name
+    NAME = "name"  # "quoted name"
+    TEXT = "text"  # 'quoted text', with its prefix
+    DOLLAR = "dollar"  # $tag$ quoted text $tag$
+    NUMBER = "number"
+    PLACE = "place"  # $1
+    OPERATOR = "operator"
+    SIGN = "sign"  # ( ) [ ] { } , ; . : and whatever is left
+
+
+class Token(NamedTuple):
+    kind: Kind
+    text: str
+
+
+_LETTER = "A-Za-z_\u0080-\U0010ffff"
+_SPACES = re.compile(r"(?:[ \t\n\r\f\v]+|--[^\n\r]*)+")
+_TEXT = re.compile(r"(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*'")
+_ESCAPED = re.compile(r"[eE]'(?:[^'\\]|''|\\.)*'", re.DOTALL)
+_NAME = re.compile(r'(?:[uU]&)?"(?:[^"]|"")*"')
+_TAG = re.compile(rf"\$(?:[{_LETTER}][{_LETTER}0-9]*)?\$")
+_PLACE = re.compile(r"\$\d+")
+_WORD = re.compile(rf"[{_LETTER}{HOLE}][{_LETTER}0-9${HOLE}]*")
+_NUMBER = re.compile(rf"(?:\d|\.\d)[{_LETTER}0-9.{HOLE}]*")
+_OPERATOR = re.compile(r"::|:=|(?:(?!--|/\*)[+\-*/<>=~!@#%^&|`?])+")
+_QUOTES = re.compile(r"(?:[eEbBxXnN]|[uU]&)?'|(?:[uU]&)?\"")
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+def tokens(text: str) -> list[Token]:
+    """All of `text` in tokens. ToolError `sql.fragment` when a quote or a comment is never closed."""
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        token = _next(text, at)
+        found.append(token)
+        at += len(token.text)
+    return found
+
+
+def _next(text: str, at: int) -> Token:
+    if match := _SPACES.match(text, at):
+        return Token(Kind.SPACE, match.group())
+    if text.startswith("/*", at):
+        return Token(Kind.SPACE, text[at : _comment_end(text, at)])
+    if _QUOTES.match(text, at):
+        return _quoted(text, at)
+    if match := _TAG.match(text, at):
+        return _dollar(text, at, match.group())
+    for kind, pattern in _PLAIN:
+        if match := pattern.match(text, at):
+            return Token(kind, match.group())
+    return Token(Kind.SIGN, text[at])
+
+
+_PLAIN = ((Kind.PLACE, _PLACE), (Kind.WORD, _WORD), (Kind.NUMBER, _NUMBER), (Kind.OPERATOR, _OPERATOR))
+
+
+def _quoted(text: str, at: int) -> Token:
+    for kind, pattern in ((Kind.TEXT, _ESCAPED), (Kind.TEXT, _TEXT), (Kind.NAME, _NAME)):
+        if match := pattern.match(text, at):
+            return Token(kind, match.group())
+    raise _open(text, at)
+
+
+def _dollar(text: str, at: int, tag: str) -> Token:
+    end = text.find(tag, at + len(tag))
+    if end < 0:
+        raise _open(text, at)
+    return Token(Kind.DOLLAR, text[at : end + len(tag)])
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The end of a comment, which may hold others."""
+    depth = 0
+    for match in _COMMENT.finditer(text, at):
+        depth += 1 if match.group() == "/*" else -1
+        if depth == 0:
+            return match.end()
+    raise _open(text, at)
+
+
+def _open(text: str, at: int) -> ToolError:
+    begin = text[at : at + 20].replace(HOLE, "{{ … }}")
+    return ToolError("sql.fragment", f"the SQL holds a quote or comment that is never closed: {begin}")

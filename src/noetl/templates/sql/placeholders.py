@@ -1,0 +1,91 @@
+"""Placeholders: the author's own, filled from `params`, by position or by name (TOOL-05).
+
+By position: `$1`, `%s`, and `?` where the database has no operator of that name. By name: `:name`, `%(name)s`,
+`$name`, for names that `params` holds; whatever else looks like one is left to the database.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
+
+_NAMED = re.compile(r"%\((\w+)\)s\Z|[:$](\w+)\Z")
+
+
+def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> Bound:
+    """`bound` with its placeholders filled. ToolError `sql.params` for a number that `params` does not have."""
+    if params is None:
+        return bound
+    if not isinstance(params, dict | list):
+        raise ToolError("sql.params", f"params is a list or a mapping, not {type(params).__name__}")
+    filling = _Named(params) if isinstance(params, dict) else _Numbered(params, question_marks)
+    statements = tuple(Statement(tuple(filling.filled(one.parts)), one.keyword) for one in bound.statements)
+    if isinstance(filling, _Numbered):
+        filling.check()
+    return Bound(statements)
+
+
+class _Numbered:
+    """`$1` counts from one in every statement; `%s` and `?` take the next value, through all statements."""
+
+    def __init__(self, params: list[Any], question_marks: bool) -> None:
+        self._params = params
+        self._signs = ("?",) if question_marks else ()
+        self._next = 0
+        self._used: set[int] = set()
+
+    def filled(self, parts: tuple[Part, ...]) -> Iterator[Part]:
+        skip = False
+        for index, part in enumerate(parts):
+            if skip:
+                skip = False
+            elif isinstance(part, str) and part[:1] == "$" and part[1:].isdigit():
+                yield self._at(int(part[1:]) - 1, part)
+            elif part == "%" and index + 1 < len(parts) and parts[index + 1] == "s":
+                skip = True
+                yield self._following("%s")
+            elif part in self._signs:
+                yield self._following(str(part))
+            else:
+                yield part
+
+    def _following(self, sign: str) -> Parameter:
+        self._next += 1
+        return self._at(self._next - 1, sign)
+
+    def _at(self, index: int, sign: str) -> Parameter:
+        if not 0 <= index < len(self._params):
+            raise ToolError("sql.params", f"{sign} has no value: params holds {len(self._params)}")
+        self._used.add(index)
+        return Parameter(self._params[index])
+
+    def check(self) -> None:
+        if unused := sorted(set(range(len(self._params))) - self._used):
+            raise ToolError("sql.params", f"no placeholder takes value number {unused[0] + 1} of params")
+
+
+class _Named:
+    def __init__(self, params: dict[str, Any]) -> None:
+        self._params = params
+
+    def filled(self, parts: tuple[Part, ...]) -> Iterator[Part]:
+        index = 0
+        while index < len(parts):
+            taken, part = self._placeholder(parts, index)
+            yield part
+            index += taken
+
+    def _placeholder(self, parts: tuple[Part, ...], index: int) -> tuple[int, Part]:
+        """How many parts the placeholder at `index` takes, and what stands there now."""
+        for taken in (5, 4, 2):
+            group = parts[index : index + taken]
+            if len(group) == taken and all(isinstance(part, str) for part in group):
+                match = _NAMED.match("".join(map(str, group)))
+                name = (match[1] or match[2]) if match else None
+                if name in self._params:
+                    return taken, Parameter(self._params[name])
+        return 1, parts[index]

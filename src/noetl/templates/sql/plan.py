@@ -1,0 +1,193 @@
+"""Plans: SQL text cut into statements, every template with the place it stands in. Nothing is evaluated here.
+
+A plan depends on the author's text alone, so what a value can do to a statement is settled before there is a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.templates.sql.cutting import Hole, cut
+from noetl.templates.sql.lexer import HOLE, Kind, Token, tokens
+from noetl.templates.sql.places import Place, Walk
+
+# Statements that take parameters. In all others (CREATE, SET, COPY, …) values are written as constants.
+_TAKE_PARAMETERS = frozenset(
+    {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "WITH", "TABLE", "CALL", "FROM"}
+)
+
+Texts = tuple[str | Hole, ...]
+
+
+class Bare(msgspec.Struct, frozen=True):
+    """A template that stands by itself. `listed`: alone in `IN (…)`, a list may take its place."""
+
+    hole: Hole
+    place: Place
+    bindable: bool
+    listed: str = ""  # "IN" or "NOT IN"
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A plain name with templates in it: `events_{{ year }}`."""
+
+    texts: Texts
+
+
+class QuotedName(msgspec.Struct, frozen=True):
+    """A "quoted name" with templates in it."""
+
+    texts: Texts
+
+
+class QuotedText(msgspec.Struct, frozen=True):
+    """A quoted constant with templates in it; `escapes` as in E'…'."""
+
+    texts: Texts
+    bindable: bool
+    escapes: bool = False
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A dollar-quoted body with templates in it, in a statement that runs it (DO, CREATE FUNCTION)."""
+
+    tag: str
+    texts: Texts
+
+
+Piece = str | Bare | Word | QuotedName | QuotedText | Code
+
+
+class PlannedStatement(msgspec.Struct, frozen=True):
+    pieces: tuple[Piece, ...]
+    keyword: str
+
+
+@lru_cache(maxsize=2_048)
+def plan(text: str) -> tuple[PlannedStatement, ...]:
+    """The statements of authored SQL. ToolError `sql.fragment` where a template stands that nothing can fill."""
+    masked, holes = cut(text)
+    following = iter(holes)
+    planned = [_Planning(statement, following).planned() for statement in split(tokens(masked))]
+    return tuple(statement for statement in planned if statement.keyword)
+
+
+def split(all_tokens: list[Token]) -> Iterator[list[Token]]:
+    """The tokens of each statement: apart at `;` outside of parentheses and of `BEGIN ATOMIC … END`."""
+    statement: list[Token] = []
+    depth, bodies, before = 0, 0, ""
+    for token in all_tokens:
+        word = token.text.upper() if token.kind is Kind.WORD else token.text
+        if token.kind is Kind.SIGN and word == ";" and depth == 0 and bodies == 0:
+            yield statement
+            statement, before = [], ""
+            continue
+        statement.append(token)
+        if token.kind is Kind.SPACE:
+            continue
+        depth = max(depth + (word == "(") - (word == ")"), 0)
+        if (word == "ATOMIC" and before == "BEGIN") or (bodies and word == "CASE"):
+            bodies += 1
+        elif bodies and word == "END":
+            bodies -= 1
+        before = word
+    yield statement
+
+
+def first_word(statement: list[Token]) -> str:
+    """The first word of a statement in capitals; the sign it begins with where that is no word."""
+    for token in statement:
+        if token.kind is not Kind.SPACE and token.text != "(":
+            return token.text.upper()
+    return ""
+
+
+class _Planning:
+    def __init__(self, statement: list[Token], holes: Iterator[Hole]) -> None:
+        self._tokens = statement
+        self._holes = holes
+        self._walk = Walk()
+        self._keyword = first_word(statement)
+        self._binds = self._keyword in _TAKE_PARAMETERS
+
+    def planned(self) -> PlannedStatement:
+        pieces: list[Piece] = []
+        for index, token in enumerate(self._tokens):
+            pieces.append(self._piece(index, token))
+            self._walk.take(token)
+        return PlannedStatement(tuple(pieces), self._keyword.replace(HOLE, "?"))
+
+    def _piece(self, index: int, token: Token) -> Piece:
+        if HOLE not in token.text:
+            return token.text
+        match token.kind:
+            case Kind.SPACE:
+                self._texts(token.text)
+                return " "  # a comment: its templates are not even evaluated
+            case Kind.WORD if token.text == HOLE:
+                return self._bare(index)
+            case Kind.WORD:
+                return Word(self._texts(token.text))
+            case Kind.NAME:
+                return QuotedName(self._texts(token.text[1:-1])) if token.text[0] == '"' else self._refuse(token)
+            case Kind.TEXT:
+                return self._text(token)
+            case Kind.DOLLAR:
+                return self._dollar(token)
+            case _:
+                return self._refuse(token)
+
+    def _bare(self, index: int) -> Bare:
+        place = self._walk.place
+        if self._next(index) in (".", "("):
+            place = Place.NAME
+        hole = next(self._holes)
+        return Bare(hole, place, self._binds, self._listed(index) if place is Place.VALUE else "")
+
+    def _text(self, token: Token) -> QuotedText | str:
+        escapes = token.text[0] in "eE"
+        if not escapes and token.text[0] != "'":
+            return self._refuse(token)
+        body = token.text[2:-1] if escapes else token.text[1:-1]
+        # after a type name (DATE '…') or FROM the grammar takes a constant and no parameter
+        return QuotedText(self._texts(body), self._binds and self._walk.place is not Place.NAME, escapes)
+
+    def _dollar(self, token: Token) -> QuotedText | Code:
+        tag = token.text[: token.text.index("$", 1) + 1]
+        texts = self._texts(token.text[len(tag) : -len(tag)])
+        if not self._binds:
+            return Code(tag, texts)
+        return QuotedText(tuple(t.replace("'", "''") if isinstance(t, str) else t for t in texts), True)
+
+    def _refuse(self, token: Token) -> str:
+        text = token.text.replace(HOLE, "{{ … }}")
+        raise ToolError("sql.fragment", f"a template cannot be part of {text}; let it stand by itself, or in '…'")
+
+    def _texts(self, body: str) -> Texts:
+        parts: list[str | Hole] = []
+        for number, text in enumerate(body.split(HOLE)):
+            if number:
+                parts.append(next(self._holes))
+            if text:
+                parts.append(text)
+        return tuple(parts)
+
+    def _next(self, index: int, step: int = 1) -> str:
+        """The token after (or before) another, white space left out, in capitals."""
+        at = index + step
+        while 0 <= at < len(self._tokens):
+            if self._tokens[at].kind is not Kind.SPACE:
+                return self._tokens[at].text.upper()
+            at += step
+        return ""
+
+    def _listed(self, index: int) -> str:
+        """Whether the template is the whole of an IN list."""
+        before = [t.text.upper() for t in self._tokens[:index] if t.kind is not Kind.SPACE][-3:]
+        if self._next(index) != ")" or before[-2:] != ["IN", "("]:
+            return ""
+        return "NOT IN" if before[0] == "NOT" else "IN"

@@ -1,0 +1,14 @@
+"""Truth of a guard's value (TPL-08)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FALSE_TEXTS = frozenset({"", "false", "0", "no", "none", "null"})
+
+
+def truth(value: Any) -> bool:
+    """Booleans as they are, numbers non-zero, collections non-empty, text unless it says no."""
+    if isinstance(value, str):
+        return value.strip().casefold() not in _FALSE_TEXTS
+    return bool(value)

@@ -1,0 +1,61 @@
+"""Writing: any value as the text a template puts between other text, the way Jinja2 writes it.
+
+Undefined is nothing, true is `True`, null is `None`, lists and mappings look as in Python (`| tojson` gives JSON);
+times are RFC 3339 and durations seconds (TPL-10).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from noetl.errors import TemplateError
+from noetl.templates.budget import MAX_VALUE_DEPTH, Run
+from noetl.templates.leaving import weigh
+from noetl.templates.missing import Missing
+from noetl.templates.moments import length_seconds, moment_text
+from noetl.templates.values import settled
+
+
+def written(run: Run, value: Any) -> str:
+    """`value` as text, within the budgets of `run`."""
+    value = settled(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list | tuple | range):
+        run.fits(weigh(run, value, {}))
+        return run.text(_container(run, value, 0))
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case Missing():
+            return ""
+        case datetime():
+            return moment_text(value)
+        case timedelta():
+            return str(length_seconds(value))
+        case _:
+            return str(value)
+
+
+def _container(run: Run, value: Any, depth: int) -> str:
+    if depth > MAX_VALUE_DEPTH:
+        raise TemplateError(f"a value is nested more than {MAX_VALUE_DEPTH} deep")
+    run.spend(2 + 2 * len(value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_item(run, item, depth)}" for key, item in value.items()) + "}"
+    inner = ", ".join(_item(run, item, depth) for item in value)
+    if isinstance(value, tuple):
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return f"[{inner}]"
+
+
+def _item(run: Run, value: Any, depth: int) -> str:
+    value = settled(value)
+    if isinstance(value, dict | list | tuple | range):
+        return _container(run, value, depth + 1)
+    if isinstance(value, str | datetime):
+        return repr(_scalar(value))
+    return "None" if isinstance(value, Missing) else _scalar(value)

@@ -1,0 +1,143 @@
+"""Addresses: which ones a request may reach (RELIABILITY §2.5, SSRF).
+
+The table is our own: the standard library calls several cloud metadata addresses global. An IPv6 address that carries
+an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be where the packets go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+import msgspec
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# Where clouds hand out credentials to whoever asks from inside. Never allowed, by nobody.
+METADATA: tuple[Network, ...] = (
+    IPv4Network("169.254.0.0/16"),
+    IPv4Network("100.100.100.200/32"),
+    IPv4Network("168.63.129.16/32"),
+    IPv4Network("192.0.0.192/32"),
+    IPv6Network("fd00:ec2::/32"),
+    IPv6Network("fd20:ce::/64"),
+    IPv6Network("fe80::a9fe:a9fe/128"),
+)
+
+# Not the public internet: this host, its neighbours, and ranges that nobody should answer from.
+PRIVATE_4: tuple[IPv4Network, ...] = tuple(
+    IPv4Network(text)
+    for text in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("224.0.0.0/4", "240.0.0.0/4"),
+    )
+)
+PUBLIC_6 = IPv6Network("2000::/3")  # all that is given out; the rest is private, special or nothing yet
+PRIVATE_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_LAST_32 = (_MAPPED, _NAT64, IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+_SIX_TO_FOUR = IPv6Network("2002::/16")
+_TEREDO = IPv6Network("2001::/32")
+_ISATAP = frozenset({0x00005EFE, 0x02005EFE})
+_ONES = 0xFFFFFFFF
+
+
+class AddressPolicy(msgspec.Struct, frozen=True):
+    """What the operator lets requests reach.
+
+    `allow` opens private addresses one by one: networks (`10.1.0.0/16`), addresses, or host names
+    (`api.internal`, `*.internal`). Metadata addresses stay closed whatever it says.
+    """
+
+    allow_private: bool = False
+    allow: tuple[str, ...] = ()
+
+    def refusal(self, host: str, address: Address) -> str | None:
+        """Why `address`, which `host` resolved to, may not be reached; None when it may."""
+        everywhere = (address, *carried(address))
+        if any(_within(one, METADATA) for one in everywhere):
+            return "a metadata address, which is never reached"
+        if self.allow_private or self._allows(host, everywhere):
+            return None
+        if any(is_private(one) for one in everywhere):
+            return "a private address, which this worker may not reach; its operator can allow it"
+        return None
+
+    def _allows(self, host: str, everywhere: tuple[Address, ...]) -> bool:
+        named, networks = _read(self.allow)
+        if any(_matches(host.lower().rstrip("."), one) for one in named):
+            return True
+        return all(not is_private(one) or _within(one, networks) for one in everywhere)
+
+
+OPEN = AddressPolicy(allow_private=True)  # an embedded run: the author sits at the terminal (DESIGN §7)
+CLOSED = AddressPolicy()
+
+
+def is_private(address: Address) -> bool:
+    """Whether this is anything but a public address. One that carries a public IPv4 address is public."""
+    if isinstance(address, IPv4Address):
+        return _within(address, PRIVATE_4)
+    if address in _MAPPED or address in _NAT64:
+        return False  # only a way of writing the IPv4 address, which is judged too
+    return address not in PUBLIC_6 or _within(address, PRIVATE_6)
+
+
+def carried(address: Address) -> tuple[IPv4Address, ...]:
+    """Every IPv4 address that this one may stand for."""
+    if isinstance(address, IPv4Address):
+        return ()
+    return tuple(IPv4Address(bits & _ONES) for bits in _carried_bits(address))
+
+
+def _carried_bits(address: IPv6Address) -> Iterator[int]:
+    bits = int(address)
+    if any(address in network for network in _LAST_32):
+        yield bits
+    if address in _LOCAL_NAT64:  # RFC 6052: behind a prefix of 48, 56, 64 or 96 bits, bits 64 to 71 left out
+        yield (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF
+        yield (bits >> 64 & 0xFF) << 24 | bits >> 32 & 0xFFFFFF
+        yield bits >> 24
+        yield bits
+    if address in _SIX_TO_FOUR:
+        yield bits >> 80
+    if address in _TEREDO:
+        yield bits >> 64
+        yield ~bits
+    if (bits >> 32 & _ONES) in _ISATAP:
+        yield bits
+
+
+def _within(address: Address, networks: tuple[Network, ...]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
+
+
+@lru_cache(maxsize=64)
+def _read(allow: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Network, ...]]:
+    """The host names and the networks of an allow list."""
+    names: list[str] = []
+    networks: list[Network] = []
+    for entry in allow:
+        try:
+            networks.append(ip_network(entry, strict=False))
+        except ValueError:
+            names.append(entry.lower().rstrip("."))
+    return tuple(names), tuple(networks)
+
+
+def _matches(host: str, allowed: str) -> bool:
+    return host.endswith(allowed[1:]) if allowed.startswith("*.") else host == allowed
+
+
+def literal(host: str) -> Address | None:
+    """The address that `host` is, when it is one in its usual spelling; other spellings are the resolver's."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None

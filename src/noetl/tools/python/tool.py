@@ -1,0 +1,92 @@
+"""`python`: runs the author's code in a child process (TOOL-07, O-11).
+
+The code is taken as it is written. Its variables are the keys of `args`, and whatever other names it uses that a
+template would know; only names that occur in the text are sent, so that a large `ctx` costs nothing unless it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
+from noetl.tools.python.limits import limits_of
+from noetl.tools.python.process import Children
+
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+class PythonTool:
+    def __init__(self) -> None:
+        self._children = Children()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        request = _request(inputs, context)
+        fresh = context.spec.get("isolation") == "fresh"
+        child = await self._children.take(context.execution_id, fresh=fresh)
+        try:
+            answer = await child.call(request)
+        finally:
+            await self._children.give_back(context.execution_id, child, fresh=fresh)
+        return _result(answer)
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {"py": {"exception": None}}
+
+
+def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    code = _code(inputs)
+    args = inputs.get("args") or {}
+    if not isinstance(args, dict):
+        raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
+    names = {name: value for name in _identifiers(code) if (value := context.name(name)) is not UNKNOWN}
+    return {
+        "code": code,
+        "libs": inputs.get("libs"),
+        "names": {**names, "args": args, "input_data": args, **args},
+        "limits": limits_of(context.spec),
+    }
+
+
+@lru_cache(maxsize=512)
+def _identifiers(code: str) -> frozenset[str]:
+    """Every word of the code that could be a variable: more than needed, never less."""
+    return frozenset(_IDENTIFIER.findall(code))
+
+
+def _code(inputs: Mapping[str, Any]) -> str:
+    code = inputs.get("code")
+    if code is not None:
+        return str(code)
+    script = inputs.get("script")
+    uri = script.get("uri") if isinstance(script, dict) else script
+    if not uri:
+        raise ToolError("py.exception", "there is neither code nor script", exception="ValueError")
+    source = script.get("source") if isinstance(script, dict) else None
+    if isinstance(source, dict) and source.get("type", "file") != "file":
+        raise ToolError("py.exception", f'script.source.type "{source["type"]}" is not known: write file')
+    path = Path(str(uri).removeprefix("file://"))
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ToolError("py.exception", f"the script {path} cannot be read: {problem}", exception="OSError") from None
+
+
+def _result(answer: dict[str, Any]) -> ToolResult:
+    stdout = answer["stdout"] or None
+    if answer["ok"]:
+        return ToolResult(result=answer["result"], helpers={"py": {"exception": None}}, stdout=stdout)
+    raise ToolError(
+        answer["kind"],
+        answer["message"],
+        exception=answer.get("exception"),
+        trace=answer.get("trace"),
+        stdout=stdout,
+    )

@@ -1,0 +1,151 @@
+"""Attempt: one run of one task, from rendered inputs to exactly one outcome (OUT-01, OUT-04, OUT-05).
+
+Whatever a tool does, an outcome comes out: a result, its own error, a timeout, or `tool.exception`. Policy is not
+known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.clock import Clock
+from noetl.durations import seconds
+from noetl.errors import ToolError
+from noetl.records.outcomes import Error, Meta, Outcome, Status
+from noetl.tools.contract import Tool, ToolContext, ToolResult
+
+DEFAULT_TIMEOUT_S = 300.0  # O-33
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class InternalRetry(msgspec.Struct, frozen=True):
+    """`spec.retry`: repeats inside the tool's own run, before any policy sees an outcome (OUT-04)."""
+
+    attempts: int = 1
+    delay_s: float = 0.0
+    backoff: str = "none"
+
+    def delay_after(self, attempt: int) -> float:
+        match self.backoff:
+            case "linear":
+                return self.delay_s * attempt
+            case "exponential":
+                return float(self.delay_s * 2 ** (attempt - 1))
+            case _:
+                return self.delay_s
+
+
+async def attempt(
+    tool: Tool, inputs: Mapping[str, Any], context: ToolContext, *, clock: Clock, sleep: Sleep, trace_id: str
+) -> Outcome:
+    """Run the tool once, with its internal retries, and say how it ended."""
+    started_at = clock.now()
+    tries, answer = 0, ToolError("tool.exception", "the tool was never run")
+    found: ToolResult | ToolError = answer
+    try:
+        retry = internal_retry(context.spec.get("retry"))
+        while tries < retry.attempts:
+            if tries:
+                await sleep(retry.delay_after(tries))
+            tries += 1
+            found = await _once(tool, inputs, context)
+            if isinstance(found, ToolResult):
+                break
+    except ValueError as problem:  # a knob that is no number
+        found = ToolError("tool.exception", str(problem))
+    meta = Meta(
+        attempt=context.attempt,
+        started_at=started_at,
+        finished_at=clock.now(),
+        trace_id=trace_id,
+        task_run_id=context.task_run_id,
+        internal_attempts=max(tries, 1),
+        stdout=found.stdout if isinstance(found, ToolResult) else _stdout(found),
+    )
+    return outcome_of(found, meta, tool.helpers())
+
+
+async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
+    limit_s = timeout_s(context.spec.get("timeout"))
+    try:
+        async with asyncio.timeout(limit_s) as clock:
+            return await tool.run(inputs, context)
+    except ToolError as problem:
+        return problem
+    except TimeoutError as problem:
+        if clock.expired():
+            return ToolError("timeout", f"the task took longer than {limit_s:g} s", retryable=True)
+        return _unexpected(problem)
+    except Exception as problem:  # a tool's exceptions never escape (OUT-05)
+        return _unexpected(problem)
+
+
+def _unexpected(problem: Exception) -> ToolError:
+    return ToolError("tool.exception", f"{type(problem).__name__}: {problem}", exception=type(problem).__name__)
+
+
+def outcome_of(found: ToolResult | ToolError, meta: Meta, helpers: dict[str, dict[str, Any]]) -> Outcome:
+    """One outcome, whichever way it went; the kind's own words are there either way (OUT-02)."""
+    if isinstance(found, ToolResult):
+        return Outcome(
+            status=Status.SUCCESS,
+            result=found.result,
+            wrapped=found.wrapped,
+            meta=meta,
+            helpers={**helpers, **found.helpers},
+        )
+    return Outcome(status=Status.ERROR, error=error_of(found), meta=meta, helpers=_told(found, helpers))
+
+
+def error_of(problem: ToolError) -> Error:
+    """A tool's error as it is recorded (OUT-03)."""
+    details = {key: value for key, value in problem.details.items() if value is not None and key not in _APART}
+    status, code = problem.details.get("status"), problem.details.get("code")
+    return Error(
+        kind=problem.kind,
+        message=problem.message,
+        retryable=problem.retryable,
+        status=status if isinstance(status, int) else None,
+        code=str(code) if code is not None else None,
+        details=details or None,
+    )
+
+
+_APART = frozenset({"stdout", "status", "code"})
+
+
+def _told(problem: ToolError, helpers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The error's details, under those of the kind's words that name them: `outcome.py.exception`."""
+    return {
+        word: {key: problem.details.get(key, value) for key, value in keys.items()} for word, keys in helpers.items()
+    }
+
+
+def _stdout(problem: ToolError) -> str | None:
+    stdout = problem.details.get("stdout")
+    return stdout if isinstance(stdout, str) else None
+
+
+def timeout_s(written: Any) -> float | None:
+    """The longest time of one run: `spec.timeout`, or its `total` where it is told by parts."""
+    if isinstance(written, dict):
+        total = written.get("total")
+        return seconds(total) if total is not None else None
+    return seconds(written) if written is not None else DEFAULT_TIMEOUT_S
+
+
+def internal_retry(written: Any) -> InternalRetry:
+    """`spec.retry` as a count or as {attempts, delay, backoff}. ValueError for anything else."""
+    if written is None:
+        return InternalRetry()
+    if isinstance(written, int) and not isinstance(written, bool):
+        return InternalRetry(max(written, 1))
+    if isinstance(written, dict):
+        delay_s = seconds(written.get("delay", 0))
+        return InternalRetry(max(int(written.get("attempts", 1)), 1), delay_s, str(written.get("backoff", "none")))
+    raise ValueError("spec.retry must be a count or {attempts, delay, backoff}")

@@ -1,0 +1,26 @@
+"""Office: all that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from noetl.net.net import Net
+from noetl.records.orders import Answer, Turn
+from noetl.records.references import Reference
+
+
+class Office(Protocol):
+    async def turn(self, turn: Turn) -> Answer:
+        """Record what is reported, durably, and hand out orders, in one call."""
+
+    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+        """Prolong leases (order id -> epoch); gives the orders that are no longer held."""
+
+    async def net(self, net_hash: str) -> Net:
+        """The compiled playbook of an order."""
+
+    def keep(self, value: Any) -> Reference:
+        """Store a value that is too large for an event, and say where."""
+
+    def load(self, reference: Reference) -> Any:
+        """A stored value."""

@@ -1,0 +1,160 @@
+"""The command itself: found quickly, ending in stable codes, never with a traceback for what a user did."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+import pytest
+
+from noetl.cli import main as entry
+from noetl.errors import BackendError, NoetlError, PlaybookError
+from tests.cli.running import FIXTURES, call, process
+
+HEAVY = ("yaml", "jinja2", "rich", "sqlite3", "noetl.document", "noetl.compiler", "noetl.checking")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("check", "--help"), ("run", "--help")])
+def test_help_imports_nothing_that_only_running_needs(arguments: tuple[str, ...]) -> None:
+    """A command line that answers at once is used; one that loads a template engine to print help is not."""
+    code = (
+        "import sys\nfrom noetl.cli.main import run\n"
+        f"run({list(arguments)!r})\n"
+        f"print('IMPORTED', [m for m in {HEAVY!r} if m in sys.modules])"
+    )
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.splitlines()[-1] == "IMPORTED []"
+
+
+def test_every_listed_command_is_there_with_help_of_its_own() -> None:
+    code, shown, _ = call("--help")
+
+    assert code == 0
+    for name, words in entry.COMMANDS.items():
+        command = import_module(f"noetl.cli.{name}").command
+        assert isinstance(command, click.Command)
+        assert command.help
+        assert name in shown
+        assert words in shown
+
+
+@pytest.mark.parametrize("name", entry.COMMANDS)
+def test_help_of_a_command_explains_every_option(name: str) -> None:
+    code, shown, _ = call(name, "--help")
+    undocumented = [
+        option.name
+        for option in import_module(f"noetl.cli.{name}").command.params
+        if isinstance(option, click.Option) and not option.help
+    ]
+
+    assert code == 0
+    assert f"noetl {name}" in shown
+    assert undocumented == []
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert call("--version") == (0, f"noetl {version('noetl')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("vaildate",), 'no command "vaildate"; did you mean "validate"?'),
+        (("frobnicate",), 'no command "frobnicate"'),
+        (("check", "--frob", "x"), "No such option"),
+        (("check",), "Missing argument"),
+        (("check", "-o", "xml", "x"), "not one of"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_was_wrong(arguments: tuple[str, ...], words: str) -> None:
+    code, _, error = call(*arguments)
+
+    assert code == 2
+    assert words in error
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "words"),
+    [
+        (PlaybookError("it cannot run"), 3, "error: it cannot run"),
+        (BackendError("no such store"), 4, "error: no such store"),
+        (NoetlError("something else"), 1, "error: something else"),
+        (OSError(28, "No space left on device"), 4, "error: [Errno 28] No space left on device"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (click.Abort(), 130, "interrupted"),
+        (click.UsageError("like this"), 2, "like this"),
+    ],
+)
+def test_every_known_ending_has_its_code(
+    raised: BaseException,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def ends(**_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(entry.noetl, "main", ends)
+
+    assert entry.run([]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_failure_to_talk_about() -> None:
+    """`noetl check . | head -1` prints one line and nothing else."""
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl.cli.main", "schema"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command(shell: str) -> None:
+    code, script, _ = call("completion", shell)
+
+    assert code == 0
+    assert "_NOETL_COMPLETE" in script
+
+
+def test_completion_knows_commands_and_options() -> None:
+    asked = {"_NOETL_COMPLETE": "bash_complete", "COMP_WORDS": "noetl ch", "COMP_CWORD": "1"}
+    assert process(**asked).stdout.split() == ["plain,check"]
+
+    asked |= {"COMP_WORDS": "noetl check --str", "COMP_CWORD": "2"}
+    assert process(**asked).stdout.split() == ["plain,--strict"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "option", "colored"),
+    [
+        ({}, "auto", False),
+        ({"FORCE_COLOR": "1"}, "auto", True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "auto", False),
+        ({"NO_COLOR": "1"}, "always", True),
+        ({"FORCE_COLOR": "1"}, "never", False),
+    ],
+)
+def test_colour_follows_the_user_then_the_environment_then_the_terminal(
+    environment: dict[str, str], option: str, colored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    _, shown, _ = call("check", "--color", option, str(FIXTURES / "F-000-A.yaml"))
+
+    assert ("\x1b[" in shown) is colored

@@ -1,0 +1,224 @@
+"""`noetl run`: the whole walk from text to result, in a process of its own (CLI-02, WRK-08)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.live import Live
+from noetl.records.taxonomy import TAXONOMY
+from tests.cli.running import call
+from tests.conversing import playbook
+from tests.running_here import broken, run_here
+
+HELLO = """
+workload: {who: world}
+workflow:
+  - step: start
+    tool: {kind: python, args: {who: "{{ workload.who }}"}, code: "result = {'greeting': 'hello ' + who}"}
+    next: {arcs: [{step: finish, args: {said: "{{ start.greeting }}"}}]}
+  - step: finish
+    tool: {kind: noop, args: {said: "{{ args.said }}"}}
+"""
+FAILING = "workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(3)'}}]"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path, HELLO)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "play.yaml"
+    path.write_text(playbook(text))
+    return path
+
+
+def process(*arguments: str, home: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "noetl.cli.main", "run", *arguments],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        env={**os.environ, "NOETL_HOME": str(home)},
+        check=False,
+    )
+
+
+@pytest.mark.req("CLI-02", "WRK-08")
+def test_a_run_prints_its_result_its_status_and_its_id(file: Path, tmp_path: Path) -> None:
+    done = process(str(file), "--set", "who=you", home=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"said": "hello you"}
+    assert "completed" in done.stderr
+    assert "execution 0" in done.stderr
+    assert (tmp_path / "noetl.db").exists(), "without --db the run is kept in the user's own store"
+
+
+@pytest.mark.req("CLI-02")
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (HELLO, 0, "completed"),
+        (FAILING, 1, "ValueError: 3"),
+        ("workflow: [{step: start, next: {arcs: [{step: nowhere}]}}]", 3, "error[E_NEXT_REF]"),
+        (
+            "workflow: [{step: start, loop: {in: [1], iterator: x}, tool: {kind: noop}}]",
+            4,
+            "uses loop (step start), which this version cannot run yet",
+        ),
+    ],
+)
+def test_the_exit_code_says_how_it_ended(tmp_path: Path, text: str, code: int, said: str) -> None:
+    exit_code, _, stderr = call("run", str(write(tmp_path, text)), "--memory")
+
+    assert exit_code == code
+    assert said in stderr
+
+
+def test_a_refused_run_leaves_no_store(tmp_path: Path) -> None:
+    file = write(tmp_path, "workflow: [{step: start, loop: {in: [1], iterator: x}, tool: {kind: noop}}]")
+
+    call("run", str(file), "--db", str(tmp_path / "s.db"))
+
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_json_is_one_object_with_everything_about_the_run(file: Path) -> None:
+    code, stdout, stderr = call("run", str(file), "--memory", "-o", "json")
+
+    told = json.loads(stdout)
+    assert code == 0
+    assert stderr == ""
+    assert (told["status"], told["result"]) == ("completed", {"said": "hello world"})
+    assert told["execution_id"]
+
+
+def test_jsonl_is_every_event_as_it_happens(file: Path) -> None:
+    code, stdout, _ = call("run", str(file), "--memory", "-o", "jsonl")
+
+    events = [json.loads(line) for line in stdout.splitlines()]
+    assert code == 0
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert {event["event_type"] for event in events} <= set(TAXONOMY)
+    assert events[-1]["payload"]["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--payload", '{"who": "a"}'), "hello a"),
+        (("--payload", '{"who": "a"}', "--set", "who=b"), "hello b"),
+        (("--set", 'who="7"'), "hello 7"),
+        (("--payload", "@-"), "hello stdin"),
+        (("--payload", "@FILE"), "hello file"),
+    ],
+)
+def test_inputs_come_from_a_payload_and_from_settings_over_it(
+    file: Path, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    given = tmp_path / "in.json"
+    given.write_text('{"who": "file"}')
+    options = tuple(option.replace("FILE", str(given)) for option in options)
+
+    code, stdout, stderr = call("run", str(file), "--memory", *options, stdin='{"who": "stdin"}')
+
+    assert code == 0, stderr
+    assert json.loads(stdout) == {"said": said}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--payload", "{who}"), "not JSON"),
+        (("--payload", "[1]"), "a JSON object is needed"),
+        (("--payload", "@nowhere.json"), "nowhere.json"),
+        (("--set", "who"), "is not key=value"),
+        (("--set", "a..b=1"), "is not key=value"),
+    ],
+)
+def test_inputs_that_cannot_be_read_are_a_mistake_of_usage(file: Path, options: tuple[str, ...], said: str) -> None:
+    done = process(str(file), "--memory", *options, home=file.parent)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("play.yaml", "--resume", "x1"), ("--resume", "x1", "--set", "a=1")])
+def test_a_file_or_an_execution_is_named_and_not_both(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert process(*arguments, home=tmp_path).returncode == 2
+
+
+def test_resuming_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    code, _, stderr = call("run", "--resume", "x9", "--db", str(tmp_path / "s.db"))
+
+    assert code == 4
+    assert "no execution x9" in stderr
+
+
+def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    db = tmp_path / "s.db"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nresult = 'through'"
+    file = write(tmp_path, f"workflow: [{{step: start, tool: {{kind: python, code: {json.dumps(code)}}}}}]")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", str(db)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    while "started" not in (line := running.stderr.readline()) or "at start" in line:
+        assert line, "the run ended before it was interrupted"
+
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=30)
+
+    assert running.returncode == 130
+    command = stderr.strip().splitlines()[-1].partition("noetl run ")[2].split()
+    gate.touch()
+    exit_code, stdout, _ = call("run", *command)
+    assert exit_code == 0
+    assert stdout.strip() == "through"
+
+
+def test_a_run_that_needs_no_template_engine_does_not_import_one(file: Path) -> None:
+    code = (
+        "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
+        "heavy = [m for m in ('jinja2', 'rich', 'noetl.analysis') if m in sys.modules]; print(code, heavy)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", str(file), "--memory"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_lines_are_plain_without_a_terminal_and_tell_retries_and_failures() -> None:
+    lines: list[str] = []
+    ran = run_here(
+        """
+workflow:
+  - step: start
+    tool:
+      name: t
+      kind: python
+      code: x
+      spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 2, delay: 3}}]}}
+""",
+        t=broken("py.exception", "it\x1b[31m broke\nbadly"),
+    )
+
+    Live(lines.append)(ran.events)
+
+    text = "\n".join(lines)
+    assert "again in 3 s (attempt 2)" in text
+    assert "✗ failed: retry.exhausted" in text
+    assert "\x1b" not in text

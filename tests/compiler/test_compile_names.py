@@ -1,0 +1,158 @@
+"""Names of steps, tasks and iterators (VAL-01, VAL-17, DOC-12, TASK-02, TASK-03)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.req("VAL-01")
+def test_two_steps_of_one_name_are_shown_with_both_indexes_and_lines(compiled):
+    found = compiled("- step: start\n- step: a\n- step: a").only("E_STEP_DUP")
+
+    assert "workflow[1] (line 7)" in found.message
+    assert "workflow[2]" in found.message
+    assert (found.path, found.line) == ("workflow[2].step", 8)
+
+
+@pytest.mark.req("DOC-12")
+def test_a_playbook_without_a_step_to_begin_with_is_refused(compiled):
+    result = compiled("- step: load\n  tool: { kind: noop }")
+
+    assert result.only("E_NO_START").hint == "add - step: start"
+    assert result.net is None
+
+
+@pytest.mark.req("DOC-12")
+def test_entry_step_names_another_beginning(compiled):
+    result = compiled("- step: load\n  tool: { kind: noop }", root="executor: { spec: { entry_step: load } }")
+
+    assert result.loud == []
+    assert result.net.entry == "load"
+
+
+@pytest.mark.req("DOC-12")
+def test_an_entry_step_that_is_not_there_is_refused_with_the_nearest(compiled):
+    found = compiled("- step: load", root="executor: { spec: { entry_step: laod } }").only("E_NO_START")
+
+    assert found.path == "executor.spec.entry_step"
+    assert found.hint == 'did you mean "load"?'
+
+
+@pytest.mark.req("TASK-01", "TASK-02")
+def test_unnamed_list_items_are_named_by_their_position(compiled):
+    result = compiled("- step: start\n  tool: [{ kind: noop }, { name: x, kind: noop }, { kind: noop }]")
+
+    assert [task.name for task in result.step("start").tasks] == ["task_0", "x", "task_2"]
+
+
+@pytest.mark.req("TASK-05")
+def test_names_given_by_position_can_be_jumped_to_and_read(compiled):
+    rule = "{ else: { then: { do: jump, to: task_1 } } }"
+    result = compiled(
+        f"""
+        - step: start
+          tool:
+            - {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}
+            - {{ kind: noop, args: {{ x: "{{{{ task_0.data }}}}" }} }}
+        """
+    )
+
+    assert result.loud == []
+    assert result.task("start", "task_0").policy.rules[0].to == "task_1"
+
+
+@pytest.mark.req("TASK-03")
+def test_a_single_tool_is_named_after_its_step(compiled):
+    result = compiled("- step: start\n  tool: { kind: noop }")
+
+    assert [task.name for task in result.step("start").tasks] == ["start_task"]
+
+
+@pytest.mark.req("VAL-17")
+@pytest.mark.parametrize(
+    ("tasks", "name"),
+    [
+        ("[{ name: t, kind: noop }, { name: t, kind: noop }]", "t"),
+        ("[{ kind: noop }, { name: task_0, kind: noop }]", "task_0"),
+        ("[{ name: w, while: { when: true, then: [{ kind: noop }] } }, { name: w__check, kind: noop }]", "w__check"),
+    ],
+)
+def test_task_names_are_unique_generated_ones_included(compiled, tasks, name):
+    found = compiled(f"- step: start\n  tool: {tasks}").only("E_TASK_DUP")
+
+    assert f'"{name}"' in found.message
+
+
+@pytest.mark.req("VAL-17")
+def test_two_constructs_of_one_name_are_one_mistake(compiled):
+    loop = "{ name: w, while: { when: true, then: [{ kind: noop }] } }"
+    found = compiled(f"- step: start\n  tool: [{loop}, {loop.replace('kind: noop', 'name: t, kind: noop')}]")
+
+    assert found.loud == ["E_TASK_DUP"]
+    assert 'two constructs are called "w"' in found.only("E_TASK_DUP").message
+
+
+@pytest.mark.req("VAL-17")
+@pytest.mark.parametrize(
+    ("steps", "path"),
+    [
+        ("- step: start\n  tool: [{ name: ctx, kind: noop }]", "workflow[0].tool[0].name"),
+        ("- step: start\n  tool: [{ name: _mine, kind: noop }]", "workflow[0].tool[0].name"),
+        ("- step: start\n  tool: [{ name: not, kind: noop }]", "workflow[0].tool[0].name"),
+        ("- step: start\n  tool: [{ name: fetch-page, kind: noop }]", "workflow[0].tool[0].name"),
+        ("- step: start\n- step: workload", "workflow[1].step"),
+        ("- step: start\n  loop: { in: [1], iterator: parent }\n  tool: { kind: noop }", "workflow[0].loop.iterator"),
+        ("- step: start\n  loop: { in: [1], iterator: index }\n  tool: { kind: noop }", "workflow[0].loop.iterator"),
+        ("- step: start\n  loop: { in: [1], iterator: event }\n  tool: { kind: noop }", "workflow[0].loop.iterator"),
+        ("- step: start\n  loop: { in: [1], iterator: a b }\n  tool: { kind: noop }", "workflow[0].loop.iterator"),
+    ],
+)
+def test_names_that_templates_could_not_read_are_refused(compiled, steps, path):
+    found = compiled(steps).only("E_RESERVED_NAME")
+
+    assert found.path == path
+
+
+@pytest.mark.req("VAL-17")
+def test_a_task_name_that_is_no_identifier_gets_one_suggested(compiled):
+    found = compiled("- step: start\n  tool: [{ name: fetch-page, kind: noop }]").only("E_RESERVED_NAME")
+
+    assert '"fetch_page"' in found.hint
+
+
+def test_a_step_name_may_be_any_text(compiled):
+    result = compiled('- step: start\n  next: { arcs: [{ step: "load all data!" }] }\n- step: "load all data!"')
+
+    assert result.loud == []
+
+
+@pytest.mark.req("SCOPE-01", "SCOPE-08", "KEY-03")
+@pytest.mark.parametrize(
+    ("then", "word"),
+    [
+        ("set_ctx: { workload: 1 }", "workload"),
+        ("set_ctx: { keychain: 1 }", "keychain"),
+        ('set_ctx: { "keychain.token": 1 }', "keychain"),
+        ("set_iter: { index: 9 }", "index"),
+        ("set_iter: { parent: 9 }", "parent"),
+        ("set_iter: { x: 9 }", "x"),
+    ],
+)
+def test_what_is_read_only_cannot_be_written(compiled, then, word):
+    result = compiled(
+        f"""
+        - step: start
+          loop: {{ in: [1], iterator: x }}
+          tool: [{{ name: t, kind: noop, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ {then} }} }} }}] }} }} }}]
+        """
+    )
+
+    assert f'"{word}"' in result.only("E_RESERVED_NAME").message
+
+
+def test_names_of_data_are_free_even_when_a_namespace_has_them(compiled):
+    """`ctx.token` and `iter.result` are plain data, which nobody takes for the namespaces."""
+    rule = "{ else: { then: { set_ctx: { token: 1, result: 2 }, set_iter: { error: 3 } } } }"
+    result = compiled(f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}")
+
+    assert result.loud == []

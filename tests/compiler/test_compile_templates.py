@@ -1,0 +1,160 @@
+"""Templates: their syntax, places and the names they may read (VAL-15, TPL-05, TPL-11, C-26, RELIABILITY 2.6)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def admitted(when: str) -> str:
+    """A step's spec with one admission rule."""
+    rules = f'[{{ when: "{when}", then: {{ allow: true }} }}, {{ else: {{ then: {{ allow: true }} }} }}]'
+    return f"spec: {{ policy: {{ admit: {{ rules: {rules} }} }} }}"
+
+
+def with_else(then: str) -> str:
+    """A noop with one rule."""
+    return f"tool: {{ kind: noop, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ {then} }} }} }}] }} }} }}"
+
+
+@pytest.mark.req("VAL-15")
+def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled):
+    found = compiled('- step: start\n  tool: { kind: http, url: "{{ workload. }}" }').only("E_TEMPLATE")
+
+    assert found.path == "workflow[0].tool.url"
+    assert found.line == 7
+
+
+@pytest.mark.req("VAL-15")
+@pytest.mark.parametrize(
+    "text",
+    [
+        'args: { a: "{{ 1 + }}" }',
+        'loop: { in: "{{ [1 }}", iterator: x }',
+        'set_ctx: { a: "{{ 1 + }}" }',
+        'set_ctx: { "{{ 1 + }}": 1 }',
+        admitted("{{ 1 + }}"),
+        'next: { arcs: [{ step: start, when: "{{ 1 + }}" }] }',
+        'next: { arcs: [{ step: start, when: true, args: { a: "{{ 1 + }}" } }] }',
+        'timer: { duration: "{{ 1 + }}" }',
+        'message: { name: m, correlation: { a: "{{ 1 + }}" } }',
+        'human_task: { title: "{{ 1 + }}", assignee: { role: r } }',
+        'tool: { kind: noop, spec: { timeout: "{{ 1 + }}" } }',
+        with_else('set_iter: { a: "{{ 1 + }}" }'),
+        'tool: { kind: noop, spec: { policy: { before: [{ kind: noop, args: { a: "{{ 1 + }}" } }], rules: [] } } }',
+        'compensate: { tool: { kind: noop, args: { a: "{{ 1 + }}" } } }',
+        'on_event: { handlers: [{ event: e, when: "{{ 1 + }}", then: [{ kind: noop }] }] }',
+        'spec: { policy: { emit: { events: [{ name: e, data: { a: "{{ 1 + }}" } }] } } }',
+        'spec: { concurrency: { key: "{{ 1 + }}", limit: 1 } }',
+    ],
+)
+def test_every_place_that_is_rendered_is_checked(compiled, text):
+    assert compiled(f"- step: start\n  {text}").codes.count("E_TEMPLATE") == 1
+
+
+@pytest.mark.req("DOC-07")
+def test_workload_is_literal_data_and_no_template(compiled):
+    result = compiled("- step: start", root='workload: { t: "{{ 1 + 1 }}", broken: "{{ 1 + " }')
+
+    assert result.loud == []
+    assert result.net.workload == {"t": "{{ 1 + 1 }}", "broken": "{{ 1 + "}
+
+
+@pytest.mark.req("TPL-11")
+def test_what_the_sandbox_refuses_is_an_error_before_anything_runs(compiled):
+    tool = "{ kind: noop, args: { a: \"{{ ''.__class__.__mro__ }}\" } }"
+
+    assert compiled(f"- step: start\n  tool: {tool}").codes == ["E_TEMPLATE"]
+
+
+def underlined(text: str, found) -> str:
+    line = text.split("\n")[found.span.line - 1]
+    return line[found.span.column - 1 : found.span.end_column - 1]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        '{ kind: noop, args: { a: "{{ nothing }} and {{ response.x }}" } }',
+        "{ kind: noop, args: { a: '{{ nothing }} it''s {{ response.x }}' } }",
+        '{ kind: noop, args: { a: "tab\\t{{ nothing }}\\n{{ response.x }}" } }',
+        "\n    kind: noop\n    args:\n      a: |\n        first line\n\n        {{ nothing }} {{ response.x }}\n",
+        "\n    kind: noop\n    args:\n      a: >-\n        folded {{ nothing }}\n        over lines {{ response.x }}\n",
+        "\n    kind: noop\n    args:\n      a: plain {{ response.x }} text\n",
+    ],
+)
+def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_document, tool):
+    text = (
+        "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: t, path: t/t }\n"
+        f"workflow:\n- step: start\n  tool: {tool}"
+    )
+    found = compiled_document(text).only("W_FOREIGN_NAME")
+
+    assert underlined(text, found) == "response"
+
+
+@pytest.mark.req("TPL-05")
+def test_iter_cannot_be_read_in_an_arc(compiled):
+    loop = "loop: { in: [1], iterator: x }\n  tool: { kind: noop }"
+
+    for where in ('when: "{{ iter.x > 1 }}"', 'args: { n: "{{ iter.x }}" }'):
+        result = compiled(f"- step: start\n  {loop}\n  next: {{ arcs: [{{ step: a, {where} }}] }}\n- step: a")
+        assert result.loud == ["W_ITER_IN_ARC"]
+        assert "set_ctx" in result.only("W_ITER_IN_ARC").hint
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("response.data", "outcome.result"), ("this.status", "outcome"), ("vars.x", "ctx"), ("_retry.index", "_attempt")],
+)
+def test_a_name_of_another_dialect_gets_the_one_of_this(compiled, name, instead):
+    found = compiled("- step: start\n  " + with_else(f'set_iter: {{ a: "{{{{ {name} }}}}" }}')).only("W_FOREIGN_NAME")
+
+    assert instead in found.hint
+
+
+def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled):
+    """A task's inputs are rendered before there is an outcome."""
+    found = compiled('- step: start\n  tool: { kind: noop, args: { a: "{{ response.x }}" } }').only("W_FOREIGN_NAME")
+
+    assert "outcome" not in found.hint
+    assert "fetch.data" in found.hint
+
+
+def test_a_reserved_name_that_cannot_be_seen_here_says_what_can(compiled):
+    text = '- step: start\n  tool: { kind: noop }\n  next: { arcs: [{ step: start, when: "{{ outcome.status }}" }] }'
+    found = compiled(text).only("W_FOREIGN_NAME")
+
+    assert "visible here are args, ctx, event" in found.hint
+
+
+def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled):
+    tool = 'tool: { kind: noop, args: { a: "{{ status_code }} {{ page }}" } }'
+    result = compiled(f"- step: start\n  {tool}", root="workload: { status_code: 1 }")
+
+    assert result.loud == []
+
+
+@pytest.mark.req("KEY-03")
+@pytest.mark.parametrize(
+    "text",
+    [
+        admitted("{{ keychain.k.value }}"),
+        'next: { arcs: [{ step: start, when: "{{ keychain.k.value }}" }] }',
+        'next: { arcs: [{ step: start, when: true, args: { a: "{{ keychain.k.value }}" } }] }',
+        'loop: { in: "{{ keychain.k.value }}", iterator: x }\n  tool: { kind: noop }',
+        'args: { a: "{{ keychain.k.value }}" }',
+        'set_ctx: { a: "{{ keychain.k.value }}" }',
+        with_else('set_ctx: { a: "{{ keychain.k.value }}" }'),
+    ],
+)
+def test_secrets_stay_out_of_the_server_and_of_ctx(compiled, text):
+    keychain = "keychain: [{ name: k, kind: env }]"
+
+    assert compiled(f"- step: start\n  {text}", root=keychain).only("E_KEYCHAIN")
+
+
+@pytest.mark.req("KEY-03")
+def test_secrets_are_read_in_task_inputs(compiled):
+    tool = 'tool: { kind: http, url: "http://x", headers: { Authorization: "Bearer {{ keychain.k.value }}" } }'
+
+    assert compiled(f"- step: start\n  {tool}", root="keychain: [{ name: k, kind: env }]").loud == []

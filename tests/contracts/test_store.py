@@ -1,0 +1,179 @@
+"""The promises of a store, kept by every backend (EVT-01, EVT-02, EVT-06, RELIABILITY 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from noetl.errors import BackendError
+from noetl.records.envelope import Event
+from noetl.records.events import CtxPatched, PlaybookProcessed, StepDone, TokenEnqueued
+from noetl.records.taxonomy import Source
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store
+from tests.contracts.stores import BACKENDS
+
+
+@pytest_asyncio.fixture(params=list(BACKENDS))
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened = BACKENDS[request.param](tmp_path)
+    yield opened
+    await opened.close()
+
+
+def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: object = None) -> Event:
+    return Event(
+        execution_id=execution_id,
+        seq=seq,
+        event_id=event_id or f"e{seq}",
+        ts=1000.0 + seq,
+        source=Source.SERVER,
+        payload=payload or TokenEnqueued(token_id=f"t{seq}"),  # type: ignore[arg-type]
+        trace_id="t" + execution_id,
+        parent_id="cause",
+        step="a",
+        step_run_id="r1",
+    )
+
+
+def commit(*events: Event, after: int = 0, orders: tuple[OrderRow, ...] = (), status: str = "running") -> Commit:
+    execution_id = events[0].execution_id
+    row = ExecutionRow(
+        execution_id=execution_id,
+        trace_id="t" + execution_id,
+        path="p",
+        name="n",
+        net_hash="h",
+        status=status,
+        last_seq=after + len(events),
+        created_at=1000.0,
+    )
+    return Commit(after=after, execution=row, events=events, orders=orders, net=b"{}" if after == 0 else None)
+
+
+def order(state: OrderState = OrderState.READY, epoch: int = 0, *, until: float | None = None) -> OrderRow:
+    return OrderRow(
+        order_id="o1",
+        execution_id="x1",
+        step_run_id="r1",
+        state=state,
+        lease_owner="w" if state is OrderState.LEASED else None,
+        lease_epoch=epoch,
+        lease_until=until,
+    )
+
+
+@pytest.mark.req("EVT-02")
+async def test_events_come_back_as_they_were_in_order(store: Store) -> None:
+    events = [event(1), event(2, payload=CtxPatched(patch={"k": [1, {"é": None}]})), event(3, payload=StepDone())]
+
+    await store.commit([commit(*events)])
+
+    assert await store.events("x1") == events
+    assert await store.events("x1", after=2) == events[2:]
+    assert await store.events("unknown") == []
+
+
+async def test_a_stream_that_has_moved_refuses_an_older_decision(store: Store) -> None:
+    await store.commit([commit(event(1), event(2))])
+
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(2, event_id="other"), after=1)])
+
+    assert len(await store.events("x1")) == 2
+
+
+@pytest.mark.req("EVT-06")
+async def test_an_event_id_is_stored_once(store: Store) -> None:
+    await store.commit([commit(event(1))])
+
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(2, event_id="e1"), after=1)])
+
+    assert [one.seq for one in await store.events("x1")] == [1]
+
+
+async def test_an_execution_begins_once(store: Store) -> None:
+    await store.commit([commit(event(1))])
+
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(1))])
+
+
+async def test_a_commit_of_several_executions_is_all_or_nothing(store: Store) -> None:
+    await store.commit([commit(event(1))])
+    good = commit(event(1, execution_id="x2"))
+    stale = commit(event(1, event_id="again"))
+
+    with pytest.raises(ConflictError):
+        await store.commit([good, stale])
+
+    assert await store.events("x2") == []
+    assert await store.execution("x2") is None
+
+
+async def test_the_row_of_an_execution_follows_its_commits(store: Store) -> None:
+    await store.commit([commit(event(1))])
+    await store.commit([commit(event(2, payload=PlaybookProcessed(status="completed")), after=1, status="completed")])  # type: ignore[arg-type]
+
+    row = await store.execution("x1")
+
+    assert row is not None
+    assert (row.status, row.last_seq, row.created_at) == ("completed", 2, 1000.0)
+    assert [one.execution_id for one in await store.executions()] == ["x1"]
+
+
+async def test_lists_show_the_newest_execution_first(store: Store) -> None:
+    for number in (1, 2, 3):
+        one = commit(event(1, execution_id=f"x{number}"))
+        row = msgspec.structs.replace(one.execution, created_at=float(number))
+        await store.commit([msgspec.structs.replace(one, execution=row)])
+
+    assert [row.execution_id for row in await store.executions(limit=2)] == ["x3", "x2"]
+
+
+@pytest.mark.req("WRK-03")
+async def test_an_order_is_ready_then_leased_then_gone(store: Store) -> None:
+    await store.commit([commit(event(1), orders=(order(),))])
+    assert [row.state for row in await store.claimable(now=0, limit=9)] == [OrderState.READY]
+
+    await store.commit([commit(event(2), after=1, orders=(order(OrderState.LEASED, 1, until=50.0),))])
+    assert await store.claimable(now=49, limit=9) == []
+    [held] = await store.orders("x1")
+    assert (held.lease_owner, held.lease_epoch) == ("w", 1)
+
+    await store.commit([commit(event(3), after=2, orders=(order(OrderState.CLOSED, 1),))])
+    assert await store.orders("x1") == []
+
+
+@pytest.mark.req("WRK-03")
+async def test_an_expired_lease_is_claimable_and_its_epoch_fences(store: Store) -> None:
+    await store.commit([commit(event(1), orders=(order(OrderState.LEASED, 1, until=50.0),))])
+
+    [expired] = await store.claimable(now=51, limit=9)
+    assert expired.lease_epoch == 1
+    await store.commit([commit(event(2), after=1, orders=(order(OrderState.LEASED, 2, until=90.0),))])
+
+    assert not await store.renew("o1", lease_epoch=1, lease_until=99.0)
+    assert await store.renew("o1", lease_epoch=2, lease_until=99.0)
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(3), after=2, orders=(order(OrderState.CLOSED, 1),))])
+    assert len(await store.events("x1")) == 2, "what belongs to a refused order is not stored either"
+
+
+async def test_an_order_is_made_and_leased_in_one_commit(store: Store) -> None:
+    await store.commit([commit(event(1), orders=(order(OrderState.LEASED, 1, until=50.0),))])
+
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(2), after=1, orders=(order(OrderState.LEASED, 1, until=60.0),))])
+
+
+async def test_a_net_is_kept_by_its_hash(store: Store) -> None:
+    await store.commit([commit(event(1))])
+
+    assert await store.net("h") == b"{}"
+    with pytest.raises(BackendError, match="no net"):
+        await store.net("other")

@@ -1,0 +1,54 @@
+"""The door: what this version cannot run is refused before anything begins, with the whole list."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.engine.coverage import not_runnable
+from tests.conversing import net_of
+
+RUNS = frozenset({"noop", "python"}).__contains__
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("loop: {in: [1], iterator: x}\n    tool: {kind: noop}", "loop (step start)"),
+        ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
+        ("tool: {kind: noop}\n    spec: {join: all}", "join (step start)"),
+        ("timer: {id: t, duration: PT1S}", "timer (step start)"),
+        ("tool: {kind: noop}\n    spec: {policy: {lifecycle: {timeout_s: 5}}}", "lifecycle (step start)"),
+        (
+            "tool: {kind: noop}\n    next: {arcs: [{step: start, spec: {delay: 1}}]}",
+            "delay of the arc to start (step start)",
+        ),
+    ],
+)
+def test_each_construct_is_named_with_its_place(step: str, said: str) -> None:
+    net = net_of(f"workflow:\n  - step: start\n    {step}\n")
+
+    assert said in not_runnable(net, RUNS)
+
+
+def test_a_plain_playbook_passes_the_door() -> None:
+    net = net_of("workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: b}]}}, {step: b}]")
+
+    assert not_runnable(net, RUNS) == []
+
+
+def test_everything_is_listed_at_once() -> None:
+    net = net_of(
+        """
+keychain: [{name: k, kind: env}]
+workflow:
+  - step: start
+    loop: {in: [1], iterator: x}
+    tool: {kind: postgres, auth: k, command: "select 1"}
+"""
+    )
+
+    assert not_runnable(net, RUNS) == [
+        "keychain (playbook)",
+        "loop (step start)",
+        "tool kind postgres of task start_task (step start)",
+    ]

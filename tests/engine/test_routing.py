@@ -1,0 +1,258 @@
+"""Routing: which arcs fire, and what is recorded of it (ROUTE-02 to ROUTE-12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.records.taxonomy import Source
+from tests.conversing import Conversation
+
+
+def routed(next_: str, *, step: str = "", executor: str = "") -> Conversation:
+    """A step `start` with this router, and three targets to choose from."""
+    targets = "".join(f"\n  - step: {name}\n    tool: {{kind: python, code: x}}" for name in "abc")
+    return Conversation(
+        f"""
+{executor}
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = 1"}}
+    {step}
+    next: {next_}{targets}
+"""
+    )
+
+
+def guards(*values: bool) -> str:
+    arcs = ", ".join(
+        f'{{step: {name}, when: "{{{{ {str(v).lower()} }}}}"}}' for name, v in zip("abc", values, strict=True)
+    )
+    return f"[{arcs}]"
+
+
+@pytest.mark.req("ROUTE-02", "ROUTE-03")
+def test_exclusive_takes_the_first_arc_that_holds_and_decides_once() -> None:
+    talk = routed(f"{{arcs: {guards(True, True, True)}}}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.ran() == ["start", "a"]
+    selected = [event for event in talk.log if event.event_type == "next.selected"]
+    assert len(selected) == 1
+    assert selected[0].source is Source.SERVER
+
+
+@pytest.mark.req("ROUTE-04")
+def test_inclusive_takes_every_arc_that_holds_in_order() -> None:
+    talk = routed(f"{{spec: {{mode: inclusive}}, arcs: {guards(True, False, True)}}}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.ran() == ["start", "a", "c"]
+
+
+@pytest.mark.req("ROUTE-12")
+def test_every_arc_is_recorded_with_the_value_of_its_guard() -> None:
+    talk = routed(f"{{arcs: {guards(False, True, True)}}}")
+
+    talk.start()
+    talk.done("start")
+
+    [selected] = talk.payloads("next.selected")
+    assert [arc.guard for arc in selected.arcs] == [False, True, "not_evaluated"]
+    assert [arc.fired for arc in selected.arcs] == [False, True, False]
+
+
+@pytest.mark.req("ROUTE-05", "ROUTE-08")
+@pytest.mark.parametrize(
+    ("next_", "executor", "ran", "status"),
+    [
+        ("{arcs: [{step: a}]}", "", ["start"], "failed"),
+        ("{spec: {unguarded: always}, arcs: [{step: a}]}", "", ["start", "a"], "running"),
+        ("{arcs: [{step: a}]}", "executor: {spec: {unguarded: always}}", ["start", "a"], "running"),
+        ("{arcs: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]}", "", ["start", "a"], "running"),
+    ],
+)
+def test_a_failure_takes_only_an_arc_that_asks_for_it(next_: str, executor: str, ran: list[str], status: str) -> None:
+    talk = routed(next_, executor=executor)
+
+    talk.start()
+    talk.failed("start")
+
+    assert talk.ran() == ran
+    assert talk.status == status
+
+
+@pytest.mark.req("ROUTE-08")
+def test_a_failure_taken_by_an_arc_leaves_the_execution_completed() -> None:
+    talk = routed("{arcs: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]}")
+
+    talk.start()
+    talk.failed("start")
+    talk.done("a")
+
+    assert talk.status == "completed"
+    assert talk.execution.error is None
+
+
+@pytest.mark.req("ROUTE-08")
+def test_when_one_branch_fails_the_other_still_ends_and_the_first_error_is_the_executions() -> None:
+    talk = routed("{spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}")
+
+    talk.start()
+    talk.done("start")
+    talk.failed("a", "timeout", "too slow")
+    assert talk.status == "running"
+    talk.done("b")
+
+    assert talk.status == "failed"
+    [processed] = talk.payloads("playbook.processed")
+    assert processed.error is not None
+    assert processed.error.kind == "timeout"
+
+
+@pytest.mark.req("ROUTE-08")
+def test_a_best_effort_step_that_fails_unrouted_does_not_fail_the_execution() -> None:
+    talk = routed("{arcs: [{step: a}]}", step="spec: {policy: {failure: {mode: best_effort}}}")
+
+    talk.start()
+    talk.failed("start")
+
+    assert talk.ran() == ["start"]
+    assert talk.status == "completed"
+
+
+@pytest.mark.req("ROUTE-07")
+def test_no_arc_fires_and_the_token_ends_there() -> None:
+    talk = routed(f"{{arcs: {guards(False, False, False)}}}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.status == "completed"
+
+
+@pytest.mark.req("ROUTE-06")
+def test_args_are_rendered_when_the_arc_fires() -> None:
+    talk = routed('{arcs: [{step: a, args: {n: "{{ ctx.n + 1 }}"}}]}')
+
+    talk.start()
+    talk.done("start", set_ctx={"n": 4})
+
+    assert talk.run("a").args == {"n": 5}
+
+
+@pytest.mark.req("ROUTE-09")
+@pytest.mark.parametrize(
+    ("guard", "fails"),
+    [
+        ("event.name == 'step.failed' and event.error.kind == 'timeout'", True),
+        ("event.data.error.kind == 'timeout' and event.status == 'error'", True),
+        ("event.name == 'step.done' and event.step == 'start'", False),
+        ("event.data.result.n == 3 and event.result.n == 3", False),
+        ("event.name == 'call.done'", False),
+        ("event.name in ['call.done', 'x']", False),
+        ("event.name == 'step.exit'", True),
+        ("event.name == 'call.error'", True),
+    ],
+)
+def test_guards_read_the_boundary_event(guard: str, fails: bool) -> None:
+    """The last four are the aliases that playbooks in the wild use (DESIGN §5)."""
+    talk = routed(f'{{arcs: [{{step: a, when: "{{{{ {guard} }}}}"}}]}}')
+
+    talk.start()
+    if fails:
+        talk.failed("start", "timeout")
+    else:
+        talk.done("start", {"n": 3})
+
+    assert talk.ran() == ["start", "a"]
+
+
+@pytest.mark.req("ROUTE-10")
+def test_a_cycle_runs_until_its_guard_says_no() -> None:
+    talk = Conversation(
+        """
+workflow:
+  - step: start
+    next: {arcs: [{step: a, args: {n: 0}}]}
+  - step: a
+    tool: {kind: noop}
+    next: {arcs: [{step: a, when: "{{ args.n < 3 }}", args: {n: "{{ args.n + 1 }}"}}]}
+"""
+    )
+
+    talk.start()
+
+    assert talk.ran() == ["start", "a", "a", "a", "a"]
+    assert talk.status == "completed"
+
+
+@pytest.mark.req("ROUTE-10")
+def test_a_cycle_without_end_fails_at_the_budget() -> None:
+    talk = Conversation(
+        """
+executor: {spec: {entry_step: a, policy: {limits: {max_step_runs: 20}}}}
+workflow:
+  - step: a
+    tool: {kind: noop}
+    next: {arcs: [{step: a}]}
+"""
+    )
+
+    talk.start()
+
+    assert talk.ran() == ["a"] * 20
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert talk.execution.error.kind == "execution.budget"
+
+
+@pytest.mark.req("TPL-09")
+@pytest.mark.parametrize("arc", ['{step: a, when: "{{ 1 / 0 }}"}', '{step: a, args: {x: "{{ nope + 1 }}"}}'])
+def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: str) -> None:
+    talk = routed(f"{{arcs: [{arc}]}}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.ran() == ["start"]
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert talk.execution.error.kind == "template.error"
+    assert 'arc 0 of step "start" to "a"' in talk.execution.error.message
+
+
+def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> None:
+    """It may read the step's own result by its name (DESIGN §5)."""
+    talk = routed(
+        '{arcs: [{step: a, when: "{{ ctx.total == 6 }}"}]}',
+        step='set_ctx: {total: "{{ start.data * 2 }}"}',
+    )
+
+    talk.start()
+    talk.done("start", 3)
+
+    assert talk.execution.ctx == {"total": 6}
+    assert talk.ran() == ["start", "a"]
+    assert talk.types().index("ctx.patched") < talk.types().index("next.selected")
+
+
+def test_step_level_args_are_defaults_under_the_tokens_own() -> None:
+    talk = Conversation(
+        """
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: a, args: {x: 1}}]}
+  - step: a
+    args: {x: 0, y: "{{ args.x + 1 }}"}
+    tool: {kind: python, code: x}
+"""
+    )
+
+    talk.start()
+
+    assert talk.run("a").args == {"x": 1, "y": 2}

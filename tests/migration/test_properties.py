@@ -1,0 +1,107 @@
+"""Properties: whatever a valid document of an older dialect says, it becomes valid v10 or is reported, and nothing is lost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.migration.migrated import compiled, migrated
+
+COMMENT = re.compile(r"# c\d+\.")
+GUARDS = [
+    "{{ event.name == 'call.done' }}",
+    "{{ event.name == 'call.done' and response.status_code == 200 }}",
+    "{{ event.name == 'call.error' }}",
+    "{{ event.name == 'call.error' and response.status_code in [404, 410] }}",
+    "{{ event.name == 'step.exit' }}",
+    "{{ event.name == 'step.exit' and vars.x or vars.y }}",
+    "{{ event.name in ['call.done', 'call.error'] and vars.x }}",
+    "{{ vars.x }}",
+    True,
+]
+VALUES = ["{{ result.n }}", "{{ this.status }}", "{{ vars.x }}", "{{ a.data }}", 5, "plain"]
+
+values = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.sampled_from(VALUES), min_size=1, max_size=2)
+tools = st.one_of(
+    st.builds(lambda url: {"kind": "http", "url": url}, st.sampled_from(["u", "{{ vars.u }}"])),
+    st.builds(lambda args: {"kind": "noop", "args": args}, values),
+    st.just({"kind": "python", "code": "result = 1"}),
+)
+sinks = st.builds(lambda args: {"tool": {"kind": "postgres", "table": "t", "auth": "pg"}, "args": args}, values)
+targets = st.one_of(
+    st.just("end"),
+    st.just(["end", "b"]),
+    st.builds(lambda args: [{"step": "b", "args": args}], values),
+    st.just("{{ 'b' if vars.x else 'end' }}"),
+)
+listed = st.builds(
+    lambda tasks, last: [{f"t{n}": {"tool": tool}} for n, tool in enumerate(tasks)] + last,
+    st.lists(tools, max_size=2),
+    st.one_of(st.just([]), st.builds(lambda to: [{"next": {"next": to, "spec": {"delay": "5s"}}}], targets)),
+)
+mapped = st.fixed_dictionaries({}, optional={"sink": sinks, "set": values, "next": targets})
+thens = st.one_of(listed, mapped)
+rules = st.builds(lambda when, then: {"when": when, "then": then}, st.sampled_from(GUARDS), thens)
+cases = st.builds(
+    lambda some, last: some + last,
+    st.lists(rules, max_size=3),
+    st.one_of(st.just([]), listed.map(lambda t: [{"else": t}])),
+)
+retries = st.one_of(
+    st.just({"max_attempts": 3, "delay": "2s", "spec": {"mode": "linear", "jitter": True}}),
+    st.just([{"when": "{{ error.status == 429 }}", "then": {"max_attempts": 5, "initial_delay": 1}}]),
+    st.just(
+        [{"when": "{{ response.more }}", "then": {"max_attempts": 5, "backoff_multiplier": 1.5, "initial_delay": 1}}]
+    ),
+)
+steps = st.fixed_dictionaries(
+    {"tool": tools, "next": targets},
+    optional={
+        "spec": st.sampled_from([{"case_mode": "inclusive"}, {"on_error": "continue", "timeout": "5m"}]),
+        "loop": st.sampled_from(
+            [
+                {"in": [1, 2], "iterator": "item", "mode": "parallel"},
+                {"collection": "{{ workload.xs }}", "element": "item", "spec": {"batch_size": 2}},
+            ]
+        ),
+        "args": values,
+        "vars": values,
+        "sink": sinks,
+        "retry": retries,
+        "case": cases,
+    },
+)
+
+
+def playbook(start: dict[str, Any], a: dict[str, Any]) -> str:
+    document = {
+        "apiVersion": "noetl.io/v2",
+        "kind": "Playbook",
+        "metadata": {"name": "t", "path": "t", "dialect": "v2-case"},
+        "workflow": [{"step": "start", **start}, {"step": "a", **a}, {"step": "b", "next": "end"}],
+    }
+    lines = str(yaml.safe_dump(document, sort_keys=False, width=1000)).splitlines()
+    return "".join(f"{line}  # c{number}.\n" for number, line in enumerate(lines))
+
+
+@pytest.mark.req("MIG-03")
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps, steps)
+def test_any_case_document_becomes_valid_v10_or_is_reported(start: dict[str, Any], a: dict[str, Any]) -> None:
+    text = playbook(start, a)
+    if [one for one in compiled(text)[2] if one.code[0] == "E"]:
+        return
+
+    migration = migrated(text)
+
+    new, _, found = compiled(migration.text)
+    assert new.dialect == "v10"
+    assert migration.blocked or not [one for one in found if one.code[0] == "E"], migration.text
+    assert migrated(migration.text).text == migration.text
+    assert "vars." not in migration.text
+    assert migration.blocked or sorted(COMMENT.findall(migration.text)) == sorted(COMMENT.findall(text))

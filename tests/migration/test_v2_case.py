@@ -1,0 +1,383 @@
+"""v2-case, construct by construct."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.migration.migrated import HEAD, compiled, fixture, migrated, steps_of
+
+END = {"arcs": [{"step": "end"}]}
+
+
+@pytest.mark.req("MIG-03", "V2C-21")
+def test_vars_become_step_level_set_ctx() -> None:
+    text = migrated(fixture("F-001-D")).text
+
+    assert 'user_id: "{{ fetch_user.data[0].user_id }}"' in text
+    assert 'args: { u: "{{ ctx.user_id }}", e: "{{ ctx.user_email }}" }' in text
+    assert text.rstrip().endswith("- step: end")
+
+
+@pytest.mark.req("MIG-03", "V2C-16", "V2C-19")
+def test_polling_becomes_a_retry_rule_that_waits_as_before() -> None:
+    """2 and 2.2 seconds: v10 doubles, so another factor is written out. Running out ends with the last response."""
+    text = migrated(fixture("F-001-E")).text
+
+    assert "when: \"{{ outcome.result.state in ['QUEUED','RUNNING'] }}\"" in text
+    assert 'delay: "{{ 2 * 1.1 ** (_attempt - 1) }}"' in text
+    assert "on_exhausted: continue" in text
+    assert "when: \"{{ event.name == 'step.done' and event.result.state == 'DONE' }}\"" in text
+
+
+@pytest.mark.req("MIG-03", "V2C-01", "C-12")
+def test_identity_moves_under_metadata() -> None:
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a  # mine\npath: x/a\nworkflow: [{step: start, next: end}]\n"
+
+    new = migrated(text).text
+
+    assert "metadata:\n  name: a  # mine\n  path: x/a\n" in new
+
+
+@pytest.mark.req("MIG-01")
+def test_a_named_dialect_goes() -> None:
+    text = HEAD.replace("tests/t", "tests/t, dialect: v2-case") + "workflow: [{step: start, next: end}]\n"
+
+    assert "dialect" not in migrated(text).text
+
+
+@pytest.mark.req("MIG-03", "V2C-18", "C-16")
+@pytest.mark.parametrize(
+    ("retry", "then"),
+    [
+        ("{max_attempts: 3, delay: 10, spec: {mode: linear}}", {"backoff": "linear", "delay": 10}),
+        ("{max_attempts: 3, delay: 10, spec: {mode: fixed}}", {"delay": 10}),
+        ("{max_attempts: 3, delay: 10}", {"backoff": "exponential", "delay": 10}),
+        ("{max_attempts: 3, delay: 1m, spec: {backoff_base: 3}}", {"delay": "{{ 60 * 3 ** (_attempt - 1) }}"}),
+        ("{max_attempts: 3}", {}),
+        (
+            "{max_attempts: 3, spec: {on_exhausted: continue, jitter: true}}",
+            {"jitter": True, "on_exhausted": "continue"},
+        ),
+    ],
+)
+def test_a_retry_mapping_becomes_a_rule_on_errors(retry: str, then: dict[str, object]) -> None:
+    steps = steps_of(f"- {{step: start, tool: {{kind: noop}}, retry: {retry}, next: end}}")
+
+    first, last = steps["start"]["tool"]["spec"]["policy"]["rules"]
+    assert first == {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 3, **then}}
+    assert last == {"when": "{{ outcome.status == 'error' }}", "then": {"do": "fail"}}
+
+
+@pytest.mark.req("MIG-03", "V2C-16")
+def test_a_condition_on_neither_error_nor_response_holds_for_both() -> None:
+    retry = "[{when: '{{ status_code == 202 }}', then: {max_attempts: 3}}]"
+    steps = steps_of(f"- {{step: start, tool: {{kind: http, url: x}}, retry: {retry}, next: end}}")
+
+    rules = steps["start"]["tool"]["spec"]["policy"]["rules"]
+    assert [rule["when"] for rule in rules] == [
+        "{{ outcome.status == 'error' and (outcome.http.status == 202) }}",
+        "{{ outcome.status == 'success' and (outcome.http.status == 202) }}",
+        "{{ outcome.status == 'error' }}",
+    ]
+    assert rules[1]["then"]["on_exhausted"] == "continue"
+
+
+@pytest.mark.req("MIG-03", "V2C-17", "O-28")
+def test_pagination_becomes_a_jump_back_with_what_was_collected() -> None:
+    text = migrated(fixture("F-001-B")).text
+    tasks = {task.name: task for task in compiled(text)[0].steps[0].tasks}
+
+    assert list(tasks) == ["start_task_first", "start_task", "sink", "start_task_more", "start_task_collected"]
+    assert 'params: { page: "{{ iter.page }}" }' in text
+    assert 'when: "{{ iter.calls < 100 and start_task.result.data.has_more }}"' in text
+    assert 'pages: "{{ iter.pages + (outcome.result.data.items | default([])) }}"' in text
+    assert 'set_ctx: { all_items: "{{ start.data.pages }}" }' in text
+
+
+@pytest.mark.req("MIG-03", "V2C-20", "V2C-03", "O-29")
+def test_a_sink_is_a_storing_task_after_the_call_and_the_result_stays_the_calls() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          args: {a: 1}
+          tool: {kind: python, args: {b: 2}, code: "result = a + b"}
+          sink: {tool: {kind: postgres, table: t}, args: {x: "{{ result }}"}}
+          vars: {sum: "{{ result }}"}
+          next: b
+        - {step: b, tool: {kind: noop, args: {s: "{{ start.data }}"}}, next: end}
+        """
+    )
+
+    call, sink, kept, result = steps["start"]["tool"]
+    assert call["args"] == {"a": 1, "b": 2}
+    assert sink == {"name": "sink", "kind": "postgres", "table": "t", "args": {"x": "{{ start_task.data }}"}}
+    assert kept["spec"]["policy"]["rules"][0]["else"]["then"] == {"set_ctx": {"sum": "{{ start_task.data }}"}}
+    assert result == {"name": "start_result", "kind": "noop", "args": "{{ start_task.data }}"}
+
+
+@pytest.mark.req("MIG-03", "V2C-06", "V2C-05")
+def test_rules_that_lead_on_become_guarded_arcs() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'step.exit' and vars.late }}"
+              then: {next: late}
+            - when: "{{ event.name == 'call.done' and response.status_code == 200 and response.data.n > 1 }}"
+              then: {next: [{step: a, args: {n: "{{ result.n }}"}}]}
+            - when: "{{ event.name == 'call.error' and response.status_code == 404 }}"
+              then: [{next: {spec: {delay: 5s, guard: "{{ vars.go }}"}, next: b}}]
+            - else: [{next: {next: b}}]
+        - {step: a, next: end}
+        - {step: b, next: end}
+        - {step: late, next: end}
+        """
+    )
+
+    done = "event.name == 'step.done' and start.result.status_code == 200 and event.result.n > 1"
+    exit_ = "event.name in ['step.done', 'step.failed'] and ctx.late"
+    error = "event.name == 'step.failed' and event.error.status == 404"
+    assert steps["start"]["next"]["arcs"] == [
+        {"step": "a", "when": f"{{{{ {done} }}}}", "args": {"n": "{{ event.result.n }}"}},
+        {"step": "b", "when": f"{{{{ {error} and ctx.go }}}}", "spec": {"delay": "5s"}},
+        {"step": "late", "when": f"{{{{ {exit_} }}}}"},
+        {"step": "b", "when": f"{{{{ not ({exit_}) and not ({done}) and not ({error}) }}}}"},
+    ]
+
+
+@pytest.mark.req("MIG-03", "V2C-10", "V2C-11")
+def test_tasks_after_every_successful_call_join_the_pipeline() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: noop}
+          case:
+            - when: "{{ event.name == 'call.done' }}"
+              then:
+                - save: {tool: {kind: postgres, table: t}}
+                - tell: {tool: {kind: http, url: "{{ save.result }}/{{ result.n }}"}}
+                - next: {next: a}
+            - when: "{{ event.name == 'call.error' }}"
+              then: {next: b}
+        - {step: a, next: end}
+        - {step: b, next: end}
+        """
+    )
+
+    assert [task["name"] for task in steps["start"]["tool"]] == ["start_task", "save", "tell"]
+    assert steps["start"]["tool"][2]["url"] == "{{ save.result }}/{{ start_task.data.n }}"
+    assert [(arc["step"], arc["when"]) for arc in steps["start"]["next"]["arcs"]] == [
+        ("a", "{{ event.name == 'step.done' }}"),
+        ("b", "{{ event.name == 'step.failed' }}"),
+    ]
+
+
+@pytest.mark.req("MIG-03", "V2C-09", "V2C-11")
+def test_tasks_under_a_condition_that_lead_on_become_a_step() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'call.done' and response.status_code == 200 }}"
+              then:
+                sink: {tool: {kind: postgres, table: ok}, args: {n: "{{ result.n }}", a: "{{ args.a }}"}}
+                set: {n: "{{ result.n }}"}
+                next: a
+            - when: "{{ event.name == 'call.error' }}"
+              then: [{log: {tool: {kind: http, url: "{{ response.error.kind }}"}}}]
+        - {step: a, next: end}
+        """
+    )
+
+    assert steps["start"]["next"]["arcs"] == [
+        {
+            "step": "start_done",
+            "when": "{{ event.name == 'step.done' and start.result.status_code == 200 }}",
+            "args": {"a": "{{ args.a }}"},
+        },
+        {
+            "step": "start_error",
+            "when": "{{ event.name == 'step.failed' }}",
+            "args": {"error": "{{ event.error }}"},
+        },
+    ]
+    assert steps["start_done"] == {
+        "tool": [
+            {
+                "name": "sink",
+                "kind": "postgres",
+                "table": "ok",
+                "args": {"n": "{{ start.data.n }}", "a": "{{ args.a }}"},
+            }
+        ],
+        "set_ctx": {"n": "{{ start.data.n }}"},
+        "next": {"arcs": [{"step": "a"}]},
+    }
+    log, fail = steps["start_error"]["tool"]
+    assert log["url"] == "{{ args.error.kind }}"
+    assert fail["spec"]["policy"]["rules"] == [{"else": {"then": {"do": "fail"}}}]
+
+
+@pytest.mark.req("MIG-03", "V2C-07", "V2C-08")
+def test_an_inclusive_case_becomes_one_choose_per_rule() -> None:
+    text = migrated(fixture("F-002-B")).text
+    start = compiled(text)[0].steps[1]
+
+    assert [task.name for task in start.tasks] == ["process_order_task", "choose_0", "choose_1", "choose_2"]
+    assert start.router is not None
+    assert [arc.target.value for arc in start.router.arcs] == ["finalize", "error_handler"]
+
+
+@pytest.mark.req("MIG-03", "V2C-04", "C-09")
+def test_several_targets_fork_and_choices_exclude_each_other() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: noop}
+          case:
+            - when: "{{ event.name == 'call.done' and vars.two }}"
+              then: {next: [a, b]}
+          next: [b]
+        - {step: a, next: end}
+        - {step: b, next: [a, end]}
+        """
+    )
+
+    both = "event.name == 'step.done' and ctx.two"
+    assert steps["start"]["next"] == {
+        "spec": {"mode": "inclusive"},
+        "arcs": [
+            {"step": "a", "when": f"{{{{ {both} }}}}"},
+            {"step": "b", "when": f"{{{{ {both} }}}}"},
+            {"step": "b", "when": f"{{{{ event.name != 'step.failed' and not ({both}) }}}}"},
+        ],
+    }
+    assert steps["b"]["next"] == {"spec": {"mode": "inclusive"}, "arcs": [{"step": "a"}, {"step": "end"}]}
+
+
+@pytest.mark.req("MIG-03", "V2C-25", "C-27")
+def test_a_computed_target_becomes_one_arc_per_name() -> None:
+    """A failure must not take the guarded one: v2-case's next is not taken by failures (V2C-15)."""
+    steps = steps_of(
+        """
+        - {step: start, tool: {kind: noop}, next: "{{ 'a' if vars.x else 'end' }}"}
+        - {step: a, next: end}
+        """
+    )
+
+    assert steps["start"]["next"]["arcs"] == [
+        {"step": "a", "when": "{{ event.name != 'step.failed' and ctx.x }}"},
+        {"step": "end"},
+    ]
+
+
+@pytest.mark.req("MIG-03", "V2C-15", "C-42", "C-30")
+def test_tolerated_errors_and_timeouts_find_their_places() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          spec: {on_error: continue, timeout: 90s, case_mode: inclusive}
+          tool: {kind: noop}
+          next: end
+        """
+    )
+
+    assert steps["start"]["spec"]["policy"] == {"lifecycle": {"timeout_s": 90}, "failure": {"mode": "best_effort"}}
+    assert steps["start"]["next"] == {"spec": {"unguarded": "always"}, **END}
+
+
+@pytest.mark.req("MIG-03", "V2C-22", "V2C-23", "C-08")
+def test_a_loop_is_respelt_and_its_rules_run_per_iteration() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          loop: {collection: "{{ workload.xs }}", element: x, spec: {mode: parallel, batch_size: 3, on_error: continue}}
+          tool: {kind: http, url: "{{ x }}"}
+          case:
+            - when: "{{ event.name == 'call.done' and response.data.big }}"
+              then: [{mark: {tool: {kind: noop}}}]
+            - when: "{{ event.name == 'step.exit' }}"
+              then: {sink: {tool: {kind: postgres, table: t}, args: {v: "{{ result }}"}}}
+          next: end
+        """
+    )
+
+    assert steps["start"]["loop"] == {
+        "in": "{{ workload.xs }}",
+        "iterator": "x",
+        "spec": {"mode": "parallel", "max_in_flight": 3},
+    }
+    assert steps["start"]["spec"]["policy"]["failure"] == {"mode": "best_effort"}
+    _, choose, sink = steps["start"]["tool"]
+    assert choose["choose"][0]["when"] == "{{ start_task.result.data.big }}"
+    assert sink["args"] == {"v": "{{ start_task.data }}"}
+
+
+@pytest.mark.req("MIG-03", "V2C-06")
+def test_a_rule_that_took_the_event_before_is_excluded() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'call.done' and vars.quiet }}"
+              then: [{log: {tool: {kind: noop}}}]
+            - when: "{{ event.name == 'call.done' and vars.loud }}"
+              then: [{shout: {tool: {kind: noop}}}]
+            - when: "{{ event.name == 'call.done' }}"
+              then: {next: end}
+          next: b
+        - {step: b, next: end}
+        """
+    )
+
+    _, log, shout = steps["start"]["tool"]
+    assert log["choose"][0]["when"] == "{{ ctx.quiet }}"
+    assert shout["choose"][0]["when"] == "{{ ctx.loud and not (ctx.quiet) }}"
+    taken = ["event.name == 'step.done' and ctx.quiet", "event.name == 'step.done' and ctx.loud"]
+    guard = f"event.name == 'step.done' and not ({taken[0]}) and not ({taken[1]})"
+    assert steps["start"]["next"]["arcs"] == [{"step": "end", "when": f"{{{{ {guard} }}}}"}, {"step": "b"}]
+
+
+@pytest.mark.req("MIG-03")
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("{step: s, tool: {kind: noop}, case: [{when: true, then: {retry: {max_attempts: 2}, next: end}}]}", "retries"),
+        ("{step: s, next: '{{ vars.where }}'}", "computed"),
+        ("{step: s, case: [{when: '{{ a }}', spec: {eval: strict}, then: {next: end}}]}", "strict"),
+        ("{step: my step, tool: {kind: noop}, vars: {a: '{{ result }}'}, next: end}", "by its name"),
+        (
+            "{step: s, tool: {kind: http, url: x}, case: [{when: '{{ response.error }}', then: {next: end}}]}",
+            "without saying of which event",
+        ),
+        (
+            "{step: s, loop: {in: [1], iterator: x}, tool: {kind: noop}, case: [{when: '{{ a }}', then: {next: end}}]}",
+            "per iteration",
+        ),
+        (
+            "{step: s, signal: {name: a}, case: [{when: *x, then: [{a: {tool: {kind: noop}}}]}]}".replace(
+                "*x", "\"{{ event.name == 'signal.received' }}\""
+            ),
+            "lead nowhere",
+        ),
+    ],
+)
+def test_what_v10_cannot_say_is_reported_with_a_way_out(step: str, words: str) -> None:
+    migration = migrated(f"{HEAD}workflow:\n  - {{step: start, next: end}}\n  - {step}\n")
+
+    assert [item for item in migration.blocked if words in item.message], migration.blocked
+    assert all(item.way_out and item.span.line for item in migration.blocked)
+
+
+@pytest.mark.req("MIG-03")
+def test_keys_without_meaning_are_left_out_and_noted() -> None:
+    migration = migrated(f"{HEAD}notes: x\nworkflow: [{{step: start, owner: me, next: end}}]\n")
+
+    assert "owner" not in migration.text
+    assert [note.message for note in migration.notes] == [
+        '"notes" had no meaning and is left out',
+        '"owner" had no meaning and is left out',
+    ]

@@ -1,0 +1,118 @@
+"""What SQLite alone must hold: the log cannot be changed, newer files are refused, migrations run once."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from noetl.errors import BackendError
+from noetl.records.events import Final, PlaybookProcessed, StepDone
+from noetl.store.contract import ConflictError
+from noetl.store.sqlite.migration import known_migrations
+from noetl.store.sqlite.store import SqliteStore
+from tests.contracts.test_store import commit, event
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "store.db"
+
+
+@pytest.mark.req("EVT-01")
+@pytest.mark.parametrize("statement", ["UPDATE event SET step = 'b'", "DELETE FROM event"])
+async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: str) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1))])
+    await store.close()
+
+    database = sqlite3.connect(path)
+    with pytest.raises(sqlite3.IntegrityError, match="never"):
+        database.execute(statement)
+    database.close()
+
+
+async def test_the_database_allows_one_end_per_execution_and_per_step_run(path: Path) -> None:
+    """Enforced by a constraint, not by code (RELIABILITY, decision 4)."""
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1, payload=PlaybookProcessed(status=Final.COMPLETED)))])
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(2, payload=PlaybookProcessed(status=Final.FAILED)), after=1)])
+
+    await store.commit([commit(event(1, execution_id="x2", payload=StepDone()))])
+    with pytest.raises(ConflictError):
+        await store.commit([commit(event(2, execution_id="x2", payload=StepDone()), after=1)])
+    await store.close()
+
+
+async def test_what_is_committed_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1))])
+    await store.close()
+
+    again = SqliteStore.open(path)
+
+    assert await again.events("x1") == [event(1)]
+    await again.close()
+
+
+async def test_commits_are_flushed_to_the_disk(path: Path) -> None:
+    store = SqliteStore.open(path)
+
+    settings = {name: store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
+
+    assert settings == {"journal_mode": "wal", "synchronous": 2}
+    await store.close()
+
+
+async def test_a_store_written_by_a_newer_program_is_refused(path: Path) -> None:
+    await SqliteStore.open(path).close()
+    database = sqlite3.connect(path)
+    database.execute("INSERT INTO migration VALUES (99, '0099_future', 'x')")
+    database.commit()
+    database.close()
+
+    with pytest.raises(BackendError, match="newer noetl"):
+        SqliteStore.open(path)
+
+
+async def test_a_migration_that_was_changed_after_it_ran_is_refused(path: Path) -> None:
+    await SqliteStore.open(path).close()
+    database = sqlite3.connect(path)
+    database.execute("UPDATE migration SET checksum = 'other' WHERE number = 1")
+    database.commit()
+    database.close()
+
+    with pytest.raises(BackendError, match="another migration 1"):
+        SqliteStore.open(path)
+
+
+async def test_migrations_run_once_and_are_remembered_with_their_checksum(path: Path) -> None:
+    await SqliteStore.open(path).close()
+    await SqliteStore.open(path).close()
+
+    database = sqlite3.connect(path)
+    applied = database.execute("SELECT number, checksum FROM migration").fetchall()
+    database.close()
+    assert applied == [(one.number, one.checksum) for one in known_migrations()]
+
+
+async def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("this is not a database, but long enough to be taken for one" * 20)
+
+    with pytest.raises(BackendError, match=r"notes\.txt"):
+        SqliteStore.open(path)
+
+
+async def test_two_processes_may_open_one_file_and_the_slower_one_is_told(path: Path) -> None:
+    one, two = SqliteStore.open(path), SqliteStore.open(path)
+
+    await one.commit([commit(event(1))])
+    with pytest.raises(ConflictError):
+        await two.commit([commit(event(1, event_id="mine"))])
+
+    assert await two.events("x1") == [event(1)]
+    await one.close()
+    await two.close()

@@ -1,0 +1,153 @@
+"""What is not there: undefined, null, and strict conditions (TPL-03, TPL-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.errors import TemplateError
+from noetl.templates.authored import Authored
+from noetl.templates.expression import parse
+from noetl.templates.render import holds
+
+SCOPE: dict[str, Any] = {"ctx": {"n": 1, "null": None, "text": "abc", "list": [1, None]}, "outcome": {"result": None}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ outcome.result.data.paging.hasMore | default(false) }}", False),
+        ("{{ ctx.paging.hasMore | default(false) }}", False),
+        ("{{ ctx['a'].b[0].c | d('x') }}", "x"),
+        ("{{ ctx.n.deeper | default('x') }}", "x"),
+        ("{{ ctx.list[9] | default('x') }}", "x"),
+        ("{{ nope }}", None),
+        ("{{ nope.a.b }}", None),
+        ("{{ nope.a.b + '' if nope.a else none }}", None),
+        ("{{ nope > 1 }}", False),
+        ("{{ nope < 1 }}", False),
+        ("{{ 1 >= nope }}", False),
+        ("{{ nope == 1 }}", False),
+        ("{{ nope == none }}", False),
+        ("{{ nope == '' }}", False),
+        ("{{ nope != 1 }}", True),
+        ("{{ nope == nothing }}", True),
+        ("{{ 1 in nope }}", False),
+        ("{{ nope in [1, none] }}", False),
+        ("{{ nope in 'text' }}", False),
+        ("{{ nope not in [1] }}", True),
+        ("{{ not nope }}", True),
+        ("{{ nope and 1 }}", None),
+        ("{{ nope or 1 }}", 1),
+        ("{{ nope is defined }}", False),
+        ("{{ nope.a is undefined }}", True),
+        ("{{ ctx.null is defined }}", True),
+        ("{{ 'a' if nope else 'b' }}", "b"),
+        ("{{ 'a' if nope }}", None),
+        ("a{{ nope }}b", "ab"),
+        ("a{{ nope.x ~ 1 }}b", "a1b"),
+        ("{% for x in nope %}x{% else %}none{% endfor %}", "none"),
+        ("{{ nope | length }}", 0),
+        ("{{ nope | list }}", []),
+        ("{{ nope | int }}", 0),
+        ("{{ [] | first }}", None),
+        ("{{ [] | first | default(5) }}", 5),
+        ("{{ [nope, 1] }}", [None, 1]),
+    ],
+)
+@pytest.mark.req("TPL-03")
+def test_undefined_is_falsy_and_can_be_replaced(text: str, expected: Any) -> None:
+    assert parse(text).evaluate(SCOPE) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ nope + 1 }}",
+        "{{ 1 - nope.a }}",
+        "{{ nope * 2 }}",
+        "{{ -nope }}",
+        "{{ nope % 2 }}",
+        "{{ nope.upper() }}",
+        "{{ ctx.n.items() }}",
+        "{{ nope() }}",
+        "{{ nope | abs }}",
+        "{{ nope | tojson }}",
+        "{{ ctx[nope] }}",
+        "{{ [1, nope] | sum }}",
+    ],
+)
+@pytest.mark.req("TPL-03")
+def test_arithmetic_and_calls_on_undefined_are_errors(text: str) -> None:
+    with pytest.raises(TemplateError):
+        parse(text).evaluate(SCOPE)
+
+
+@pytest.mark.req("TPL-03")
+def test_the_error_names_what_was_undefined() -> None:
+    with pytest.raises(TemplateError, match=r'"ctx\.total" is undefined'):
+        parse("{{ ctx.total + 1 }}").evaluate(SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ ctx.null | default(200) }}", None),
+        ("{{ ctx.null | default(200, true) }}", 200),
+        ("{{ ctx.null == none }}", True),
+        ("{{ ctx.null > 1 }}", False),
+        ("{{ ctx.null <= 1 }}", False),
+        ("{{ ctx.null in [429, 500] }}", False),
+        ("{{ none in [1, none] }}", True),
+        ("{{ 1 in ctx.null }}", False),
+        ("{{ ctx.null in 'abc' }}", False),
+    ],
+)
+@pytest.mark.req("TPL-03")
+def test_null_is_a_value_without_an_order(text: str, expected: Any) -> None:
+    """A transport failure has a null status (O-12): no default, no order, and no error in a rule that asks."""
+    assert parse(text).evaluate(SCOPE) == expected
+
+
+@pytest.mark.parametrize("text", ["{{ ctx.text > 1 }}", "{{ [1] < 2 }}", "{{ 1 in 5 }}", "{{ 1 in 'abc' }}"])
+def test_kinds_that_have_no_order_are_errors(text: str) -> None:
+    with pytest.raises(TemplateError):
+        parse(text).evaluate(SCOPE)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "{{ nope }}",
+        "{{ ctx.nope }}",
+        "{{ ctx.null.x }}",
+        "{{ nope == 1 }}",
+        "{{ nope.a > 1 }}",
+        "{{ ctx.n == 1 and nope }}",
+        "{{ ctx['no' ~ 'pe'] }}",
+        "{{ ctx.nope[1:2] }}",
+        "{{ [] | first }}",
+    ],
+)
+@pytest.mark.req("TPL-04")
+def test_a_strict_condition_fails_on_any_undefined_read(guard: str) -> None:
+    assert holds(Authored(guard), SCOPE) is False
+
+    with pytest.raises(TemplateError, match="strict"):
+        holds(Authored(guard), SCOPE, strict=True)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "{{ nope.a | default(true) }}",
+        "{{ nope is not defined }}",
+        "{{ ctx.n == 1 or nope }}",
+        "{{ ctx.list[0] }}",
+        "yes",
+    ],
+)
+@pytest.mark.req("TPL-04")
+def test_a_strict_condition_may_provide_for_what_is_missing(guard: str) -> None:
+    assert holds(Authored(guard), SCOPE, strict=True) is True

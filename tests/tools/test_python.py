@@ -1,0 +1,283 @@
+"""`python`: what code may look like, what it sees, and what happens when it misbehaves (TOOL-07, O-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from noetl.clock import SystemClock
+from noetl.records.outcomes import Outcome
+from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.python.tool import PythonTool
+from noetl.worker.attempt import attempt
+
+
+@pytest_asyncio.fixture
+async def tool() -> AsyncIterator[PythonTool]:
+    tool = PythonTool()
+    yield tool
+    await tool.close()
+
+
+async def run(
+    tool: PythonTool,
+    code: str | None = None,
+    args: dict[str, Any] | None = None,
+    *,
+    names: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    execution_id: str = "x1",
+    **inputs: Any,
+) -> Outcome:
+    context = ToolContext(
+        execution_id=execution_id,
+        step="s",
+        task="t",
+        attempt=1,
+        task_run_id="tr",
+        idempotency_key="k",
+        spec=spec or {},
+        name=lambda name: (names or {}).get(name, UNKNOWN),
+    )
+    given = {"args": args, **inputs} | ({"code": code} if code is not None else {})
+    return await attempt(tool, given, context, clock=SystemClock(), sleep=asyncio.sleep, trace_id="t")
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    ("code", "args", "result"),
+    [
+        ("result = 1 + 1", {}, 2),
+        ('result = {"processed": order_id}', {"order_id": "o-7"}, {"processed": "o-7"}),
+        ("def main(a, b): return a + b", {"a": 1, "b": 2}, 3),
+        ("def main(a, b=5): return a + b", {"a": 1}, 6),
+        ("async def main(a): return a * 2", {"a": 4}, 8),
+        ("result = 1\ndef main(): return 2", {}, 2),
+        ("def main(**rest): return sorted(rest)", {"b": 1, "a": 2}, ["a", "b"]),
+        ("x = 3\nreturn x * input_data['n']", {"n": 2}, 6),
+        ("if n:\n    return 'yes'\nreturn 'no'", {"n": 0}, "no"),
+        ("def helper(): return 1\nresult = helper()", {}, 1),
+        ("result = args", {"n": "404"}, {"n": "404"}),
+        ("pass", {}, None),
+        ("import math\nresult = math.floor(2.7)", {}, 2),
+        ("total = 0\nfor i in range(n):\n    total += i\nreturn total", {"n": 4}, 6),
+        ("result = [f(x) for x in (1, 2)] if False else '{{ not a template }}'", {}, "{{ not a template }}"),
+    ],
+)
+async def test_every_form_of_code_gives_its_result(
+    tool: PythonTool, code: str, args: dict[str, Any], result: Any
+) -> None:
+    outcome = await run(tool, code, args)
+
+    assert outcome.error is None
+    assert outcome.result == result
+    assert outcome.helpers == {"py": {"exception": None}}
+
+
+@pytest.mark.req("TOOL-07", "TPL-06")
+async def test_code_sees_the_names_a_template_would_and_only_those_it_mentions(tool: PythonTool) -> None:
+    known = {"ctx": {"n": 1}, "api_url": "http://x", "_prev": {"data": 2}, "unused": 1}
+
+    outcome = await run(
+        tool, "result = [ctx['n'], api_url, _prev['data'], a, 'unu' + 'sed' in globals()]", {"a": 9}, names=known
+    )
+
+    assert outcome.result == [1, "http://x", 2, 9, False]
+
+
+async def test_args_win_over_other_names(tool: PythonTool) -> None:
+    outcome = await run(tool, "result = n", {"n": "mine"}, names={"n": "other"})
+
+    assert outcome.result == "mine"
+
+
+async def test_libs_are_imported_under_the_name_they_get(tool: PythonTool) -> None:
+    outcome = await run(tool, "result = m.sqrt(16)", libs={"m": "math"})
+
+    assert outcome.result == 4.0
+
+
+async def test_a_script_is_read_from_its_file(tool: PythonTool, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("def main(n): return n + 1")
+
+    outcome = await run(tool, None, {"n": 1}, script={"uri": str(tmp_path / "job.py"), "source": {"type": "file"}})
+
+    assert outcome.result == 2
+
+
+@pytest.mark.req("TOOL-07", "OUT-02", "OUT-03")
+async def test_an_exception_is_an_error_with_its_type_and_the_authors_own_lines(tool: PythonTool) -> None:
+    outcome = await run(tool, "def check():\n    raise ValueError('x')\n\ncheck()")
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.message) == ("py.exception", "ValueError: x")
+    assert outcome.helpers == {"py": {"exception": "ValueError"}}
+    assert outcome.error.details is not None
+    assert outcome.error.details["trace"] == ["line 4, in <module>", "line 2, in check"]
+
+
+@pytest.mark.parametrize(
+    ("code", "exception"),
+    [
+        ("def main(a): return a", "TypeError"),
+        ("result = nope", "NameError"),
+        ("result = (", "SyntaxError"),
+        ("import no_such_module", "ModuleNotFoundError"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("def f(): return f()\nf()", "RecursionError"),
+    ],
+)
+async def test_whatever_is_raised_is_told_by_its_type(tool: PythonTool, code: str, exception: str) -> None:
+    outcome = await run(tool, code)
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "py.exception"
+    assert outcome.helpers["py"]["exception"] == exception
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("float('nan')", "float('inf')", "{1, 2}", "object()", "b'x'", "'\\ud800'", "[1, {'a': {3}}]"),
+        "(lambda x: [x.append(x), x][1])([])",
+    ],
+)
+async def test_a_result_that_is_not_json_is_refused(tool: PythonTool, value: str) -> None:
+    outcome = await run(tool, f"result = {value}")
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "py.result"
+
+
+async def test_large_whole_numbers_and_any_text_arrive_unchanged(tool: PythonTool) -> None:
+    outcome = await run(tool, "result = [2**70, text]", {"text": "é\u2028\U0001f600\x00"})
+
+    assert outcome.result == [2**70, "é\u2028\U0001f600\x00"]
+
+
+async def test_what_is_printed_is_kept_and_cut_when_it_is_much(tool: PythonTool) -> None:
+    little = await run(tool, "print('hello'); result = 1")
+    much = await run(tool, "for _ in range(100_000): print('x' * 50)\nresult = 1")
+
+    assert little.meta.stdout == "hello\n"
+    assert much.ok
+    assert much.meta.stdout is not None
+    assert len(much.meta.stdout) < 70_000
+    assert "more characters" in much.meta.stdout
+
+
+async def test_what_was_printed_before_an_exception_is_kept_too(tool: PythonTool) -> None:
+    outcome = await run(tool, "print('so far'); raise ValueError")
+
+    assert outcome.meta.stdout == "so far\n"
+
+
+async def test_printing_to_the_file_descriptor_cannot_break_the_conversation(tool: PythonTool) -> None:
+    outcome = await run(tool, "import os; os.write(1, b'garbage'); os.write(2, b'more'); result = 1")
+
+    assert outcome.result == 1
+
+
+@pytest.mark.req("TOOL-07")
+async def test_endless_code_is_stopped_by_its_timeout(tool: PythonTool) -> None:
+    before = time.monotonic()
+
+    outcome = await run(tool, "while True: pass", spec={"timeout": 0.3})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "timeout"
+    assert time.monotonic() - before < 5
+    assert (await run(tool, "result = 1")).result == 1, "the next task has a child that works"
+
+
+async def test_a_process_that_ends_by_itself_is_an_error_and_the_next_task_has_another(tool: PythonTool) -> None:
+    gone = await run(tool, "import os; os._exit(7)")
+    killed = await run(tool, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+
+    assert gone.error is not None
+    assert "ended with code 7" in gone.error.message
+    assert killed.error is not None
+    assert "SIGKILL" in killed.error.message
+    assert (await run(tool, "result = 1")).result == 1
+
+
+@pytest.mark.req("TOOL-07")
+async def test_memory_and_cpu_time_are_limited(tool: PythonTool) -> None:
+    memory = await run(tool, "x = bytearray(1 << 30)", spec={"resources": {"memory": "512Mi"}, "isolation": "fresh"})
+    cpu = await run(tool, "while True: pass", spec={"resources": {"cpu_time": 0.1}, "timeout": 30})
+
+    assert memory.helpers["py"]["exception"] == "MemoryError"
+    assert cpu.error is not None
+    assert "CPU time" in cpu.error.message
+
+
+async def test_a_process_that_the_code_forked_answers_nothing_and_ends_with_the_worker(tool: PythonTool) -> None:
+    code = "import os, time\npid = os.fork()\nif pid == 0:\n    time.sleep(60)\nresult = pid"
+
+    outcome = await run(tool, code)
+    forked = os.pidfd_open(outcome.result)
+    await tool.close()
+
+    ended, _, _ = select.select([forked], [], [], 10)
+    os.close(forked)
+    assert ended
+
+
+async def test_a_child_is_reused_with_fresh_globals_and_never_by_another_execution(tool: PythonTool) -> None:
+    first = await run(tool, "import os; left = 1; result = os.getpid()")
+    again = await run(tool, "import os; result = [os.getpid(), 'left' in globals()]")
+    other = await run(tool, "import os; result = os.getpid()", execution_id="x2")
+    fresh = await run(tool, "import os; result = os.getpid()", spec={"isolation": "fresh"})
+
+    assert again.result == [first.result, False]
+    assert len({first.result, other.result, fresh.result}) == 3
+
+
+@pytest.mark.req("SCOPE-01", "KEY-03")
+async def test_code_that_changes_its_copy_of_the_data_changes_nothing(tool: PythonTool) -> None:
+    workload = {"n": [1]}
+
+    await run(tool, "workload['n'].append(2); result = workload", names={"workload": workload})
+
+    assert workload == {"n": [1]}
+
+
+async def test_the_child_inherits_nothing_of_our_environment(tool: PythonTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_TOKEN", "secret")
+
+    outcome = await run(tool, "import os; result = 'NOETL_TOKEN' in os.environ")
+
+    assert outcome.result is False
+
+
+async def test_closing_the_tool_leaves_no_process(tool: PythonTool) -> None:
+    outcome = await run(tool, "import os; result = os.getpid()")
+
+    await tool.close()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(outcome.result, 0)
+
+
+async def test_several_tasks_of_one_execution_run_side_by_side(tool: PythonTool) -> None:
+    outcomes = await asyncio.gather(*(run(tool, "import os; result = os.getpid()") for _ in range(3)))
+
+    assert len({outcome.result for outcome in outcomes}) == 3
+
+
+@pytest.mark.parametrize("memory", ["lots", True, "12 parsecs"])
+async def test_a_limit_that_is_no_size_is_told(tool: PythonTool, memory: Any) -> None:
+    outcome = await run(tool, "result = 1", spec={"resources": {"memory": memory}})
+
+    assert outcome.error is not None
+    assert "is not a size" in outcome.error.message

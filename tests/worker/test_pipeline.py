@@ -1,0 +1,264 @@
+"""Pipelines as the worker runs them: order, jumps, ends, results (PIPE-01 to PIPE-09, OUT-01, TASK-05)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl.records.events import TaskProcessed
+from noetl.records.outcomes import Meta, Outcome
+from tests.running_here import Ran, Scripted, broken, run_here
+
+
+def task(name: str, *rules: dict[str, Any], kind: str = "python", **more: Any) -> dict[str, Any]:
+    policy = {"spec": {"policy": {"rules": list(rules)}}} if rules else {}
+    code = {"code": "scripted"} if kind == "python" else {}
+    return {"name": name, "kind": kind, **code, **more, **policy}
+
+
+def always(do: str, **then: Any) -> dict[str, Any]:
+    return {"else": {"then": {"do": do, **then}}}
+
+
+def pipeline(
+    *tasks: dict[str, Any], limits: dict[str, int] | None = None, tool: Scripted | None = None, **answers: Any
+) -> Ran:
+    workflow = [
+        {"step": "start", "tool": list(tasks), "next": {"arcs": [{"step": "after"}]}},
+        {"step": "after", "tool": {"kind": "noop", "args": {"got": "{{ start.data }}"}}},
+    ]
+    executor = {"spec": {"policy": {"limits": limits or {}}}}
+    return run_here(f"executor: {json.dumps(executor)}\nworkflow: {json.dumps(workflow)}\n", tool=tool, **answers)
+
+
+@pytest.mark.req("PIPE-01", "PIPE-02", "PIPE-09", "TASK-05")
+def test_tasks_run_in_order_and_the_last_result_is_the_steps() -> None:
+    ran = pipeline(task("one"), task("two"), one=1, two=5)
+
+    assert ran.trace()[:2] == [("one", "continue"), ("two", "continue")]
+    assert ran.result.result == {"got": 5}
+
+
+@pytest.mark.req("PIPE-09", "PIPE-06", "TOOL-08")
+def test_a_noop_without_args_leaves_the_result_of_the_task_before_it() -> None:
+    ran = pipeline(task("one"), task("nothing", kind="noop"), one=5)
+
+    assert ran.result.result == {"got": 5}
+
+
+@pytest.mark.req("PIPE-03")
+def test_a_jump_goes_forward_without_falling_through() -> None:
+    ran = pipeline(task("one", always("jump", to="three")), task("two"), task("three"))
+
+    assert [name for name, _ in ran.tool.calls] == ["one", "three"]
+
+
+@pytest.mark.req("PIPE-03", "POL-10")
+def test_a_jump_back_repeats_until_the_state_says_enough() -> None:
+    page = {
+        "when": "{{ iter.page < 3 }}",
+        "then": {"do": "jump", "to": "fetch", "set_iter": {"page": "{{ iter.page + 1 }}"}},
+    }
+    ran = pipeline(
+        task("init", always("continue", set_iter={"page": 1}), kind="noop"),
+        task("fetch", args={"page": "{{ iter.page }}"}),
+        task("more", page, always("break"), kind="noop"),
+        task("never"),
+    )
+
+    assert [inputs["args"] for inputs in ran.tool.inputs_of("fetch")] == [{"page": 1}, {"page": 2}, {"page": 3}]
+    assert ran.tool.inputs_of("never") == []
+
+
+@pytest.mark.req("PIPE-04")
+def test_break_ends_the_pipeline_as_done() -> None:
+    ran = pipeline(task("one", always("break")), task("two"), one=1)
+
+    assert ran.tool.inputs_of("two") == []
+    assert "step.failed" not in ran.types()
+    assert ran.result.status == "completed"
+
+
+@pytest.mark.req("PIPE-05")
+def test_failing_a_success_on_purpose_is_policy_fail() -> None:
+    ran = pipeline(task("one", always("fail")), one=1)
+
+    assert ran.payloads("step.failed")[0].error.kind == "policy.fail"
+    assert ran.result.status == "failed"
+
+
+@pytest.mark.req("PIPE-05", "POL-03")
+def test_without_a_policy_an_error_fails_the_step_with_that_error() -> None:
+    ran = pipeline(task("one"), task("two"), one=broken("py.exception", "no"))
+
+    assert ran.tool.inputs_of("two") == []
+    assert ran.payloads("step.failed")[0].error.kind == "py.exception"
+
+
+@pytest.mark.req("PIPE-06")
+def test_prev_task_and_attempt_are_what_just_ran() -> None:
+    said = {"prev": "{{ _prev.data }}", "task": "{{ _task }}", "attempt": "{{ _attempt }}"}
+    retry = {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 3}}
+    ran = pipeline(
+        task("one", args=said),
+        task("middle", kind="noop"),
+        task("two", retry, args=said),
+        one={"n": 1},
+        two=[broken(), broken(), 7],
+    )
+
+    assert ran.tool.inputs_of("one")[0]["args"] == {"prev": None, "task": "one", "attempt": 1}
+    assert [inputs["args"] for inputs in ran.tool.inputs_of("two")] == [
+        {"prev": {"n": 1}, "task": "two", "attempt": number} for number in (1, 2, 3)
+    ]
+
+
+@pytest.mark.req("PIPE-06", "POL-02")
+def test_prev_is_null_after_a_task_that_went_on_in_spite_of_its_error() -> None:
+    never = {"when": "{{ false }}", "then": {"do": "fail"}}
+    ran = pipeline(task("one"), task("two", never), task("three", args={"p": "{{ _prev }}"}), one=1, two=broken())
+
+    assert ran.tool.inputs_of("three")[0]["args"] == {"p": None}
+    assert ran.result.status == "completed"
+    unmatched = ran.payloads("task.processed")[1]
+    assert (unmatched.decision.rule, unmatched.decision.do) == ("unmatched", "continue")
+
+
+@pytest.mark.req("PIPE-07")
+def test_a_pipeline_past_its_budget_fails() -> None:
+    ran = pipeline(task("a", always("jump", to="b")), task("b", always("jump", to="a")), limits={"max_task_runs": 50})
+
+    assert len(ran.tool.calls) == 50
+    assert ran.payloads("step.failed")[0].error.kind == "pipeline.budget"
+
+
+@pytest.mark.req("PIPE-08")
+def test_the_same_outcomes_give_the_same_directives() -> None:
+    rules = [
+        {"when": "{{ outcome.result > 2 }}", "then": {"do": "break"}},
+        {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 9}},
+        always("jump", to="one"),
+    ]
+    runs = [pipeline(task("one", *rules), one=[1, broken(), 2, broken(), 3]).trace() for _ in range(2)]
+
+    assert runs[0] == runs[1]
+    assert [do for _, do in runs[0][:5]] == ["jump", "retry", "jump", "retry", "break"]
+
+
+@pytest.mark.req("OUT-01")
+def test_every_task_run_has_one_outcome_with_all_its_meta() -> None:
+    ran = pipeline(task("one"), task("two"), one=1, two=broken())
+
+    for processed in ran.payloads("task.processed"):
+        assert isinstance(processed, TaskProcessed)
+        outcome: Outcome = processed.outcome
+        assert (outcome.error is None) is outcome.ok
+        meta: Meta = outcome.meta
+        assert {"attempt", "duration_ms", "started_at", "finished_at", "trace_id", "task_run_id"} <= set(
+            meta.readable()
+        )
+        assert meta.task_run_id == processed.task_run_id
+
+
+@pytest.mark.req("OUT-04")
+def test_the_tools_own_retry_is_over_before_the_policy_looks() -> None:
+    rule = {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 2}}
+    one = task("one", rule, always("continue"))
+    one["spec"]["retry"] = 3
+    ran = pipeline(one, one=[broken(), broken(), 1])
+
+    processed = ran.payloads("task.processed")[0]
+    assert processed.outcome.ok
+    assert processed.outcome.meta.internal_attempts == 3
+    assert processed.decision.rule == 1
+
+
+@pytest.mark.req("OUT-05")
+def test_an_exception_of_a_tool_is_an_ordinary_error_outcome() -> None:
+    ran = pipeline(task("one"), one=RuntimeError("oh"))
+
+    error = ran.payloads("task.processed")[0].outcome.error
+    assert (error.kind, error.message) == ("tool.exception", "RuntimeError: oh")
+
+
+@pytest.mark.req("TPL-09", "OUT-02")
+def test_a_broken_input_never_reaches_the_tool_and_its_policy_sees_it() -> None:
+    rule = {
+        "when": "{{ outcome.error.kind == 'template.error' and outcome.py.exception is none }}",
+        "then": {"do": "jump", "to": "two"},
+    }
+    ran = pipeline(task("one", rule, args={"x": "{{ nope + 1 }}"}), task("two"), two=2)
+
+    assert [name for name, _ in ran.tool.calls] == ["two"]
+    assert ran.result.result == {"got": 2}
+
+
+@pytest.mark.req("SCOPE-10")
+def test_task_results_end_with_their_step_and_step_results_stay() -> None:
+    ran = run_here(
+        """
+workflow:
+  - step: start
+    tool: [{name: fetch, kind: python, code: x}]
+    next: {arcs: [{step: b}]}
+  - step: b
+    tool: {kind: noop, args: {task: "{{ fetch.data }}", step: "{{ start.data }}"}}
+""",
+        fetch=3,
+    )
+
+    assert ran.result.result == {"task": None, "step": 3}
+
+
+@pytest.mark.req("POL-11", "SCOPE-02")
+def test_set_ctx_of_one_step_is_read_by_the_next_and_by_the_next_task() -> None:
+    ran = run_here(
+        """
+workflow:
+  - step: start
+    tool:
+      - name: one
+        kind: python
+        code: x
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {n: "{{ outcome.result }}"}}}}]}}
+      - {name: two, kind: python, code: x, args: {n: "{{ ctx.n }}"}}
+    next: {arcs: [{step: b}]}
+  - step: b
+    tool: {kind: python, code: x, args: {n: "{{ ctx.n }}"}}
+""",
+        one=1,
+    )
+
+    assert ran.tool.inputs_of("two")[0]["args"] == {"n": 1}
+    assert ran.tool.inputs_of("b_task")[0]["args"] == {"n": 1}
+    assert ran.result.ctx == {"n": 1}
+    assert [event.source for event in ran.events if event.event_type == "ctx.patched"] == ["server"]
+
+
+@pytest.mark.req("TOOL-10")
+def test_a_workbook_task_reads_the_arguments_of_its_reference() -> None:
+    ran = run_here(
+        """
+workbook: {double: {kind: python, args: {n: "{{ args.n }}"}, code: "result = n * 2"}}
+workflow:
+  - step: start
+    tool: [{name: t, kind: workbook, task: double, args: {n: 4}}]
+""",
+        t=lambda inputs, context: inputs["args"]["n"] * 2,
+    )
+
+    assert ran.result.result == 8
+
+
+def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_visit() -> None:
+    keys: list[str] = []
+    tool = Scripted(one=lambda inputs, context: keys.append(context.idempotency_key) or broken())
+    retry = {"when": "{{ _attempt < 2 }}", "then": {"do": "retry", "attempts": 2}}
+    again = {"when": "{{ not iter.again }}", "then": {"do": "jump", "to": "one", "set_iter": {"again": True}}}
+
+    pipeline(task("one", retry, again, always("break")), tool=tool)
+
+    assert len(keys) == 4
+    assert keys[0] == keys[1] != keys[2] == keys[3]
