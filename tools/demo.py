@@ -28,7 +28,7 @@ def main() -> int:
             print(f"demo: expected exit status {expected}, got {status}", file=sys.stderr)
             failed = 1
     print(
-        "\nLook next at examples/, docs/concepts.md and docs/dsl/overview.md; `.venv/bin/noetl --help` lists the commands."
+        "\nLook next at examples/, docs/concepts.md and docs/dsl/overview.md; `.venv/bin/noetl --help` lists the verbs."
     )
     return failed
 

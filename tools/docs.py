@@ -6,26 +6,58 @@ import sys
 from pathlib import Path
 
 from checks_page import checks_page
-
+from noetl.records.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 
 ROOT = Path(__file__).parent.parent
 
+EVENTS_HEAD = """# Events
+
+Every change of an execution's state is an event in an append-only log; folding the log gives the state again. Within an
+execution `seq` counts without gaps and is the only order. `event_id` follows from what caused the event, so that a
+repeated report or decision changes nothing. `parent_id` names the event behind it, `trace_id` is shared by everything
+one request caused. An event the server writes for a worker (a step without tools, a pipeline of nothing but `noop`)
+is marked `on_behalf`.
+
+```console
+$ noetl run -o jsonl examples/hello.yaml | head -n 1
+{"event_id":"…","execution_id":"…","seq":1,"event_type":"playbook.execution_requested","name":"playbook.execution_requested",…}
+```
+
+The table is generated from `noetl/records/taxonomy.py`.
+
+| event | written by | about |
+|---|---|---|
+"""
+
+
+def events_page() -> str:
+    rows = (f"| `{name}` | {kind.owner.value} | {kind.entity} |" for name, kind in TAXONOMY.items())
+    return EVENTS_HEAD + "\n".join(rows) + "\n"
+
+
 SCOPES_HEAD = """# Which names can be seen where
 
-Generated from `noetl/templates/scopes.py`, the table the checker itself uses. Besides these, a bare name is looked up as
-the iteration's binding, then task results of the step, step results, `args`, `ctx` and `workload`, in that order.
+Generated from `noetl/templates/scopes.py`, the table the checker itself uses. Besides these, a bare name is looked up
+as the iteration's binding, then task results of the step, step results, `args`, `ctx` and `workload`, in that order.
 
 """
 
 
 def scopes_page() -> str:
-    header, *rows = table()
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return SCOPES_HEAD + "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    """One row a site; dialects that see the same names share a line."""
+    lines = ["| site | dialect | names |", "|---|---|---|"]
+    grouped: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in table():
+        grouped.setdefault((row.site.value, row.names), []).append(row.dialect)
+    for (site, names), dialects in grouped.items():
+        lines.append(
+            f"| {site.replace('_', ' ')} | {', '.join(dialects)} | {' '.join(f'`{name}`' for name in names)} |"
+        )
+    return SCOPES_HEAD + "\n".join(lines) + "\n"
 
 
-PAGES = {"docs/dsl/scopes.md": scopes_page, "docs/checks.md": checks_page}
+PAGES = {"docs/dsl/scopes.md": scopes_page, "docs/runtime/events.md": events_page, "docs/checks.md": checks_page}
 
 
 def main() -> int:

@@ -51,7 +51,8 @@ def check(
     if playbook is not None:
         compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
         net, debug = compiled.net, compiled.debug
-    if net is not None and proofs:
+    # A broken playbook gets no proofs: what they would say mostly follows from the mistakes already shown.
+    if net is not None and proofs and not findings.has_errors:
         from noetl.analysis.certificate import analyse
 
         certificate = analyse(net, debug)

@@ -82,7 +82,7 @@ class Redactor:
 
     def data(self, value: Any) -> Any:
         """Plain data with every secret masked, in keys and numbers too. The same object when there is none."""
-        if self._text is None or self._json is None or value is None or not self._json.found(_encoded(value)):
+        if self._text is None or self._json is None or value is None or not self._json.found(msgspec.json.encode(value)):
             return value
         return _walked(value, self._text)
 
@@ -101,10 +101,14 @@ class Stream:
         """What may be shown now."""
         if self._matcher is None:
             return chunk
-        held = self._held + chunk
-        settled = max(0, len(held) - self._matcher.longest + 1)  # a secret that begins before this is here whole
-        shown, self._held = _until(held, settled, self._matcher)
-        return shown
+        text = self._held + chunk
+        cut = max(0, len(text) - self._matcher.longest + 1)  # a secret that begins before this is here whole
+        for start, stop in _joined(self._matcher.spans(text)):
+            if start >= cut or stop > cut:
+                cut = min(start, cut)
+                break
+        self._held = text[cut:]
+        return _masked(text[:cut], self._matcher)
 
     def end(self) -> str:
         """The rest."""
@@ -112,27 +116,26 @@ class Stream:
         return _masked(held, self._matcher) if self._matcher is not None else held
 
 
-def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value)
+def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Spans in order, those that overlap as one."""
+    start, stop = -1, -1
+    for first, last in spans:
+        if first < stop:
+            stop = max(stop, last)
+            continue
+        if stop > 0:
+            yield start, stop
+        start, stop = first, last
+    if stop > 0:
+        yield start, stop
 
 
 def _masked(text: str, matcher: Matcher[str]) -> str:
-    return _until(text, len(text), matcher)[0]
-
-
-def _until(text: str, settled: int, matcher: Matcher[str]) -> tuple[str, str]:
-    """The text up to `settled`, masked, and what is left; a secret that begins before it is taken whole."""
-    shown: list[str] = []
-    at, end = 0, -1
-    for start, stop in matcher.spans(text):
-        if start >= max(settled, end):
-            break
-        if start >= end:
-            shown += (text[at:start], MASK)
-        at = end = max(stop, end)
-    settled = max(settled, at)
-    shown.append(text[at:settled])
-    return "".join(shown), text[settled:]
+    at, shown = 0, []
+    for start, stop in _joined(matcher.spans(text)):
+        shown += (text[at:start], MASK)
+        at = stop
+    return "".join((*shown, text[at:])) if shown else text
 
 
 def _walked(value: Any, matcher: Matcher[str]) -> Any:

@@ -44,7 +44,7 @@ def test_a_misspelled_kind_gets_the_nearest_one(compiled):
 def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
     found = compiled(step("{ kind: snowflake, query: select 1 }")).only("W_TOOL_KIND")
 
-    assert "noetl-snowflake" in found.hint
+    assert "a plug-in for Snowflake" in found.hint
 
 
 @pytest.mark.req("VAL-13", "TOOL-13")

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+import noetl
 from noetl.embedded import RunResult, run_net
-from noetl.errors import RefusedError
+from noetl.errors import BackendError, PlaybookError, RefusedError
 from noetl.records.envelope import Event
 from noetl.store.sqlite.store import SqliteStore
-from tests.conversing import net_of
+from tests.conversing import net_of, playbook
 from tests.running_here import Scripted, run_here
 
 TWO = """
@@ -167,3 +168,27 @@ def test_importing_the_package_costs_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "['noetl']"
+
+
+@pytest.mark.req("WRK-08")
+def test_a_playbook_runs_from_python_by_its_path_or_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(playbook(TWO))
+
+    by_path = noetl.run(path, {"who": "path"}, db=":memory:")
+    by_text = noetl.run(playbook(TWO), {"who": "text"}, db=":memory:")
+
+    assert by_path.result == {"said": "hello path"}
+    assert by_text.result == {"said": "hello text"}
+
+
+def test_a_playbook_with_errors_is_an_exception_with_all_of_them() -> None:
+    with pytest.raises(PlaybookError, match=r"E_NEXT_REF"):
+        noetl.run(playbook("workflow: [{step: start, next: {arcs: [{step: nowhere}]}}]"), db=":memory:")
+
+
+def test_a_store_that_cannot_be_opened_is_one_plain_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(BackendError, match="cannot be opened"):
+        run(TWO, tmp_path / "file" / "s.db")

@@ -17,7 +17,6 @@ RUNS = frozenset({"noop", "python"}).__contains__
         ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
         ("tool: {kind: noop}\n    spec: {join: all}", "join (step start)"),
         ("timer: {id: t, duration: PT1S}", "timer (step start)"),
-        ("tool: {kind: noop}\n    spec: {policy: {lifecycle: {timeout_s: 5}}}", "lifecycle (step start)"),
         (
             "tool: {kind: noop}\n    next: {arcs: [{step: start, spec: {delay: 1}}]}",
             "delay of the arc to start (step start)",

@@ -71,7 +71,8 @@ def _endless(graph: Graph, names: list[str], around: list[Edge]) -> Finding:
     indexes = {step.index: step.successors for step in graph.steps}
     start = order[names[0]]
     lead = [start] if start == graph.entry else path(indexes, graph.entry, [start]) or [start]
-    message = f"nothing was found that ends the cycle {' -> '.join(walk)}"
+    around_once = " -> ".join(walk) if set(walk) == set(names) else f"through {', '.join(names)}"
+    message = f"nothing was found that ends the cycle {around_once}"
     hint = "guard an arc of it with something a round changes: a counter, a result, or a wait"
     moves = walked(graph, [*lead, *(order[name] for name in walk[1:])])
     return Finding("W_CYCLE_UNBOUNDED", (back.address,), message, hint, moves)

@@ -8,7 +8,6 @@ by iteration; outcomes are finite, so it ends. Cancel lists and `rest: block | c
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from noetl.analysis.derivations import Derivation, Derived, Ended, Forked, Member, Moved, Refused
@@ -36,9 +35,9 @@ class Fates:
         self._budget = budget
         self._caps = caps(graph)
         self._withdrawn = graph.cancelled | _losers(graph)
-        self._readers: dict[Node, set[Node]] = {}
+        self._readers: dict[Node, dict[Node, None]] = {}
         self._missing: list[Node] = []
-        self._dirty: deque[Node] = deque()
+        self._dirty: dict[Node, None] = {}  # in the order they became so, each once
         self.root: Node = (graph.entry, False)
         self._solve(self.root)
 
@@ -56,7 +55,7 @@ class Fates:
     def _read(self, node: Node, reader: Node) -> Derived:
         if node not in self.table:
             self._missing.append(node)
-        self._readers.setdefault(node, set()).add(reader)
+        self._readers.setdefault(node, {})[reader] = None
         return self.table.get(node, {})
 
     def _spend(self, work: int) -> None:
@@ -68,7 +67,8 @@ class Fates:
         """Demand-driven: what a node needs is solved first, what it fed is solved again when it grew."""
         stack, opened = [root], set[Node]()
         while stack or self._dirty:
-            node = stack.pop() if stack else self._dirty.popleft()
+            node = stack.pop() if stack else next(iter(self._dirty))
+            self._dirty.pop(node, None)
             if node not in opened:
                 opened.add(node)
                 self._missing = []
@@ -81,15 +81,15 @@ class Fates:
             if missing:
                 stack += [node, *missing]
             if grew:
-                self._dirty.extend(self._readers.get(node, ()))
+                self._dirty |= dict.fromkeys(self._readers.get(node, ()))
 
     def _needs(self, node: Node) -> Iterable[Node]:
         step, grouped = node
         needs: dict[Node, None] = {}
         for firing in self.graph[step].firings:
-            inside = grouped or firing.most_tokens >= 2
-            for way in firing.ways:
-                for target in way.targets:
+            members = firing.ways if firing.most_tokens >= 2 else ()
+            for ways, inside in ((members, True), (firing.alone, grouped)):
+                for target in (target for way in ways for target in way.targets):
                     if not (inside and self.graph[target].join is not None):
                         needs[(target, inside)] = None
         return needs

@@ -10,4 +10,4 @@ class Dispatch(Protocol):
         """There may be work for this many workers."""
 
     async def wait(self) -> None:
-        """Until it rings. Rings that came while nobody waited count."""
+        """Until it rings. If it rang while nobody waited, return at once."""

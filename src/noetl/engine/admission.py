@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.durations import seconds
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.identity import order_id_of, run_id_of
@@ -48,10 +49,20 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             draft.add(StepDenied(token_id=token.token_id, rule=ruling.rule), **about)
             return _dropped(draft, token, about, "denied", None)
         args = _args(step, token, scope, at)
+        limits = _limits(step, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')
         return _dropped(draft, token, about, "failed", error)
-    return _scheduled(plan, draft, token, about, args, ruling.meta)
+    tasks = step.tasks
+    scheduled = StepScheduled(
+        token_id=token.token_id,
+        order_id=None if plan.in_place(token.step) else order_id_of(about["step_run_id"]),
+        task=tasks[0].name if tasks else None,
+        args=args,
+        token_meta=ruling.meta,
+        **limits,
+    )
+    return _scheduled(draft, scheduled, about)
 
 
 def rule_on(admission: Admission | None, scope: Scope, now: float) -> Ruling:
@@ -104,26 +115,24 @@ def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, err
     return draft.decision()
 
 
-def _scheduled(
-    plan: Plan, draft: Draft, token: Token, about: dict[str, Any], args: dict[str, Any], meta: dict[str, Any]
-) -> Decision:
-    step_run_id = about["step_run_id"]
-    in_place = plan.in_place(token.step)
-    tasks = plan.step(token.step).tasks
-    order_id = None if in_place else order_id_of(step_run_id)
-    draft.add(
-        StepScheduled(
-            token_id=token.token_id,
-            order_id=order_id,
-            task=tasks[0].name if tasks else None,
-            args=args,
-            token_meta=meta,
-        ),
-        **about,
-    )
-    if order_id is None:
-        draft.add(TokenClaimed(token_id=token.token_id, worker_id=SERVER), **about)
-        draft.add(StepStarted(worker_id=SERVER), **about)
+def _limits(step: Transition, scope: Scope, now: float) -> dict[str, float]:
+    """How long the step run may take, rendered once and recorded (WRK-07)."""
+    limits = {}
+    for name in ("timeout_s", "deadline_s"):
+        written = getattr(step.lifecycle, name) if step.lifecycle else None
+        if written is not None:
+            try:
+                limits[name] = seconds(render(written, scope, now=now))
+            except ValueError as problem:
+                raise TemplateError(f"{name}: {problem}") from None
+    return limits
+
+
+def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any]) -> Decision:
+    draft.add(scheduled, **about)
+    if scheduled.order_id is not None:
+        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"]))
     else:
-        draft.owe(DispatchStep(order_id, step_run_id))
+        draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
+        draft.add(StepStarted(worker_id=SERVER), **about)
     return draft.decision()

@@ -43,7 +43,6 @@ def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str
         "on_event handlers": step.handlers,
         "case": step.case,
         "sink": step.sink,
-        "lifecycle": step.lifecycle,
         "emit": step.emit,
         "concurrency": step.concurrency,
         "rate": step.rate,

@@ -71,7 +71,11 @@ def _apply(execution: Execution, event: Event) -> None:
             _claimed(execution, event, payload)
         case TaskProcessed():
             run = execution.runs[_run_id(event)]
-            run.position = after(run.position, payload, event.ts)
+            run.position, run.in_task = after(run.position, payload, event.ts), False
+        case TaskStarted():
+            execution.runs[_run_id(event)].in_task = True
+        case StepStarted():
+            execution.runs[_run_id(event)].started_at = event.ts
         case CtxPatched():
             write(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
@@ -85,15 +89,7 @@ def _apply(execution: Execution, event: Event) -> None:
             _consumed(execution, event, payload)
         case PlaybookProcessed():
             execution.status, execution.finished_at = payload.status, event.ts
-        case (
-            RequestEvaluated()
-            | StepDenied()
-            | StepStarted()
-            | TaskStarted()
-            | NextEnqueued()
-            | ReportRefused()
-            | WorkflowFinished()
-        ):
+        case RequestEvaluated() | StepDenied() | NextEnqueued() | ReportRefused() | WorkflowFinished():
             pass  # told for the reader; the state follows from their neighbours
         case _:
             assert_never(payload)
@@ -143,6 +139,8 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
         event_id=event.event_id,
         position=Position(task=payload.task),
         order_id=payload.order_id,
+        timeout_s=payload.timeout_s,
+        deadline_s=payload.deadline_s,
     )
     execution.step_runs += 1
     del execution.agenda[payload.token_id]

@@ -37,7 +37,8 @@ class Token(msgspec.Struct, kw_only=True):
 
 
 class StepRun(msgspec.Struct, kw_only=True):
-    """One consumption of a token. `order_id` None: decided in the server. `ended` is set until its arcs are settled."""
+    """One consumption of a token. `order_id` None: decided in the server. `in_task`: its task has been started and not
+    processed. `ended` is set until its arcs are settled."""
 
     step_run_id: str
     token_id: str
@@ -49,6 +50,10 @@ class StepRun(msgspec.Struct, kw_only=True):
     order_id: str | None = None
     worker_id: str | None = None
     lease_epoch: int = 0
+    in_task: bool = False
+    started_at: float | None = None
+    timeout_s: float | None = None
+    deadline_s: float | None = None
     ended: Boundary | None = None
 
 

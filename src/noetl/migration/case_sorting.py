@@ -55,7 +55,7 @@ class CaseSorting:
             self._lead(parts, guard, taken)
         elif guard.only(ENTER) and self.looks.step.tasks:
             self._ahead(parts, guard)
-        elif guard.after_success and not guard.rest and not taken:
+        elif guard.after_success and not guard.rest and not _after_success(taken):
             self._follow(parts, guard)
         elif not self.looks.looped and (parts.transition is not None or guard.only(ERROR)):
             self._leave(parts, guard, self._condition(parts, guard, taken))
@@ -110,7 +110,7 @@ class CaseSorting:
         """Tasks under a condition, without a way out: a choose after the call."""
         copier = self._in_pipeline()
         names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
-        others = [other.guard for other in taken if other.guard is not None and other.guard.after_success]
+        others = _after_success(taken)
         if any(not other.rest for other in others):
             self.notes.changed(parts.rule, "this rule never ran after a successful call, and is left out")
             return
@@ -197,3 +197,8 @@ class CaseSorting:
             else:
                 self.set_ctx.append(values.values)
         return items
+
+
+def _after_success(rules: list[Parts]) -> list[Guard]:
+    """The conditions of those rules that a successful call can meet."""
+    return [parts.guard for parts in rules if parts.guard is not None and parts.guard.after_success]

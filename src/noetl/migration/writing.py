@@ -147,7 +147,7 @@ class _Writer:
 
     def _surrounded(self, lines: list[str], origin: str, indent: int, *, first: bool) -> list[str]:
         """The lines of one element with its comments, and the empty line its author put above it."""
-        comments = self.comments.get(origin, []) if origin else []
+        comments = self.comments.pop(origin, []) if origin else []  # once, though a part may be written twice
         behind = next((c for c in comments if c.place is Place.BEHIND and _fits_behind(lines[0])), None)
         before = [c for c in comments if c is not behind and c.place is not Place.AFTER]
         after = [c for c in comments if c.place is Place.AFTER]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from noetl.engine.decision import CloseOrder, DispatchStep, Effect, EndExecution, LeaseOrder
-from noetl.engine.execution import Execution
+from noetl.engine.execution import Execution, StepRun
 from noetl.records.orders import Order
 from noetl.store.contract import OrderRow, OrderState
 
@@ -67,4 +67,16 @@ def order_for(execution: Execution, order_id: str) -> Order:
         token={"inputs": [], "meta": run.token_meta},
         results=dict(execution.results),
         position=run.position,
+        interrupted=run.in_task,
+        expiries=expiries_of(execution, run),
     )
+
+
+def expiries_of(execution: Execution, run: StepRun) -> dict[str, float]:
+    """When a step run is over whatever it does, by the kind of the error (WRK-07, O-21)."""
+    expiries = {}
+    if run.timeout_s is not None and run.started_at is not None:
+        expiries["timeout"] = run.started_at + run.timeout_s
+    if run.deadline_s is not None and execution.started_at is not None:
+        expiries["deadline"] = execution.started_at + run.deadline_s
+    return expiries

@@ -112,7 +112,8 @@ class StepDenied(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults."""
+    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults.
+    `timeout_s` counts from `step.started`, `deadline_s` from `workflow.started` (O-21)."""
 
     event_type = "step.scheduled"
 
@@ -121,6 +122,8 @@ class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     task: str | None = None
     args: dict[str, Any] = {}
     token_meta: dict[str, Any] = {}
+    timeout_s: float | None = None
+    deadline_s: float | None = None
 
 
 class StepStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,7 +19,11 @@ Entry = TaskStarted | TaskProcessed | StepDone | StepFailed
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04)."""
+    """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
+
+    `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
+    are the moments at which the step run is over, by the kind of error it then ends with (WRK-07).
+    """
 
     order_id: str
     execution_id: str
@@ -34,6 +38,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     token: dict[str, Any]
     results: dict[str, TaskResult]
     position: Position
+    interrupted: bool = False
+    expiries: dict[str, float] = {}
 
 
 class Timed(msgspec.Struct, frozen=True):

@@ -28,7 +28,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a task run may know of its surroundings.
 
     `spec` is the effective spec, rendered. `idempotency_key` is the same for every attempt of one visit of a task
-    (RELIABILITY 3.4). `name` resolves a bare name as a template would (TPL-06), to plain data.
+    (RELIABILITY 3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
+    fields of a credential by its name, where there is a keychain; `data_folders` are the folders of files that a tool
+    may open for a playbook (DESIGN §7).
     """
 
     execution_id: str
@@ -39,6 +41,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str
     spec: Mapping[str, Any]
     name: Callable[[str], Any]
+    resolve: Callable[[str], Mapping[str, Any]] | None = None
+    data_folders: tuple[str, ...] = ()
 
 
 class Tool(Protocol):

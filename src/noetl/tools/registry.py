@@ -5,24 +5,29 @@ Built-in kinds and those of plug-ins (entry points of the group `noetl.tools`) c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 
 from noetl.errors import ToolError
 from noetl.tools.contract import Tool
 
 BUILT_IN = {
+    "http": "noetl.tools.http.tool:HttpTool",
     "noop": "noetl.tools.noop:NoopTool",
     "python": "noetl.tools.python.tool:PythonTool",
 }
-EXTRAS: dict[str, str] = {}  # kind -> the extra whose packages it needs
 GROUP = "noetl.tools"
 
 
 class Registry:
-    """Tools by kind, one instance each. `extra` adds kinds by import path, for tests and embedders."""
+    """Tools by kind, one instance each. `more` adds kinds, by import path or ready made, for tests and embedders;
+    `extras` names the extra whose packages a kind needs."""
 
-    def __init__(self, extra: dict[str, str | Tool] | None = None) -> None:
-        self._paths: dict[str, str | Tool] = {**BUILT_IN, **(extra or {})}
+    def __init__(
+        self, more: Mapping[str, str | Tool] | None = None, *, extras: Mapping[str, str] | None = None
+    ) -> None:
+        self._paths: dict[str, str | Tool] = {**BUILT_IN, **(more or {})}
+        self._extras = dict(extras or {})
         self._tools: dict[str, Tool] = {}
 
     def runs(self, kind: str) -> bool:
@@ -47,18 +52,17 @@ class Registry:
         try:
             made: Tool = getattr(import_module(module), name)()
         except ImportError as problem:
-            raise ToolError("tool.unknown_kind", _missing(kind, problem)) from problem
+            raise ToolError("tool.unknown_kind", self._missing(kind, problem)) from problem
         return made
+
+    def _missing(self, kind: str, problem: ImportError) -> str:
+        if extra := self._extras.get(kind):
+            return f'tool kind "{kind}" needs an extra: install noetl[{extra}]'
+        return f'tool kind "{kind}" could not be imported: {problem}'
 
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()
-
-
-def _missing(kind: str, problem: ImportError) -> str:
-    if extra := EXTRAS.get(kind):
-        return f'tool kind "{kind}" needs an extra: install noetl[{extra}]'
-    return f'tool kind "{kind}" could not be imported: {problem}'
 
 
 def _plugins() -> dict[str, str]:

@@ -34,6 +34,7 @@ from noetl.tools.contract import ToolContext
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep, attempt, error_of
 from noetl.worker.journal import Journal
+from noetl.worker.lifetime import Expired, alive
 from noetl.worker.names import names_in
 from noetl.worker.office import Office
 from noetl.worker.payloads import fitted, max_payload_bytes
@@ -67,7 +68,10 @@ class Runner:
         """Run the pipeline to its end; the report of that end is the caller's to hand in."""
         position = self._order.position
         while True:
-            end = await self._next(position)
+            try:
+                end = await self._next(position)
+            except Expired as expired:
+                end = StepFailed(error=expired.error)
             if not isinstance(end, Position):
                 self._journal.add(end)
                 return self._journal.report()
@@ -80,7 +84,8 @@ class Runner:
         if error := over_budget(position, self._max_task_runs):
             return StepFailed(error=error)
         if position.not_before > (now := self._clock.now()):
-            await self._sleep(position.not_before - now)
+            async with alive(self._order.expiries, self._clock.now()):
+                await self._sleep(position.not_before - now)
         task, following = _task_and_following(self._step, position.task)
         processed = await self._processed(task, following, position)
         at = self._journal.add(processed)
@@ -130,7 +135,11 @@ class Runner:
             tool = self._tools.tool(task.kind)
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
             return around, prepared, self._not_run(task, position, run_id, now, problem)
-        async with self._told_soon(task):
+        if position == self._order.position and self._order.interrupted and prepared.spec.get("on_lost") == "fail":
+            return around, prepared, self._not_run(task, position, run_id, now, _lost(task))
+        if prepared.spec.get("on_lost") == "fail":
+            await self._journal.flush()  # a task that must not be repeated is known to have begun before it begins
+        async with self._told_soon(task), alive(self._order.expiries, self._clock.now()):
             outcome = await attempt(
                 tool,
                 prepared.inputs,
@@ -187,6 +196,11 @@ class Runner:
             timer.cancel()
             for task_ in flushing:
                 await task_
+
+
+def _lost(task: Task) -> ToolError:
+    message = f'task "{task.name}" was interrupted with its worker, and on_lost says not to repeat it'
+    return ToolError("lease.lost", message, unknown=True)
 
 
 def _transition(net: Net, name: str) -> Transition:

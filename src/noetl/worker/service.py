@@ -51,13 +51,10 @@ class Worker:
         reports: tuple[Report, ...] = ()
         while True:
             answer = await self._office.turn(Turn(worker_id=self._worker_id, reports=reports, capacity=1))
-            reports = ()
+            ended = [await self._run(order) for order in answer.orders]
+            reports = tuple(report for report in ended if report is not None)
             if not answer.orders:
                 await self._dispatch.wait()
-                continue
-            for order in answer.orders:
-                report = await self._run(order)
-                reports = (report,) if report else ()
 
     async def _run(self, order: Order) -> Report | None:
         """The report of the order's end, or None when it is no longer ours."""

@@ -17,11 +17,11 @@ _NAMED = re.compile(r"%\((\w+)\)s\Z|[:$](\w+)\Z")
 
 
 def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> Bound:
-    """`bound` with its placeholders filled. ToolError `sql.params` for a number that `params` does not have."""
+    """`bound` with its placeholders filled. ToolError `sql.input` for a number that `params` does not have."""
     if params is None:
         return bound
     if not isinstance(params, dict | list):
-        raise ToolError("sql.params", f"params is a list or a mapping, not {type(params).__name__}")
+        raise ToolError("sql.input", f"params is a list or a mapping, not {type(params).__name__}")
     filling = _Named(params) if isinstance(params, dict) else _Numbered(params, question_marks)
     statements = tuple(Statement(tuple(filling.filled(one.parts)), one.keyword) for one in bound.statements)
     if isinstance(filling, _Numbered):
@@ -59,13 +59,13 @@ class _Numbered:
 
     def _at(self, index: int, sign: str) -> Parameter:
         if not 0 <= index < len(self._params):
-            raise ToolError("sql.params", f"{sign} has no value: params holds {len(self._params)}")
+            raise ToolError("sql.input", f"{sign} has no value: params holds {len(self._params)}")
         self._used.add(index)
         return Parameter(self._params[index])
 
     def check(self) -> None:
         if unused := sorted(set(range(len(self._params))) - self._used):
-            raise ToolError("sql.params", f"no placeholder takes value number {unused[0] + 1} of params")
+            raise ToolError("sql.input", f"no placeholder takes value number {unused[0] + 1} of params")
 
 
 class _Named:

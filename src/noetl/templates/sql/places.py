@@ -2,7 +2,7 @@
 
 A VALUE is taken after an operator, in the value list of VALUES and IN, in the arguments of a call, and after words
 such as LIMIT and THEN. A NAME is taken after FROM, BY, INTO and their kin, and after a finished operand. Where both
-may stand (a select list, a condition) the place is OPEN. This is no grammar: what is not known to be a VALUE is not one.
+may stand (a select list, a condition) the place is OPEN. This is no grammar: what is not surely a VALUE is not one.
 """
 
 from __future__ import annotations

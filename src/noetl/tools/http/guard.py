@@ -53,7 +53,7 @@ class GuardedBackend(AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109  the signature is the pool's
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
@@ -92,7 +92,7 @@ class GuardedBackend(AsyncNetworkBackend):
     async def connect_unix_socket(
         self,
         path: str,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
         raise Blocked("unix sockets are not reached by http tasks")

@@ -94,7 +94,7 @@ CONTAINER = ToolKind(
         _CWD,
         AUTH,
     ),
-    plugin="noetl-container",
+    plugin="a plug-in that runs containers",
     defaults={"timeout": 300},
 )
 

@@ -75,7 +75,7 @@ SNOWFLAKE = ToolKind(
         AUTH,
     ),
     one_of=_NEEDED,
-    plugin="noetl-snowflake",
+    plugin="a plug-in for Snowflake",
     unwraps=True,
     defaults={"timeout": 300},
 )
@@ -91,7 +91,7 @@ DUCKLAKE = ToolKind(
         AUTH,
     ),
     one_of=_NEEDED,
-    plugin="noetl-ducklake",
+    plugin="a plug-in for DuckLake",
     unwraps=True,
     defaults={"timeout": 300},
 )

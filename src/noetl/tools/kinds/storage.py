@@ -53,7 +53,7 @@ GCS = ToolKind(
         Input(name="media_type", schema=TEXT, doc="What the value is."),
         AUTH,
     ),
-    plugin="noetl-gcs",
+    plugin="a plug-in for Google Cloud Storage",
     defaults={"timeout": 300},
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, FLAG, OBJECT, TEXT, one_of
+from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, COUNT, FLAG, OBJECT, TEXT, one_of
 
 HTTP = ToolKind(
     name="http",
@@ -33,7 +33,7 @@ HTTP = ToolKind(
         ),
         Input(name="follow_redirects", schema=FLAG, doc="Follow redirects; true when left out."),
         Input(name="verify_ssl", schema=FLAG, doc="Check the server's certificate; true when left out."),
-        Input(name="max_response_bytes", schema={"type": "integer", "minimum": 1}, doc="Longest body accepted."),
+        Input(name="max_bytes", schema=COUNT, doc="Longest body accepted, decompressed; 64 MiB when left out."),
     ),
     unwraps=True,
     defaults={"timeout": 30},
@@ -82,7 +82,7 @@ MCP = ToolKind(
         ARGS,
         AUTH,
     ),
-    plugin="noetl-mcp",
+    plugin="a plug-in for MCP servers",
 )
 
 KINDS = (HTTP, NATS, MCP)

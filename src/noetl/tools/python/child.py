@@ -103,15 +103,16 @@ def told(problem: BaseException) -> dict[str, Any]:
 
 
 def limit(limits: dict[str, Any]) -> None:
-    """Limits of this call. CPU time is counted from now, since the process lives longer than a call."""
-    if limits.get("memory_bytes"):
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (int(limits["memory_bytes"]), hard))
-    if limits.get("cpu_s"):
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        soft = int(used.ru_utime + used.ru_stime + limits["cpu_s"]) + 1
-        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+    """Limits of this call, and of no later one. CPU time is counted from now, since the process outlives a call."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = limits.get("cpu_s")
+    wanted = {
+        resource.RLIMIT_AS: limits.get("memory_bytes"),
+        resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime + cpu_s) + 1 if cpu_s else None,
+    }
+    for what, soft in wanted.items():
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (hard if soft is None else int(soft), hard))
 
 
 def run(call: dict[str, Any]) -> Any:
@@ -196,6 +197,7 @@ def begin() -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     os.close(nowhere)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the data of the playbook
     threading.Thread(target=end_with_parent, args=(calls,), daemon=True).start()
     sys.path.insert(0, os.getcwd())  # `-I` leaves it out; the author's own modules are beside the playbook
     serve(calls, answers)

@@ -1,0 +1,135 @@
+"""`http`: calls a URL (TOOL-02 to TOOL-04, O-12).
+
+One instance serves a worker: it keeps connections open between requests, and nothing else. A status of 400 or more is
+an error outcome; so is a request that got no answer, with a status of null.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.http.addresses import OPEN, AddressPolicy
+from noetl.tools.http.calls import Call, call_of
+from noetl.tools.http.contents import content_of
+from noetl.tools.http.credentials import attached, fields_of
+from noetl.tools.http.guard import Blocked, GuardedBackend, Unresolved
+from noetl.tools.http.headers import read
+from noetl.tools.http.knobs import Knobs, knobs_of
+from noetl.tools.http.pools import Pools
+from noetl.tools.http.problems import Wrong, is_retryable, named, told
+from noetl.tools.http.reading import read_body, skip_body
+from noetl.tools.http.redirects import MAX_REDIRECTS, next_call
+
+_FROM_BELOW = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ConnectionNotAvailable,
+    httpx2.DecodingError,
+    Blocked,
+    Unresolved,
+    Wrong,
+)
+
+
+class HttpTool:
+    """`policy` says which addresses may be reached; a server gives a closed one (DESIGN §7)."""
+
+    def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
+        self._pools = Pools(backend or GuardedBackend(policy))
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        what, knobs = named(inputs.get("method"), inputs.get("url")), Knobs()
+        try:
+            knobs = knobs_of(context.spec)
+            credential = attached(fields_of(inputs.get("auth"), context.resolve), knobs.auth_mode)
+            call = call_of(inputs, credential, context.idempotency_key)
+            what = str(call)
+            async with asyncio.timeout(knobs.timeout.total_s):
+                last, response = await self._answered(call, knobs)
+                return await _result(last, response, knobs)
+        except TimeoutError:
+            raise ToolError("timeout", f"{what} took longer than {knobs.timeout.total_s:g} s", retryable=True) from None
+        except _FROM_BELOW as problem:
+            raise told(what, problem) from None
+
+    async def _answered(self, call: Call, knobs: Knobs) -> tuple[Call, httpx2.Response]:
+        """The last response of a chain of redirects, and the call that got it."""
+        cookies: httpx2.Cookies | None = None  # of this chain alone
+        for _ in range(MAX_REDIRECTS + 1):
+            request = _request(call, knobs, cookies)
+            response = await self._pools.send(request, verify_ssl=knobs.verify_ssl)
+            try:
+                location = response.headers.get("location") if knobs.follow_redirects else None
+                following = next_call(call, response.status_code, location)
+                if following is None:
+                    return call, response
+                cookies = cookies or httpx2.Cookies()
+                cookies.extract_cookies(response)
+                await skip_body(response)
+            except BaseException:
+                await response.aclose()
+                raise
+            call = following
+        raise ToolError("http.transport", f"{call} was redirected more than {MAX_REDIRECTS} times", code="redirects")
+
+    async def close(self) -> None:
+        await self._pools.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {"http": {"status": None, "headers": None}}
+
+
+def _request(call: Call, knobs: Knobs, cookies: httpx2.Cookies | None) -> httpx2.Request:
+    return httpx2.Request(
+        call.method,
+        call.url,
+        headers=list(call.lines),
+        content=call.content,
+        cookies=cookies,
+        extensions={"timeout": knobs.timeout.extension()},
+    )
+
+
+async def _result(call: Call, response: httpx2.Response, knobs: Knobs) -> ToolResult:
+    """The outcome of a response, its connection given back or closed."""
+    try:
+        body = await read_body(response, knobs.max_bytes, str(call))
+    finally:
+        await response.aclose()
+    status, headers = response.status_code, read(response.headers.raw)
+    content = content_of(body, headers.get("content-type", ""), str(call))
+    if status >= 400 and status not in knobs.ok_statuses:
+        raise ToolError(
+            "http.status",
+            f"{call} answered {status}{_phrase(status)}",
+            retryable=is_retryable(status),
+            status=status,
+            headers=headers,
+            data=content.data,
+        )
+    result: dict[str, Any] = {
+        "status": status,
+        "status_code": status,
+        "headers": headers.value(),
+        "data": content.data,
+        "url": call.shown_url,
+    }
+    if content.media_type is not None:
+        result |= {"media_type": content.media_type, "encoding": "base64"}
+    return ToolResult(result=result, wrapped=True, helpers={"http": {"status": status, "headers": headers}})
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""

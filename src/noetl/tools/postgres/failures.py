@@ -1,0 +1,72 @@
+"""Failures: what the driver raises, as error outcomes with their SQLSTATE (OUT-02, OUT-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+
+from noetl.errors import ToolError
+
+HELPER = "pg"
+_RETRYABLE = frozenset({"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03"})
+_DETAILS = ("detail", "hint", "constraint_name", "schema_name", "table_name", "column_name", "position")
+_HINTS = {
+    "25001": "spec.transaction: false runs each statement by itself",
+    "42P18": "say its type, as in {{ … }}::text",
+}
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Whatever the driver raises inside, as a ToolError."""
+    try:
+        yield
+    except asyncpg.PostgresError as problem:
+        raise of_server(problem) from problem
+    except (asyncpg.InterfaceError, OSError) as problem:
+        raise pg_error(f"the connection to PostgreSQL was lost: {problem}", retryable=True) from problem
+
+
+def of_server(problem: Any) -> ToolError:
+    """An error that the server reported."""
+    code = problem.sqlstate
+    if code == "57014":
+        error = ToolError("timeout", f"PostgreSQL ended the statement: {problem.message}", retryable=True, code=code)
+        error.details["message"] = problem.message
+        return error
+    details = {name: found for name in _DETAILS if (found := getattr(problem, name, None)) is not None}
+    if (hint := _HINTS.get(code)) is not None:
+        details["hint"] = f"{details['hint']}; {hint}" if "hint" in details else hint
+    message = f"{problem.message} ({code})"
+    if "hint" in details:
+        message += f"; {details['hint']}"
+    return pg_error(message, code, problem.message, details)
+
+
+def of_connecting(problem: Exception, target: object) -> ToolError:
+    """Why no connection could be made."""
+    code = getattr(problem, "sqlstate", None)
+    what = "it did not answer in time" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
+    refused = code is not None and not _is_retryable(code)
+    return pg_error(f"cannot connect to {target}: {what}", code, what, retryable=not refused)
+
+
+def pg_error(
+    message: str,
+    code: str | None = None,
+    said: str | None = None,
+    details: dict[str, Any] | None = None,
+    *,
+    retryable: bool | None = None,
+) -> ToolError:
+    again = _is_retryable(code) if retryable is None else retryable
+    error = ToolError("pg.error", message, retryable=again, code=code, **(details or {}))
+    error.details["message"] = said or message  # `outcome.pg.message`
+    return error
+
+
+def _is_retryable(code: str | None) -> bool:
+    return code is not None and (code in _RETRYABLE or code.startswith("08"))

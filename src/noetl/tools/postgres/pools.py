@@ -1,0 +1,71 @@
+"""Pools: connections kept per credential, opened when first needed and closed when idle for long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+
+from noetl.errors import ToolError
+from noetl.tools.postgres.failures import of_connecting
+from noetl.tools.postgres.targets import Target
+
+DEFAULT_SIZE = 5
+CONNECT_TIMEOUT_S = 10.0
+IDLE_S = 300.0
+CLOSE_S = 5.0
+
+
+class Pools:
+    """Pools by target. The first task of a target decides its size (`spec.pool_size`)."""
+
+    def __init__(self) -> None:
+        self._pools: dict[Target, Any] = {}
+
+    @asynccontextmanager
+    async def connection(self, target: Target, *, size: Any, connect_s: float | None) -> AsyncIterator[Any]:
+        """A connection of one's own for a while. ToolError `pg.error` says why there is none."""
+        pool = self._pool(target, size, connect_s or CONNECT_TIMEOUT_S)
+        try:
+            connection = await pool.acquire()
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+            raise of_connecting(problem, target) from problem
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    def _pool(self, target: Target, size: Any, connect_s: float) -> Any:
+        pool = self._pools.get(target)
+        if pool is None:
+            if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+                raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')
+            pool = self._pools[target] = asyncpg.create_pool(
+                min_size=0,
+                max_size=size or DEFAULT_SIZE,
+                max_inactive_connection_lifetime=IDLE_S,
+                timeout=connect_s,
+                init=_prepare,
+                **target.connect_arguments(),
+            )
+        return pool
+
+    async def close(self) -> None:
+        """Close what is open; what does not end by itself is ended."""
+        pools, self._pools = list(self._pools.values()), {}
+        for pool in pools:
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await pool.close()
+            except TimeoutError:
+                pool.terminate()
+
+
+async def _prepare(connection: Any) -> None:
+    """JSON columns as data; intervals as ISO 8601 text, since months have no length in seconds."""
+    for name, decoder in (("json", json.loads), ("jsonb", json.loads), ("interval", str)):
+        await connection.set_type_codec(name, schema="pg_catalog", encoder=str, decoder=decoder, format="text")

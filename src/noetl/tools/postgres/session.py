@@ -1,0 +1,109 @@
+"""Session: the statements of one task on one connection, in one transaction or each by itself (TOOL-05)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.templates.sql.statements import Bound, Statement
+from noetl.tools.postgres.failures import pg_error
+from noetl.tools.postgres.parameters import Typed
+from noetl.tools.postgres.values import row_of
+from noetl.tools.sql.answers import Allowance, Answer
+
+BATCH_ROWS = 500
+GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
+_ISOLATION = ("read_committed", "read_uncommitted", "repeatable_read", "serializable")
+_STREAMS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
+_TRANSACTION = re.compile(
+    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ABORT|ROLLBACK(?!\s+(?:(?:WORK|TRANSACTION)\s+)?TO\b))\b",
+    re.IGNORECASE,
+)
+
+
+def keeps_transactions(bound: Bound) -> bool:
+    """Whether the SQL begins or ends transactions itself."""
+    return any(_TRANSACTION.match(statement.text) for statement in bound.statements)
+
+
+class Session:
+    def __init__(self, connection: Any, spec: Mapping[str, Any], timeout_s: float | None) -> None:
+        self._connection = connection
+        self._isolation = _isolation(spec.get("isolation"))
+        self._timeout_ms = int((timeout_s + GRACE_S) * 1000) if timeout_s is not None else 0
+        self._allowance = Allowance(spec.get("max_rows"))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """All or nothing, under the task's isolation level and time."""
+        async with self._connection.transaction(isolation=self._isolation):
+            await self._connection.execute(f"SET LOCAL statement_timeout = {self._timeout_ms}")
+            yield
+
+    async def run(self, bound: Bound) -> list[Answer]:
+        """Run statements within the transaction that is open."""
+        return [await self._answer(statement) for statement in bound.statements]
+
+    async def run_singly(self, bound: Bound) -> list[Answer]:
+        """Run statements each by itself, or in the transactions they begin themselves."""
+        connection = self._connection
+        await connection.execute(f"SET statement_timeout = {self._timeout_ms}")  # reset when it is given back
+        answers = []
+        for statement in bound.statements:
+            if statement.keyword in _STREAMS and not connection.is_in_transaction():
+                async with connection.transaction(isolation=self._isolation):
+                    answers.append(await self._answer(statement))
+            else:
+                answers.append(await self._whole(statement))
+        if connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+            raise pg_error("the SQL begins a transaction and does not end it, so it was rolled back")
+        return answers
+
+    async def _answer(self, statement: Statement) -> Answer:
+        prepared, values = await self._prepared(statement)
+        columns = [attribute.name for attribute in prepared.get_attributes()]
+        if not columns:
+            await prepared.fetch(*values)
+            return Answer([], [], _touched(prepared.get_statusmsg()))
+        rows: list[dict[str, Any]] = []
+        cursor = await prepared.cursor(*values)
+        while batch := await cursor.fetch(BATCH_ROWS):
+            found = [row_of(record) for record in batch]
+            rows += found
+            self._allowance.take(found, len(rows))
+        return Answer(rows, columns, len(rows))
+
+    async def _whole(self, statement: Statement) -> Answer:
+        """A statement outside of any transaction of ours, where rows come all at once."""
+        prepared, values = await self._prepared(statement)
+        columns = [attribute.name for attribute in prepared.get_attributes()]
+        rows = [row_of(record) for record in await prepared.fetch(*values)]
+        self._allowance.take(rows, len(rows))
+        return Answer(rows, columns, len(rows) if columns else _touched(prepared.get_statusmsg()))
+
+    async def _prepared(self, statement: Statement) -> tuple[Any, list[Any]]:
+        typed = Typed(statement)
+        prepared = await self._connection.prepare(typed.text)
+        if typed.ask(prepared.get_parameters()):
+            prepared = await self._connection.prepare(typed.text)
+        return prepared, typed.values
+
+
+def _touched(status: str | None) -> int:
+    """The number of rows in a command tag such as `INSERT 0 5`."""
+    last = (status or "").rpartition(" ")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def _isolation(written: Any) -> str | None:
+    if written is None:
+        return None
+    level = re.sub(r"[\s-]+", "_", str(written).strip().lower())
+    if level not in _ISOLATION:
+        allowed = ", ".join(_ISOLATION)
+        raise ToolError("sql.input", f'spec.isolation "{written}" is not an isolation level: {allowed}')
+    return level

@@ -1,0 +1,90 @@
+"""`postgres`: runs SQL on PostgreSQL (TOOL-05).
+
+All statements of a task are one transaction unless `spec.transaction` is false or the SQL begins its own. A cancelled
+task is cancelled on the server too, by the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.durations import seconds
+from noetl.errors import ToolError
+from noetl.templates.sql.statements import Bound
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.postgres.failures import HELPER, told
+from noetl.tools.postgres.insertion import insert
+from noetl.tools.postgres.marker import claim, ensure_table, record
+from noetl.tools.postgres.pools import Pools
+from noetl.tools.postgres.session import Session, keeps_transactions
+from noetl.tools.postgres.targets import target_of
+from noetl.tools.sql.answers import reference_to, result_of
+from noetl.tools.sql.requests import Insertion, request
+
+STORE = "postgres.table"
+SUCCESS = "00000"
+
+Work = Bound | Insertion
+
+
+class PostgresTool:
+    def __init__(self) -> None:
+        self._pools = Pools()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        work = request(inputs)
+        spec = context.spec
+        total_s, connect_s = _times(spec.get("timeout"))
+        target = target_of(inputs.get("auth"), context)
+        async with self._pools.connection(target, size=spec.get("pool_size"), connect_s=connect_s) as connection:
+            with told():
+                result = await _run(work, connection, Session(connection, spec, total_s), context)
+        return ToolResult(
+            result=result,
+            wrapped=isinstance(work, Bound),
+            helpers={HELPER: {"code": SUCCESS, "message": None}},
+        )
+
+    async def close(self) -> None:
+        await self._pools.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {HELPER: {"code": None, "message": None}}
+
+
+async def _run(work: Work, connection: Any, session: Session, context: ToolContext) -> Any:
+    once = context.spec.get("exactly_once") is True
+    singly = context.spec.get("transaction") is False or (isinstance(work, Bound) and keeps_transactions(work))
+    if singly and once:
+        raise ToolError("sql.input", "spec.exactly_once needs the one transaction of the task: its marker is in it")
+    if singly and isinstance(work, Bound):
+        return result_of(await session.run_singly(work))
+    if once:
+        await ensure_table(connection)
+    async with session.transaction():
+        if once and (recorded := await claim(connection, context.idempotency_key)) is not None:
+            return recorded[0]
+        result = await _result(work, connection, session)
+        if once:
+            await record(connection, context.idempotency_key, result)
+    return result
+
+
+async def _result(work: Work, connection: Any, session: Session) -> Any:
+    if isinstance(work, Insertion):
+        return reference_to(work, STORE, await insert(connection, work))
+    return result_of(await session.run(work))
+
+
+def _times(timeout: Any) -> tuple[float | None, float | None]:
+    """The time of the whole task, as the server is to know it, and of connecting."""
+    if isinstance(timeout, dict):
+        total = timeout.get("total", timeout.get("read"))
+        connect = timeout.get("connect")
+        return _seconds(total), _seconds(connect)
+    return _seconds(timeout), None
+
+
+def _seconds(written: Any) -> float | None:
+    return seconds(written) if written is not None else None

@@ -1,0 +1,106 @@
+"""Requests: what the inputs of an SQL task ask for (TOOL-05).
+
+Authored SQL arrives bound (`templates.sql`); plain text is SQL as it stands, such as the contents of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.templates.sql.binding import read
+from noetl.templates.sql.names import column, names_in
+from noetl.templates.sql.placeholders import with_params
+from noetl.templates.sql.statements import Bound
+
+_SQL = ("command", "query", "script")
+
+
+class Insertion(msgspec.Struct, frozen=True):
+    """Rows for a table, in groups with the same columns. `key`: columns that tell which rows are there already."""
+
+    table: str  # as SQL
+    name: str  # as written
+    groups: tuple[tuple[dict[str, Any], ...], ...]
+    key: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for group in self.groups for row in group]
+
+
+def request(inputs: Mapping[str, Any], *, question_marks: bool = False) -> Bound | Insertion:
+    """The statements, or the insertion, that a task asks for. ToolError says what is missing or twice there."""
+    given = [name for name in _SQL if inputs.get(name) is not None]
+    if len(given) > 1:
+        raise ToolError("sql.input", f'"{given[0]}" and "{given[1]}" are both SQL to run: keep one of them')
+    if inputs.get("table") is not None:
+        if given:
+            raise ToolError("sql.input", f'"table" is an insert of its own and cannot stand beside "{given[0]}"')
+        return _insertion(inputs)
+    if not given:
+        raise ToolError("sql.input", 'there is nothing to run: write "command", or "table" with "args"')
+    bound = _sql(given[0], inputs[given[0]])
+    if not bound.statements:
+        raise ToolError("sql.input", "the SQL holds no statement")
+    return with_params(bound, inputs.get("params"), question_marks=question_marks)
+
+
+def _sql(name: str, value: Any) -> Bound:
+    if isinstance(value, Bound):
+        return value
+    return read(_script(value) if name == "script" else value)
+
+
+def _script(script: Any) -> str:
+    uri = script.get("uri") if isinstance(script, dict) else script
+    source = script.get("source") if isinstance(script, dict) else None
+    if isinstance(source, dict) and source.get("type", "file") != "file":
+        raise ToolError("sql.input", f'script.source.type "{source["type"]}" is not known: write file')
+    path = Path(str(uri).removeprefix("file://"))
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ToolError("sql.input", f"the script {path} cannot be read: {problem}") from None
+
+
+def _insertion(inputs: Mapping[str, Any]) -> Insertion:
+    name = str(inputs["table"])
+    if (names := names_in(name)) is None or len(names) != 1 or names == ["*"]:
+        raise ToolError("sql.fragment", f'"{name}" is no name of a table: write table or schema.table')
+    args = inputs.get("args")
+    rows: list[Any] = args if isinstance(args, list) else [args]
+    if not all(isinstance(row, dict) and row for row in rows):
+        raise ToolError("sql.input", '"table" needs "args": a row as a mapping of column to value, or a list of rows')
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(sorted(row)), []).append(row)
+    return Insertion(column(name), name, tuple(map(tuple, groups.values())), _key(inputs))
+
+
+def _key(inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    key, mode = inputs.get("key"), inputs.get("mode")
+    if mode not in ("upsert", "merge"):
+        return ()
+    if not key:
+        raise ToolError("sql.input", f'mode "{mode}" needs "key": the columns that tell which row it is')
+    return (key,) if isinstance(key, str) else tuple(map(str, key))
+
+
+def conflict_clause(insertion: Insertion, columns: list[str]) -> str:
+    """What happens to rows that are there already; nothing where no key is told."""
+    if not insertion.key:
+        return ""
+    rest = [name for name in columns if name not in insertion.key]
+    update = ", ".join(f"{quoted_name(name)} = EXCLUDED.{quoted_name(name)}" for name in rest)
+    keys = ", ".join(map(quoted_name, insertion.key))
+    return f" ON CONFLICT ({keys}) DO " + (f"UPDATE SET {update}" if update else "NOTHING")
+
+
+def quoted_name(name: str) -> str:
+    """A column by its exact name."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,112 @@
+"""A run stopped after each of its commits and taken up by another ends as an undisturbed one (SRV-12, WRK-04)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.engine.execution import Execution
+from noetl.orchestrator.conduct import Conductor
+from noetl.store.contract import Commit
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
+from tests.conversing import net_of
+from tests.running_here import Scripted, broken
+
+PLAYBOOK = """
+workflow:
+  - step: start
+    tool:
+      - name: one
+        kind: python
+        code: x
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {n: 1}, set_iter: {k: 2}}}}]}}
+      - name: two
+        kind: python
+        code: x
+        args: {k: "{{ iter.k }}", prev: "{{ _prev.data }}"}
+        spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3}}]}}
+      - {name: three, kind: noop}
+      - {name: four, kind: python, code: x, args: {prev: "{{ _prev.data }}"}}
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - step: left
+    tool: {kind: python, code: x, args: {n: "{{ ctx.n }}"}}
+    next: {arcs: [{step: end}]}
+  - step: right
+    tool: {kind: python, code: x}
+  - step: end
+    tool: {kind: noop, args: {sum: "{{ start.data + left.data + ctx.n }}"}}
+"""
+NET = net_of(PLAYBOOK)
+TASK_RUNS = 6  # one, two twice, four, left and right
+
+
+class Recording(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Sequence[Commit]] = []
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        await super().commit(commits)
+        self.commits.append(commits)
+
+
+def fail_first(inputs: Any, context: Any) -> Any:
+    return broken() if context.attempt == 1 else inputs["args"]["k"] * 10 + inputs["args"]["prev"]
+
+
+def tool() -> Scripted:
+    return Scripted(
+        one=4,
+        two=fail_first,
+        four=lambda inputs, context: inputs["args"]["prev"] + 1,
+        left_task=lambda inputs, context: inputs["args"]["n"] + 100,
+    )
+
+
+async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
+    dispatch, clock = MemoryDispatch(), ManualClock()
+    conductor = Conductor(store, MemoryResults(), dispatch, clock)
+    tools = Registry({"python": scripted})
+    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id="second" if resumed else "first")
+    serving = asyncio.create_task(worker.serve())
+    try:
+        async with asyncio.timeout(10):
+            if resumed:
+                await conductor.take_up("x1", is_gone=lambda owner: True)
+            else:
+                await conductor.start(NET, execution_id="x1", trace_id="t1", payload={})
+            return await conductor.ended("x1")
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+@pytest.mark.req("SRV-12", "WRK-04", "EVT-07")
+async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
+    whole = Recording()
+    undisturbed = await drive(whole, tool(), resumed=False)
+    assert undisturbed.ends["end"].result == {"sum": 24 + 1 + 101 + 1}
+
+    for length in range(1, len(whole.commits)):
+        store = MemoryStore()
+        for commits in whole.commits[:length]:
+            await store.commit(commits)
+        recorded = [event for event in await store.events("x1") if event.event_type == "task.processed"]
+        by_tools = [event for event in recorded if event.payload.task not in ("three", "end_task")]  # type: ignore[union-attr]
+        scripted = tool()
+
+        execution = await drive(store, scripted, resumed=True)
+
+        assert execution.status == undisturbed.status
+        assert execution.ctx == undisturbed.ctx
+        assert execution.ends == undisturbed.ends
+        assert execution.results == undisturbed.results
+        assert len(by_tools) + len(scripted.calls) == TASK_RUNS, "no recorded task runs again, and none is left out"

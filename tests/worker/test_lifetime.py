@@ -1,0 +1,173 @@
+"""Step runs that take too long, and tasks that must not be repeated (WRK-07, O-06, O-21)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.net.net import Net
+from noetl.records.events import StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.orders import Answer, Order, Turn, Verdict
+from noetl.records.position import Position
+from noetl.tools.registry import Registry
+from noetl.worker.runner import Runner
+from tests.conversing import net_of
+from tests.running_here import Ran, Scripted, run_here
+
+
+class Endless(Scripted):
+    """A tool that never ends by itself, and notices that it was stopped."""
+
+    def __init__(self, **answers: Any) -> None:
+        super().__init__(**answers)
+        self.stopped = 0
+
+    async def run(self, inputs: Any, context: Any) -> Any:
+        if context.task != "slow":
+            return await super().run(inputs, context)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+
+
+def lived(lifecycle: str, tool: Scripted) -> Ran:
+    return run_here(
+        f"""
+workflow:
+  - step: start
+    spec: {{policy: {{lifecycle: {lifecycle}}}}}
+    tool: [{{name: quick, kind: python, code: x}}, {{name: slow, kind: python, code: x}}]
+    next:
+      arcs:
+        - step: cleanup
+          when: "{{{{ event.name == 'step.failed' }}}}"
+          args: {{kind: "{{{{ event.error.kind }}}}"}}
+  - step: cleanup
+    tool: {{kind: noop, args: {{kind: "{{{{ args.kind }}}}"}}}}
+""",
+        tool=tool,
+    )
+
+
+@pytest.mark.req("WRK-07", "ROUTE-09")
+@pytest.mark.parametrize(
+    ("lifecycle", "kind"),
+    [
+        ("{timeout_s: 0.05}", "timeout"),
+        ("{deadline_s: 0.05}", "deadline"),
+        ("{timeout_s: 0.05, deadline_s: 60}", "timeout"),
+        ("{timeout_s: 60, deadline_s: 0.05}", "deadline"),
+    ],
+)
+def test_a_step_past_its_time_is_stopped_and_its_arcs_see_why(lifecycle: str, kind: str) -> None:
+    tool = Endless()
+
+    ran = lived(lifecycle, tool)
+
+    assert tool.stopped == 1
+    assert ran.payloads("step.failed")[0].error.kind == kind
+    assert ran.result.status == "completed"
+    assert ran.result.result == {"kind": kind}
+    assert [one.task for one in ran.payloads("task.processed")] == ["quick", "cleanup_task"]
+
+
+def test_a_step_within_its_time_ends_as_ever() -> None:
+    ran = lived("{timeout_s: 60}", Scripted())
+
+    assert "step.failed" not in ran.types()
+    assert ran.payloads("step.scheduled")[0].timeout_s == 60.0
+
+
+def test_a_lifetime_that_is_no_duration_ends_the_token_as_failed() -> None:
+    ran = lived("{timeout_s: \"{{ 'soon' }}\"}", Scripted())
+
+    assert ran.result.error is not None
+    assert "soon" in ran.result.error.message
+
+
+class Desk:
+    """An office that takes every report and gives nothing."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+
+    async def turn(self, turn: Turn) -> Answer:
+        self.turns.append(turn)
+        return Answer(verdicts=(Verdict.ACCEPTED,) * len(turn.reports))
+
+    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+        return frozenset()
+
+    async def net(self, net_hash: str) -> Net:
+        raise NotImplementedError
+
+    def keep(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def load(self, reference: Any) -> Any:
+        raise NotImplementedError
+
+
+def take_up(
+    spec: dict[str, Any], *, interrupted: bool, rules: list[Any] | None = None
+) -> tuple[Scripted, Desk, list[Any]]:
+    """Run an order that stands at its one task, as after a lost lease."""
+    policy = {"policy": {"rules": rules}} if rules else {}
+    task = {"name": "pay", "kind": "python", "code": "x", "spec": {**spec, **policy}}
+    net = net_of(f"workflow: {json.dumps([{'step': 'start', 'tool': [task]}])}")
+    order = Order(
+        order_id="o",
+        execution_id="x1",
+        step_run_id="r",
+        step="start",
+        net_hash="h",
+        lease_epoch=2,
+        trace_id="t",
+        args={},
+        workload={},
+        ctx={},
+        token={},
+        results={},
+        position=Position(task="pay"),
+        interrupted=interrupted,
+    )
+    desk, tool, clock = Desk(), Scripted(pay=7), ManualClock()
+    tools = Registry({"python": tool})
+    runner = Runner(order, net, office=desk, tools=tools, clock=clock, sleep=asyncio.sleep, worker_id="w")
+    report = asyncio.run(runner.run())
+    return tool, desk, [timed.entry for timed in report.entries]
+
+
+@pytest.mark.req("O-06")
+def test_an_interrupted_task_is_repeated_unless_it_says_not_to() -> None:
+    tool, _, entries = take_up({}, interrupted=True)
+    assert len(tool.calls) == 1
+    assert isinstance(entries[-1], StepDone)
+
+    tool, _, entries = take_up({"on_lost": "fail"}, interrupted=True)
+    assert tool.calls == []
+    assert isinstance(entries[-1], StepFailed)
+    assert entries[-1].error.kind == "lease.lost"
+
+
+def test_a_policy_sees_the_lost_task_as_an_error_like_any_other() -> None:
+    lost = "{{ outcome.error.kind == 'lease.lost' and outcome.error.details.unknown }}"
+    rule = {"when": lost, "then": {"do": "break"}}
+
+    _, _, entries = take_up({"on_lost": "fail"}, interrupted=True, rules=[rule])
+
+    assert isinstance(entries[-1], StepDone)
+
+
+def test_a_task_that_must_not_be_repeated_is_known_to_have_begun_before_it_begins() -> None:
+    _, desk, entries = take_up({"on_lost": "fail"}, interrupted=False)
+
+    told = [timed.entry for turn in desk.turns for report in turn.reports for timed in report.entries]
+    assert [type(entry) for entry in told] == [TaskStarted]
+    assert [type(entry) for entry in entries] == [TaskProcessed, StepDone]

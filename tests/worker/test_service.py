@@ -1,0 +1,181 @@
+"""A worker's slots: they claim, run, report, and let go of what is no longer theirs (WRK-03)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.net.net import Net
+from noetl.records.orders import Answer, Order, Report, Turn, Verdict
+from noetl.records.position import Position
+from noetl.tools.registry import Registry
+from noetl.worker import service
+from noetl.worker.identity import is_gone, own_worker_id
+from noetl.worker.service import Worker
+from tests.conversing import net_of
+from tests.running_here import Scripted
+
+TWO = net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x}, {name: b, kind: python, code: x}]}]")
+
+
+class Desk:
+    """An office with a few orders to give and one verdict for every report."""
+
+    def __init__(self, orders: int, verdict: Verdict = Verdict.ACCEPTED, *, lost: bool = False) -> None:
+        self.waiting = [_order(number) for number in range(orders)]
+        self.reports: list[Report] = []
+        self.quiet = asyncio.Event()
+        self._verdict, self._lost = verdict, lost
+
+    async def turn(self, turn: Turn) -> Answer:
+        self.reports += turn.reports
+        given = [self.waiting.pop(0) for _ in range(min(turn.capacity, len(self.waiting)))]
+        if turn.capacity and not given:
+            self.quiet.set()
+        return Answer(verdicts=(self._verdict,) * len(turn.reports), orders=tuple(given))
+
+    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+        return frozenset(leases) if self._lost else frozenset()
+
+    async def net(self, net_hash: str) -> Net:
+        return TWO
+
+    def keep(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def load(self, reference: Any) -> Any:
+        raise NotImplementedError
+
+
+def _order(number: int) -> Order:
+    return Order(
+        order_id=f"o{number}",
+        execution_id="x1",
+        step_run_id=f"r{number}",
+        step="start",
+        net_hash="h",
+        lease_epoch=1,
+        trace_id="t",
+        args={},
+        workload={},
+        ctx={},
+        token={},
+        results={},
+        position=Position(task="a"),
+    )
+
+
+async def serve(desk: Desk, tool: Scripted, *, slots: int = 1) -> None:
+    worker = Worker(desk, MemoryDispatch(), Registry({"python": tool}), clock=ManualClock(), worker_id="w", slots=slots)
+    serving = asyncio.create_task(worker.serve())
+    async with asyncio.timeout(10):
+        await desk.quiet.wait()
+    serving.cancel()
+    await asyncio.wait({serving})
+
+
+async def test_the_first_task_is_reported_before_the_second_starts_and_the_end_with_the_next_claim() -> None:
+    desk, seen = Desk(1), []
+    tool = Scripted(b=lambda inputs, context: seen.append(len(desk.reports)))
+
+    await serve(desk, tool)
+
+    assert seen == [1]
+    assert [[timed.entry.event_type for timed in report.entries] for report in desk.reports] == [
+        ["task.started", "task.processed"],
+        ["task.started", "task.processed", "step.done"],
+    ]
+
+
+async def test_a_fenced_worker_runs_nothing_more_of_that_order_and_takes_the_next() -> None:
+    desk, tool = Desk(2, Verdict.FENCED), Scripted()
+
+    await serve(desk, tool)
+
+    assert [name for name, _ in tool.calls] == ["a", "a"]
+
+
+async def test_a_lease_found_lost_by_the_heartbeat_stops_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HEARTBEAT_S", 0.01)
+    stopped: list[bool] = []
+
+    class Endless(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append(True)
+                raise
+
+    await serve(Desk(1, lost=True), Endless())
+
+    assert stopped == [True]
+
+
+async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
+    """An event that nobody waits for waits at most a moment (DESIGN §3)."""
+    desk, told = Desk(1), asyncio.Event()
+
+    class Slow(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            async with asyncio.timeout(5):
+                while not desk.reports:
+                    await asyncio.sleep(0)
+            told.set()
+            return await super().run(inputs, context)
+
+    await serve(desk, Slow())
+
+    assert told.is_set()
+    assert [timed.entry.event_type for timed in desk.reports[0].entries] == ["task.started"]
+
+
+async def test_several_slots_take_several_orders() -> None:
+    meeting = asyncio.Barrier(3)
+
+    class Meeting(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            if context.task == "a":
+                await meeting.wait()
+            return await super().run(inputs, context)
+
+    desk = Desk(3)
+    worker = Worker(
+        desk, MemoryDispatch(), Registry({"python": Meeting()}), clock=ManualClock(), worker_id="w", slots=3
+    )
+    serving = asyncio.create_task(worker.serve())
+    async with asyncio.timeout(10):
+        while sum(1 for report in desk.reports if report.entries[-1].entry.event_type == "step.done") < 3:
+            await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.wait({serving})
+
+
+def test_a_worker_knows_itself_alive_and_a_dead_one_gone() -> None:
+    host = own_worker_id().split("/")[0]
+
+    assert not is_gone(own_worker_id())
+    assert is_gone(f"{host}/{os.getpid()}/1"), "the number was given to another process since"
+    assert is_gone(f"{host}/99999999/5")
+    assert not is_gone("elsewhere/1/1"), "nobody can tell from here"
+
+
+async def test_the_doorbell_forgets_no_ring_and_wakes_one_for_each() -> None:
+    bell = MemoryDispatch()
+    bell.ring(3)
+    await asyncio.wait_for(bell.wait(), 1)
+
+    waiting = [asyncio.create_task(bell.wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    bell.ring(1)
+    done, pending = await asyncio.wait(waiting, timeout=0.05)
+
+    assert sum(1 for task in done if not task.cancelled()) == 1
+    bell.ring(1)
+    await asyncio.wait(pending)
