@@ -222,3 +222,19 @@ workflow:
     assert "again in 3 s (attempt 2)" in text
     assert "✗ failed: retry.exhausted" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"), [({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False), ({}, False)]
+)
+def test_colour_is_for_terminals_and_for_who_asks(file: Path, variables: dict[str, str], coloured: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--memory"],
+        capture_output=True,
+        text=True,
+        env={key: value for key, value in os.environ.items() if not key.endswith("_COLOR")} | variables,
+        check=True,
+    )
+
+    assert ("\x1b[" in done.stderr) is coloured
+    assert "\x1b[" not in done.stdout

@@ -6,12 +6,15 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from noetl.compiler.compiling import compile_playbook
 from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.nodes import data
 from noetl.document.playbook import Playbook
 from noetl.document.reading import read_playbook
 from noetl.migration.migrating import Migration, migrate
+from noetl.net.encoding import to_json
 from noetl.net.net import Net
 from noetl.source import Source
 from noetl.tools.kinds import load_kinds
@@ -53,3 +56,18 @@ def steps_of(body: str) -> dict[str, Any]:
     assert (playbook.dialect, [one for one in found if one.code[0] == "E"]) == ("v10", []), migration.text
     steps = {step["step"]: step for step in document(migration.text)["workflow"]}
     return {name: {key: value for key, value in step.items() if key != "step"} for name, step in steps.items()}
+
+
+def essence(net: Net | None) -> Any:
+    """A net without its dialect, and with two ways of saying the same thing made one."""
+    assert net is not None
+    plain = msgspec.json.decode(to_json(net))
+    del plain["dialect"]
+    pair = [{"when": {"data": "{{ outcome.status == 'error' }}"}, "do": "fail"}, {}]
+    for transition in plain["transitions"]:
+        for task in transition.get("tasks", ()):
+            if task.get("policy") == {"rules": pair}:  # what no policy at all means (POL-03)
+                del task["policy"]
+        if transition.get("admission") == {"rules": [{"when": {"data": "{{ true }}"}}, {"allow": False}]}:
+            transition["admission"] = {"rules": [{}]}
+    return plain

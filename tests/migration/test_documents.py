@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
 import pytest
 
 from noetl.document.playbook import Dialect
 from noetl.migration.sheet import Sheet
-from noetl.net.encoding import to_json
-from noetl.net.net import Net
 from noetl.source import Source
-from tests.migration.migrated import FIXTURES, compiled, document, fixture, migrated
+from tests.migration.migrated import FIXTURES, compiled, document, essence, fixture, migrated
 
 OLDER = [path.stem for path in sorted(FIXTURES.glob("F-00[0-3]-*.yaml")) if path.stem != "F-000-A"]
 LISTENING = {"F-002-A", "F-002-C", "F-002-G2", "F-002-P"}  # eval_mode: on_event
@@ -76,7 +73,7 @@ def test_old_and_new_compile_to_the_same_net(name: str) -> None:
     """Same tasks, rules, order, loops and arcs: then the same events follow, whatever the endpoints answer."""
     text = fixture(name)
 
-    assert _essence(compiled(migrated(text).text)[1]) == _essence(compiled(text)[1])
+    assert essence(compiled(migrated(text).text)[1]) == essence(compiled(text)[1])
 
 
 @pytest.mark.req("MIG-01")
@@ -109,21 +106,6 @@ def test_listening_to_every_event_is_reported_with_the_alternative(name: str) ->
 def _comments(text: str) -> Counter[str]:
     root = compiled(text)[0].node
     return Counter(comment.text for comment in Sheet(Source("test.yaml", text), root).comments)
-
-
-def _essence(net: Net | None) -> Any:
-    """A net without its dialect, and with two ways of saying the same thing made one."""
-    assert net is not None
-    plain = msgspec.json.decode(to_json(net))
-    del plain["dialect"]
-    pair = [{"when": {"data": "{{ outcome.status == 'error' }}"}, "do": "fail"}, {}]
-    for transition in plain["transitions"]:
-        for task in transition.get("tasks", ()):
-            if task.get("policy") == {"rules": pair}:  # what no policy at all means (POL-03)
-                del task["policy"]
-        if transition.get("admission") == {"rules": [{"when": {"data": "{{ true }}"}}, {"allow": False}]}:
-            transition["admission"] = {"rules": [{}]}
-    return plain
 
 
 def _step(whole: Any, name: str) -> Any:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.migration.migrated import compiled, migrated
+from tests.migration.migrated import compiled, essence, migrated
 
 COMMENT = re.compile(r"# c\d+\.")
 GUARDS = [
@@ -83,22 +83,23 @@ class Unaliased(yaml.SafeDumper):
         return True
 
 
-def playbook(start: dict[str, Any], a: dict[str, Any]) -> str:
+def playbook(dialect: str, *steps: dict[str, Any]) -> str:
+    """A document with a comment behind every line."""
     document = {
         "apiVersion": "noetl.io/v2",
         "kind": "Playbook",
-        "metadata": {"name": "t", "path": "t", "dialect": "v2-case"},
-        "workflow": [{"step": "start", **start}, {"step": "a", **a}, {"step": "b", "next": "end"}],
+        "metadata": {"name": "t", "path": "t", "dialect": dialect},
+        "workflow": list(steps),
     }
     lines = str(yaml.dump(document, Dumper=Unaliased, sort_keys=False, width=1000)).splitlines()
     return "".join(f"{line}  # c{number}.\n" for number, line in enumerate(lines))
 
 
 @pytest.mark.req("MIG-03")
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, steps)
 def test_any_case_document_becomes_valid_v10_or_is_reported(start: dict[str, Any], a: dict[str, Any]) -> None:
-    text = playbook(start, a)
+    text = playbook("v2-case", {"step": "start", **start}, {"step": "a", **a}, {"step": "b", "next": "end"})
     if [one for one in compiled(text)[2] if one.code[0] == "E"]:
         return
 
@@ -110,3 +111,55 @@ def test_any_case_document_becomes_valid_v10_or_is_reported(start: dict[str, Any
     assert migrated(migration.text).text == migration.text
     assert "vars." not in migration.text
     assert migration.blocked or sorted(COMMENT.findall(migration.text)) == sorted(COMMENT.findall(text))
+
+
+directives = st.one_of(
+    st.just({"do": "continue"}),
+    st.just({"do": "fail"}),
+    st.just({"do": "break"}),
+    st.builds(
+        lambda to, n: {"do": "jump", "to": to, "set_iter": {"n": n}}, st.sampled_from(["t0", "t1"]), st.integers()
+    ),
+    st.just({"do": "retry", "attempts": 3, "backoff": "fixed", "delay": 2}),
+    st.just({"do": "continue", "set_ctx": {"a.b": "{{ outcome.result }}", "c": [1, 2]}}),
+)
+expressions = st.sampled_from(["{{ outcome.status == 'error' }}", "{{ outcome.http.status in [500, 503] }}", True])
+evals = st.builds(
+    lambda some, last: some + last,
+    st.lists(st.builds(lambda when, do: {"expr": when, **do}, expressions, directives), max_size=3),
+    st.one_of(st.just([]), directives.map(lambda do: [{"else": do}])),
+)
+labelled = st.builds(
+    lambda tool, rules: {**tool, **({"eval": rules} if rules else {})},
+    st.sampled_from(
+        [
+            {"kind": "http", "url": "u", "spec": {"timeout": 5}},
+            {"kind": "noop"},
+            {"kind": "python", "code": "result = 1"},
+        ]
+    ),
+    evals,
+)
+eval_steps = st.fixed_dictionaries(
+    {"tool": st.lists(labelled, min_size=2, max_size=3)},
+    optional={
+        "when": st.sampled_from(["{{ workload.go }}", "{{ true }}", False]),
+        "spec": st.sampled_from([{"next_mode": "inclusive"}, {"timeout": 90, "pool": "big"}]),
+        "loop": st.just({"in": [1, 2], "iterator": "x", "spec": {"mode": "parallel"}}),
+        "next": st.just([{"step": "b", "when": "{{ event.name == 'step.failed' }}", "args": {"n": 1}}, {"step": "b"}]),
+    },
+)
+
+
+@pytest.mark.req("MIG-01", "MIG-02")
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(eval_steps)
+def test_any_eval_document_compiles_to_the_same_net_as_its_v10_form(step: dict[str, Any]) -> None:
+    tasks = [{f"t{number}": task} for number, task in enumerate(step["tool"])]
+    text = playbook("v2-eval", {"step": "start", **step, "tool": tasks}, {"step": "b"})
+
+    migration = migrated(text)
+
+    assert (migration.blocked, migration.notes) == ((), ())
+    assert essence(compiled(migration.text)[1]) == essence(compiled(text)[1])
+    assert sorted(COMMENT.findall(migration.text)) == sorted(COMMENT.findall(text))

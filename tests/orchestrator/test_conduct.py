@@ -118,6 +118,20 @@ async def test_a_conflict_is_decided_again_from_the_log() -> None:
     assert [event.seq for event in await office.store.events("x1")] == list(range(1, len(office.heard) + 1))
 
 
+async def test_a_claim_that_could_not_be_stored_is_offered_again() -> None:
+    office = Office()
+    await office.start()
+    office.store.broken = [ConflictError("moved")]
+
+    order = await office.claim()
+
+    assert order.lease_epoch == 1
+    office.store.broken = [BackendError("disk full")]
+    with pytest.raises(BackendError):
+        await office.turn(office.done(order))
+    assert [one.step for one in (await office.turn(office.done(order))).orders] == ["b"]
+
+
 async def test_a_worker_that_lost_its_execution_to_another_process_is_fenced() -> None:
     """Two processes on one file: the log decides, whoever believes to own it."""
     first = Office()

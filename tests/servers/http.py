@@ -145,7 +145,8 @@ class HttpServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._loop is not None and self._thread is not None
+        assert self._loop is not None
+        assert self._thread is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
 

@@ -71,7 +71,6 @@ class Fates:
             self._dirty.pop(node, None)
             if node not in opened:
                 opened.add(node)
-                self._missing = []
                 wanted = [n for n in self._needs(node) if n not in opened]
                 if wanted:
                     stack += [node, *wanted]

@@ -41,15 +41,13 @@ class _Ready(msgspec.Struct, frozen=True):
 
 
 class _Hot(msgspec.Struct):
-    """An execution kept in memory. `committed` is the last `seq` the store has; `stale`: a commit failed, and what
-    memory holds is not what the log tells."""
+    """An execution kept in memory. `committed` is the last `seq` the store has."""
 
     plan: Plan
     execution: Execution
     created_at: float
     committed: int
     ended: asyncio.Event
-    stale: bool = False
 
 
 class Conductor:
@@ -62,6 +60,7 @@ class Conductor:
         self._watch = watch
         self._hot: dict[str, _Hot] = {}
         self._plans: dict[str, Plan] = {}
+        self._stale: set[str] = set()  # a commit failed: what memory holds is not what the log tells
         self._ready: deque[_Ready] = deque()
         self._deciding = asyncio.Lock()
 
@@ -113,6 +112,8 @@ class Conductor:
         raise ConflictError("the executions of this turn are moved by others all the time")
 
     async def _turn(self, turn: Turn) -> Answer:
+        for execution_id in list(self._stale):
+            await self._load(execution_id)
         decisions: list[tuple[str, Decision]] = []
         verdicts: list[Verdict] = []
         for report in turn.reports:
@@ -172,8 +173,9 @@ class Conductor:
     async def _load(self, execution_id: str) -> _Hot:
         """The execution as memory has it, else as the log tells it."""
         hot = self._hot.get(execution_id)
-        if hot is not None and not hot.stale:
+        if hot is not None and execution_id not in self._stale:
             return hot
+        self._stale.discard(execution_id)
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
@@ -241,7 +243,10 @@ class Conductor:
     def _forget(self, execution_ids: Sequence[str] | dict[str, None]) -> None:
         """Drop what was decided and not stored; the next use reads the log."""
         for execution_id in execution_ids:
-            self._hot[execution_id].stale = True
+            if self._hot[execution_id].committed:
+                self._stale.add(execution_id)
+            else:
+                del self._hot[execution_id]  # it never began
         self._ready = deque(ready for ready in self._ready if ready.execution_id not in execution_ids)
 
     def _perform(self, commits: list[Commit], decisions: list[tuple[str, Decision]]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.tools.http.problems import Wrong
 from noetl.tools.http.queries import encoded
+from noetl.tools.http.wrong import Wrong
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -14,8 +14,9 @@ import msgspec
 from noetl.tools.http.bodies import body_of, query_of
 from noetl.tools.http.credentials import Attached, basic
 from noetl.tools.http.headers import Line, has, lines_of, value_of
-from noetl.tools.http.problems import Wrong, clipped, shown
+from noetl.tools.http.problems import clipped, shown
 from noetl.tools.http.queries import encoded, joined
+from noetl.tools.http.wrong import Wrong
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SCHEMES = ("http", "https")

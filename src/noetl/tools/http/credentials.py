@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.errors import ToolError
-from noetl.tools.http.problems import Wrong
+from noetl.tools.http.wrong import Wrong
 
 Resolve = Callable[[str], Mapping[str, Any]]
 

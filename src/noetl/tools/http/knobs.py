@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.durations import seconds
-from noetl.tools.http.problems import Wrong
+from noetl.tools.http.wrong import Wrong
 
 TIMEOUT_S = 30.0  # O-33
 CONNECT_S = 10.0

@@ -6,6 +6,7 @@ shown without the user name and password that may stand in them.
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from typing import Any
@@ -15,15 +16,13 @@ import httpx2
 
 from noetl.errors import ToolError
 from noetl.tools.http.guard import Blocked, Unresolved
+from noetl.tools.http.knobs import Timeout
+from noetl.tools.http.wrong import Wrong
 
 _LONGEST_URL = 300
 _USERINFO = re.compile(r"//[^/?#]*@")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
-
-
-class Wrong(Exception):  # noqa: N818  an input that cannot be sent; the tool adds which request it was
-    """The request cannot be made as it is written."""
 
 
 def shown(url: httpx2.URL, secret_params: frozenset[str] = frozenset()) -> str:
@@ -56,13 +55,13 @@ def is_retryable(status: int) -> bool:
     return status in RETRYABLE_STATUSES or status >= 500
 
 
-def told(what: str, problem: Exception) -> ToolError:
+def told(what: str, problem: Exception, timeout: Timeout) -> ToolError:
     """The error outcome of an exception from below; `what` is the method and the URL."""
     match problem:
         case Wrong() | httpcore2.LocalProtocolError():
             return wrong(what, str(problem))
         case httpcore2.TimeoutException():
-            return ToolError("timeout", f"{what} got no answer in time: {_waiting(problem)}", retryable=True)
+            return ToolError("timeout", f"{what} got no answer in time: {_waiting(problem, timeout)}", retryable=True)
         case Blocked():
             return ToolError("http.transport", f"{what} is blocked: {problem}", code="blocked")
         case Unresolved():
@@ -86,16 +85,14 @@ def _unconnected(what: str, problem: Exception) -> ToolError:
     return ToolError("http.transport", message, retryable=True, code="connect")
 
 
-def _waiting(problem: Exception) -> str:
+def _waiting(problem: Exception, timeout: Timeout) -> str:
     match problem:
         case httpcore2.ConnectTimeout():
-            return "no connection within timeout.connect"
+            return f"no connection within {timeout.connect_s:g} s (timeout.connect)"
         case httpcore2.WriteTimeout():
-            return "the request could not be written within timeout.read"
-        case httpcore2.PoolTimeout():
-            return "too many requests are under way"
+            return f"nothing could be written for {timeout.read_s:g} s (timeout.read)"
         case _:
-            return "nothing came within timeout.read"
+            return f"nothing came for {timeout.read_s:g} s (timeout.read)"
 
 
 def _reason(problem: BaseException) -> str:
@@ -103,5 +100,6 @@ def _reason(problem: BaseException) -> str:
     inner = problem.args[0] if problem.args and isinstance(problem.args[0], BaseException) else problem
     while inner.__cause__ is not None:
         inner = inner.__cause__
-    text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+    number = getattr(inner, "errno", None)
+    text = os.strerror(number) if isinstance(number, int) and number > 0 else str(inner) or type(inner).__name__
     return text[:1].lower() + text[1:].rstrip(".")

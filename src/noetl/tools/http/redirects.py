@@ -10,7 +10,8 @@ import httpx2
 import msgspec
 
 from noetl.tools.http.calls import Call, checked
-from noetl.tools.http.problems import Wrong, clipped
+from noetl.tools.http.problems import clipped
+from noetl.tools.http.wrong import Wrong
 
 MAX_REDIRECTS = 5
 _STATUSES = frozenset({301, 302, 303, 307, 308})

@@ -24,9 +24,10 @@ from noetl.tools.http.guard import Blocked, GuardedBackend, Unresolved
 from noetl.tools.http.headers import read
 from noetl.tools.http.knobs import Knobs, knobs_of
 from noetl.tools.http.pools import Pools
-from noetl.tools.http.problems import Wrong, is_retryable, named, told
+from noetl.tools.http.problems import is_retryable, named, told
 from noetl.tools.http.reading import read_body, skip_body
 from noetl.tools.http.redirects import MAX_REDIRECTS, next_call
+from noetl.tools.http.wrong import Wrong
 
 _FROM_BELOW = (
     httpcore2.TimeoutException,
@@ -59,7 +60,7 @@ class HttpTool:
         except TimeoutError:
             raise ToolError("timeout", f"{what} took longer than {knobs.timeout.total_s:g} s", retryable=True) from None
         except _FROM_BELOW as problem:
-            raise told(what, problem) from None
+            raise told(what, problem, knobs.timeout) from None
 
     async def _answered(self, call: Call, knobs: Knobs) -> tuple[Call, httpx2.Response]:
         """The last response of a chain of redirects, and the call that got it."""

@@ -25,11 +25,12 @@ class Pools:
 
     def __init__(self) -> None:
         self._pools: dict[Target, Any] = {}
+        self._opening = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(self, target: Target, *, size: Any, connect_s: float | None) -> AsyncIterator[Any]:
         """A connection of one's own for a while. ToolError `pg.error` says why there is none."""
-        pool = self._pool(target, size, connect_s or CONNECT_TIMEOUT_S)
+        pool = await self._pool(target, size, connect_s or CONNECT_TIMEOUT_S)
         try:
             connection = await pool.acquire()
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
@@ -39,20 +40,11 @@ class Pools:
         finally:
             await pool.release(connection)
 
-    def _pool(self, target: Target, size: Any, connect_s: float) -> Any:
-        pool = self._pools.get(target)
-        if pool is None:
-            if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-                raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')
-            pool = self._pools[target] = asyncpg.create_pool(
-                min_size=0,
-                max_size=size or DEFAULT_SIZE,
-                max_inactive_connection_lifetime=IDLE_S,
-                timeout=connect_s,
-                init=_prepare,
-                **target.connect_arguments(),
-            )
-        return pool
+    async def _pool(self, target: Target, size: Any, connect_s: float) -> Any:
+        async with self._opening:
+            if target not in self._pools:
+                self._pools[target] = await _opened(target, size, connect_s)
+            return self._pools[target]
 
     async def close(self) -> None:
         """Close what is open; what does not end by itself is ended."""
@@ -63,6 +55,20 @@ class Pools:
                     await pool.close()
             except TimeoutError:
                 pool.terminate()
+
+
+async def _opened(target: Target, size: Any, connect_s: float) -> Any:
+    """A pool without connections yet, so that this cannot fail for want of a server."""
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')
+    return await asyncpg.create_pool(
+        min_size=0,
+        max_size=size or DEFAULT_SIZE,
+        max_inactive_connection_lifetime=IDLE_S,
+        timeout=connect_s,
+        init=_prepare,
+        **target.connect_arguments(),
+    )
 
 
 async def _prepare(connection: Any) -> None:
