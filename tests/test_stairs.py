@@ -13,15 +13,22 @@ STAIRS: dict[int, tuple[str, ...]] = {
     8: ("cli",),
     7: ("embedded",),
     6: ("orchestrator", "worker", "checking"),
-    5: ("store", "dispatch", "tools"),
+    5: ("store", "dispatch", "tools", "keychain"),
     4: ("compiler", "analysis", "engine", "migration", "graph", "schema"),
     3: ("pipeline",),
     2: ("net",),
     1: ("document", "templates", "records"),
-    0: ("clock", "durations", "ids", "source", "diagnostics", "settings", "errors"),
+    0: ("clock", "durations", "ids", "source", "diagnostics", "settings", "errors", "redaction", "secret_forms"),
 }
 STAIR = {room: stair for stair, rooms in STAIRS.items() for room in rooms}
-PURE = {room for stair in (1, 2, 3, 4) for room in STAIRS[stair]} | {"source", "diagnostics", "durations", "errors"}
+PURE = (
+    {room for stair in (1, 2, 3, 4) for room in STAIRS[stair]}
+    | {"source", "diagnostics", "durations", "errors"}
+    | {
+        "redaction",
+        "secret_forms",
+    }
+)
 
 # Modules that reach outside: the pure rooms are given time, ids and text instead.
 PLUMBING = {

@@ -26,7 +26,7 @@ class Matcher(Generic[AnyStr]):
         for needle in sorted(set(needles), key=len, reverse=True):
             self._by_head.setdefault(needle[:SHORTEST], []).append(needle)
             self.longest = max(self.longest, len(needle))
-        self._heads = _one_of(sorted(self._by_head))
+        self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
 
     def found(self, text: AnyStr) -> bool:
         return next(self.spans(text), None) is not None
@@ -46,10 +46,12 @@ class Matcher(Generic[AnyStr]):
 
 def _one_of(heads: list[AnyStr]) -> re.Pattern[AnyStr]:
     """A pattern of all heads, their common beginnings shared, so that few of them are tried at each place."""
-    if heads and isinstance(heads[0], bytes):
-        source = _tree([head.decode("latin-1") for head in heads])
-        return re.compile(source.encode("latin-1"), re.DOTALL)  # type: ignore[arg-type]
-    return re.compile(_tree([str(head) for head in heads]), re.DOTALL)  # type: ignore[arg-type]
+    texts = [head.decode("latin-1") if isinstance(head, bytes) else head for head in heads]
+    source: Any = _tree(texts)
+    if isinstance(heads[0], bytes):
+        source = source.encode("latin-1")
+    pattern: re.Pattern[AnyStr] = re.compile(source)
+    return pattern
 
 
 def _tree(words: list[str]) -> str:
@@ -82,7 +84,12 @@ class Redactor:
 
     def data(self, value: Any) -> Any:
         """Plain data with every secret masked, in keys and numbers too. The same object when there is none."""
-        if self._text is None or self._json is None or value is None or not self._json.found(msgspec.json.encode(value)):
+        if (
+            self._text is None
+            or self._json is None
+            or value is None
+            or not self._json.found(msgspec.json.encode(value))
+        ):
             return value
         return _walked(value, self._text)
 
@@ -131,7 +138,8 @@ def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _masked(text: str, matcher: Matcher[str]) -> str:
-    at, shown = 0, []
+    at = 0
+    shown: list[str] = []
     for start, stop in _joined(matcher.spans(text)):
         shown += (text[at:start], MASK)
         at = stop

@@ -240,6 +240,25 @@ def test_a_nested_fork_must_join_before_the_join_around_it() -> None:
     assert codes(nested) == []
 
 
+@pytest.mark.req("ADV-06", "ROUTE-11")
+def test_a_nested_fork_that_may_send_one_token_holds_up_the_join_around_it() -> None:
+    """One arc alone opens no group (O-01), so its token waits at the inner join for the tokens of the outer fork."""
+
+    def nested(guard: str | None) -> Net:
+        return net(
+            step("start", arc("a"), arc("b"), fork=True),
+            step("a", arc("merge")),
+            step("b", arc("c"), arc("d", guard), fork=True),
+            step("c", arc("inner")),
+            step("d", arc("inner")),
+            step("inner", arc("merge"), join="all"),
+            step("merge", join="all"),
+        )
+
+    assert codes(nested("{{ workload.d }}")) == ["W_DEADLOCK"]
+    assert codes(nested(None)) == []
+
+
 @pytest.mark.req("ADV-06")
 def test_a_step_no_arc_leads_to_is_unreachable() -> None:
     [finding] = proof(net(step("start"), step("lonely"))).findings
@@ -367,6 +386,36 @@ def test_a_blocking_join_can_wait_for_a_group_inside_the_one_it_holds() -> None:
 
     assert codes(shaped("block")) == ["W_DEADLOCK"]
     assert codes(shaped("ignore")) == []
+
+
+@pytest.mark.req("ADV-06")
+def test_a_join_that_withdraws_the_rest_ends_a_branch_that_would_go_on_for_ever() -> None:
+    """A race against a loop that only stops when somebody else has won."""
+
+    def race(rest: str) -> Net:
+        return net(
+            step("start", arc("work"), arc("watch"), fork=True),
+            step("work", arc("won")),
+            step("watch", arc("watch")),
+            step("won", join=Join(mode=JoinMode.ANY, rest=rest)),
+        )
+
+    assert "W_NO_END" not in codes(race("cancel"))
+    assert proof(race("cancel")).verdict == "sound"
+    assert "W_NO_END" in codes(race("ignore"))
+
+
+@pytest.mark.req("ADV-06")
+def test_a_counting_join_that_withdraws_the_rest_must_still_fill() -> None:
+    def first(count: int) -> Net:
+        return net(
+            step("start", arc("a"), arc("b"), arc("c"), fork=True),
+            *(step(name, arc("merge")) for name in "abc"),
+            step("merge", join=Join(mode=JoinMode.COUNT, count=count, rest="cancel")),
+        )
+
+    assert codes(first(2)) == []
+    assert codes(first(4)) == ["W_JOIN_UNFILLED"]
 
 
 @pytest.mark.req("ADV-06")

@@ -51,7 +51,7 @@ def process(*arguments: str, home: Path, stdin: str | None = None) -> subprocess
     )
 
 
-@pytest.mark.req("CLI-02", "WRK-08")
+@pytest.mark.req("CLI-02")
 def test_a_run_prints_its_result_its_status_and_its_id(file: Path, tmp_path: Path) -> None:
     done = process(str(file), "--set", "who=you", home=tmp_path)
 

@@ -34,7 +34,7 @@ def run(text: str, db: Path | str, payload: dict[str, Any] | None = None) -> tup
     return asyncio.run(run_net(net_of(text), payload=payload or {}, db=db, watch=events.extend)), events
 
 
-@pytest.mark.req("WRK-08", "SRV-05")
+@pytest.mark.req("SRV-05")
 @pytest.mark.parametrize("where", ["file", ":memory:"])
 def test_a_two_step_playbook_goes_through_every_room(tmp_path: Path, where: str) -> None:
     result, events = run(TWO, tmp_path / "s.db" if where == "file" else where, {"who": "you"})
@@ -127,7 +127,7 @@ workflow:
 """
 
 
-@pytest.mark.req("RES-01", "RES-03", "RES-06")
+@pytest.mark.req("RES-06")
 @pytest.mark.parametrize(("size", "by_reference"), [(98, False), (99, True)])
 def test_a_result_over_the_limit_travels_by_reference_and_is_read_when_needed(size: int, by_reference: bool) -> None:
     text = "x" * size  # and two quotes
@@ -170,7 +170,6 @@ def test_importing_the_package_costs_nothing() -> None:
     assert done.stdout.strip() == "['noetl']"
 
 
-@pytest.mark.req("WRK-08")
 def test_a_playbook_runs_from_python_by_its_path_or_its_text(tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
     path.write_text(playbook(TWO))

@@ -89,7 +89,7 @@ async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Exe
         await asyncio.wait({serving})
 
 
-@pytest.mark.req("SRV-12", "WRK-04", "EVT-07")
+@pytest.mark.req("WRK-04", "EVT-07")
 async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
     whole = Recording()
     undisturbed = await drive(whole, tool(), resumed=False)

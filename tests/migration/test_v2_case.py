@@ -315,6 +315,17 @@ def test_a_loop_is_respelt_and_its_rules_run_per_iteration() -> None:
     assert sink["args"] == {"v": "{{ start_task.data }}"}
 
 
+@pytest.mark.req("MIG-03", "V2C-06", "V2C-23")
+@pytest.mark.parametrize(("loop", "done"), [("", "step.done"), ("loop: {in: [1], iterator: x}, ", "loop.done")])
+def test_a_rule_that_is_always_true_takes_failures_too(loop: str, done: str) -> None:
+    """A v10 arc without a guard would not (ROUTE-05)."""
+    steps = steps_of(f"- {{step: start, {loop}tool: {{kind: noop}}, case: [{{when: true, then: {{next: end}}}}]}}")
+
+    assert steps["start"]["next"]["arcs"] == [
+        {"step": "end", "when": f"{{{{ event.name in ['{done}', 'step.failed'] }}}}"}
+    ]
+
+
 @pytest.mark.req("MIG-03", "V2C-06")
 def test_a_rule_that_took_the_event_before_is_excluded() -> None:
     steps = steps_of(

@@ -80,7 +80,7 @@ def _open(talk: Conversation) -> set[str]:
     return set(talk.execution.orders.values())
 
 
-@pytest.mark.req("EVT-07", "PIPE-08")
+@pytest.mark.req("EVT-07")
 @settings(max_examples=60, deadline=None)
 @given(text=playbooks(), choose=st.data())
 def test_replay_equals_the_live_state_at_every_prefix(text: str, choose: st.DataObject) -> None:

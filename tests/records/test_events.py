@@ -66,14 +66,13 @@ def test_every_name_is_in_the_taxonomy(events: list[Event]) -> None:
     assert {cls.event_type for cls in get_args(Payload)} <= set(TAXONOMY)
 
 
-@pytest.mark.req("EVT-04", "WRK-05")
+@pytest.mark.req("EVT-04")
 def test_each_event_is_written_by_its_owner_or_on_its_behalf(events: list[Event]) -> None:
     for event in events:
         owner = TAXONOMY[event.event_type].owner
         assert event.source is owner or (event.on_behalf and owner is Source.WORKER), event.event_type
 
 
-@pytest.mark.req("WRK-02")
 def test_one_worker_owns_a_step_run_from_first_to_last_task(events: list[Event]) -> None:
     claimed = [event for event in events if event.event_type == "token.claimed" and event.step == "start"]
 

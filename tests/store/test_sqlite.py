@@ -20,7 +20,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "store.db"
 
 
-@pytest.mark.req("EVT-01")
 @pytest.mark.parametrize("statement", ["UPDATE event SET step = 'b'", "DELETE FROM event"])
 async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: str) -> None:
     store = SqliteStore.open(path)

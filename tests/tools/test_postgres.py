@@ -31,11 +31,11 @@ def run(tool: PostgresTool, pg_auth: dict[str, Any]) -> Run:  # noqa: F811
 
     async def running(sql: Any = None, scope: dict[str, Any] | None = None, **more: Any) -> Outcome:
         spec = more.pop("spec", None)
-        context = {name: more.pop(name) for name in ("key",) if name in more}
+        marker = more.pop("marker", "exec/run/task/0")
         inputs = {"auth": pg_auth, **more}
         if sql is not None:
             inputs["command"] = bind(sql, scope or {})
-        return await outcome_of(tool, inputs, spec, **context)
+        return await outcome_of(tool, inputs, spec, key=marker)
 
     return running
 
@@ -183,10 +183,8 @@ async def test_text_takes_the_type_of_the_column_it_meets(run: Run) -> None:
     )
 
     assert outcome.result["data"] == [
-        {
-            **{"i": 7, "b": 7, "n": 7.5, "d": "2024-02-07", "ts": "2024-02-01T08:00:00Z"},
-            **{"u": scope["u"], "f": True, "m": "good", "x": NASTY},
-        }
+        {"i": 7, "b": 7, "n": 7.5, "d": "2024-02-07", "ts": "2024-02-01T08:00:00Z"}
+        | {"u": scope["u"], "f": True, "m": "good", "x": NASTY}
     ]
     assert (
         len(
@@ -249,7 +247,10 @@ async def test_a_placeholder_without_a_value_and_a_value_without_one_are_told(ru
         ("ARRAY[[1,2],[3,4]]", [[1, 2], [3, 4]]),
         ("int4range(1, 5)", "[1,5)"),
         ("tstzrange('2024-01-01Z', NULL)", "[2024-01-01T00:00:00Z,)"),
-        ("ROW(1, 'a')", {"f1": 1, "f2": "a"}),
+        ("ROW(1, 'a')", [1, "a"]),
+        ("(SELECT q FROM (SELECT 1 AS a, '[2]'::jsonb AS b, '1 day'::interval AS c) q)", [1, [2], "P1D"]),
+        ("'1 month -2 days 1.5 s'::interval", "P1M-2DT1.5S"),
+        ("'0 s'::interval", "PT0S"),
         ("B'101'", "101"),
         ("'10.0.0.1'::inet", "10.0.0.1"),
         ("'(1,2)'::point", [1.0, 2.0]),
@@ -340,6 +341,22 @@ async def test_the_workers_own_password_never_goes_to_a_server_a_playbook_chose(
     assert b"canary" not in b"".join(received)
 
 
+@pytest.mark.req("OUT-03")
+async def test_a_connection_that_the_server_ends_may_be_tried_again(run: Run) -> None:
+    outcome = await run("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.retryable) == ("pg.error", True)
+    assert outcome.error.code in ("57P01", "08003")  # the server's word, or the driver's when the line is cut first
+    assert await rows(run, "SELECT 1 AS n") == [{"n": 1}]
+
+
+async def test_a_record_of_a_named_type_is_a_mapping(run: Run) -> None:
+    await run("CREATE TYPE pair AS (a int, b jsonb)")
+
+    assert await rows(run, """SELECT ROW(1, '{"x": 1}')::pair AS v""") == [{"v": {"a": 1, "b": {"x": 1}}}]
+
+
 async def test_all_statements_of_a_task_are_one_transaction(run: Run) -> None:
     await run("CREATE TABLE one (a int)")
 
@@ -399,7 +416,10 @@ async def test_a_timed_out_statement_no_longer_runs_on_the_server(run: Run, pg_a
 
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("timeout", True)
-    left = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%the slow%one%' AND state = 'active' AND pid <> pg_backend_pid()"
+    left = (
+        "SELECT count(*) AS n FROM pg_stat_activity "
+        "WHERE query LIKE '%the slow%one%' AND state = 'active' AND pid <> pg_backend_pid()"
+    )
     assert await rows(run, left) == [{"n": 0}]
 
 
@@ -428,16 +448,14 @@ async def test_too_many_rows_are_an_error_before_they_are_all_here(run: Run) -> 
         assert outcome.error.kind == "result.too_large"
 
 
-
-
 @pytest.mark.req("TOOL-05")
 async def test_exactly_once_returns_what_the_first_run_returned(run: Run) -> None:
     await run("CREATE TABLE fx (id serial, a int)")
     sql, spec = "INSERT INTO fx (a) VALUES ({{ n }}) RETURNING id", {"exactly_once": True}
 
-    first = await run(sql, {"n": 1}, spec=spec, key="e/r/t/0")
-    again = await run(sql, {"n": 1}, spec=spec, key="e/r/t/0")
-    other = await run(sql, {"n": 1}, spec=spec, key="e/r/t/1")
+    first = await run(sql, {"n": 1}, spec=spec, marker="e/r/t/0")
+    again = await run(sql, {"n": 1}, spec=spec, marker="e/r/t/0")
+    other = await run(sql, {"n": 1}, spec=spec, marker="e/r/t/1")
 
     assert first.result["data"] == again.result["data"] == [{"id": 1}]
     assert other.result["data"] == [{"id": 2}]
@@ -448,8 +466,8 @@ async def test_a_failed_run_leaves_no_marker(run: Run) -> None:
     await run("CREATE TABLE fy (a int)")
     spec = {"exactly_once": True}
 
-    await run("INSERT INTO fy VALUES (1); SELECT 1 / 0", spec=spec, key="f/r/t/0")
-    outcome = await run("INSERT INTO fy VALUES (2)", spec=spec, key="f/r/t/0")
+    await run("INSERT INTO fy VALUES (1); SELECT 1 / 0", spec=spec, marker="f/r/t/0")
+    outcome = await run("INSERT INTO fy VALUES (2)", spec=spec, marker="f/r/t/0")
 
     assert outcome.error is None
     assert await rows(run, "SELECT a FROM fy") == [{"a": 2}]
@@ -460,7 +478,7 @@ async def test_two_workers_with_the_same_key_have_one_effect(run: Run) -> None:
     spec = {"exactly_once": True}
 
     outcomes = await asyncio.gather(
-        *(run("INSERT INTO fz VALUES (1); SELECT pg_sleep(0.1)", spec=spec, key="g/r/t/0") for _ in range(4))
+        *(run("INSERT INTO fz VALUES (1); SELECT pg_sleep(0.1)", spec=spec, marker="g/r/t/0") for _ in range(4))
     )
 
     assert [outcome.error for outcome in outcomes] == [None] * 4

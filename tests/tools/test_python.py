@@ -243,7 +243,7 @@ async def test_a_child_is_reused_with_fresh_globals_and_never_by_another_executi
     assert len({first.result, other.result, fresh.result}) == 3
 
 
-@pytest.mark.req("SCOPE-01", "KEY-03")
+@pytest.mark.req("SCOPE-01")
 async def test_code_that_changes_its_copy_of_the_data_changes_nothing(tool: PythonTool) -> None:
     workload = {"n": [1]}
 

@@ -42,7 +42,6 @@ def test_an_embedder_may_bring_a_tool_of_its_own() -> None:
     assert Registry({"mine": tool}).tool("mine") is tool
 
 
-@pytest.mark.req("TOOL-01")
 def test_the_registry_imports_no_tool_before_it_is_used() -> None:
     code = (
         "import sys; from noetl.tools.registry import Registry; Registry().runs('python');"

@@ -33,7 +33,7 @@ def pipeline(
     return run_here(f"executor: {json.dumps(executor)}\nworkflow: {json.dumps(workflow)}\n", tool=tool, **answers)
 
 
-@pytest.mark.req("PIPE-01", "PIPE-02", "PIPE-09", "TASK-05")
+@pytest.mark.req("PIPE-02", "PIPE-09", "TASK-05")
 def test_tasks_run_in_order_and_the_last_result_is_the_steps() -> None:
     ran = pipeline(task("one"), task("two"), one=1, two=5)
 
@@ -134,7 +134,6 @@ def test_a_pipeline_past_its_budget_fails() -> None:
     assert ran.payloads("step.failed")[0].error.kind == "pipeline.budget"
 
 
-@pytest.mark.req("PIPE-08")
 def test_the_same_outcomes_give_the_same_directives() -> None:
     rules = [
         {"when": "{{ outcome.result > 2 }}", "then": {"do": "break"}},
@@ -212,7 +211,7 @@ workflow:
     assert ran.result.result == {"task": None, "step": 3}
 
 
-@pytest.mark.req("POL-11", "SCOPE-02")
+@pytest.mark.req("POL-11")
 def test_set_ctx_of_one_step_is_read_by_the_next_and_by_the_next_task() -> None:
     ran = run_here(
         """

@@ -2,19 +2,20 @@
 
 A fork group is settled inside and stands in its parent as one move, so structured nets collapse level by level:
 series, choices, loops, forks with their joins, and dead ends are all absorbed by equal outcomes. Cycles are solved
-by iteration; outcomes are finite, so it ends. Cancel lists and `rest: block | cancel` are over-approximated here
-(`soundness` then has the search confirm what is found).
+by iteration; outcomes are finite, so it ends. Cancel lists are over-approximated here (`soundness` has the search
+confirm what is found then), and `rest: block` is not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from noetl.analysis.derivations import Derivation, Derived, Ended, Forked, Member, Moved, Refused
 from noetl.analysis.forking import group_outcomes
 from noetl.analysis.graph import Firing, Graph, Step
-from noetl.analysis.meeting import caps, meet
-from noetl.analysis.outcomes import NOBODY, NOTHING, STOP, Normal, Outcome, product
+from noetl.analysis.meeting import Meeting, caps, meet
+from noetl.analysis.outcomes import NOBODY, NOTHING, STOP, WITHDRAWN, Normal, Outcome, product
 
 Node = tuple[int, bool]  # a step, and whether its token belongs to a fork group
 
@@ -34,7 +35,8 @@ class Fates:
         self.spent = 0
         self._budget = budget
         self._caps = caps(graph)
-        self._withdrawn = graph.cancelled | _losers(graph)
+        self._withdrawn = graph.cancelled
+        self._cancelling = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
         self._readers: dict[Node, dict[Node, None]] = {}
         self._missing: list[Node] = []
         self._dirty: dict[Node, None] = {}  # in the order they became so, each once
@@ -101,6 +103,8 @@ class Fates:
         self._spend(1)
         if step.may_deny or step.index in self._withdrawn:
             known.setdefault(NOTHING, Refused())
+        if self._cancelling and node[1]:
+            known.setdefault(WITHDRAWN, Refused())
         for firing in step.firings:
             self._fire(node, step, firing, known)
         return len(known) > before
@@ -129,21 +133,37 @@ class Fates:
                     known[outcome] = Forked(firing, members())
                 continue
             meeting = meet(self.graph, outcome)
+            if outcome.withdrawn and not any(self._is_cancelling(join) for join in meeting.fired):
+                if node[1]:  # only a join of a group around can have done it, and it took those who wait here too
+                    known.setdefault(WITHDRAWN, Refused())
+                continue
             for fault in meeting.faults:
                 if fault not in known:
                     known[fault] = Forked(firing, members(), outcome)
-            if not meeting.stuck:
-                for result, joined in self._after(node, outcome, meeting.fired):
-                    if result not in known:
-                        _keep(known, result, Forked(firing, members(), outcome, joined))
+            if meeting.stuck:
+                continue
+            for result, joined in self._after(node, outcome, meeting):
+                if result not in known:
+                    _keep(known, result, Forked(firing, members(), outcome, joined))
 
     def _after(
-        self, node: Node, group: Normal, fired: tuple[int, ...]
+        self, node: Node, group: Normal, meeting: Meeting
     ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
         """What the group leaves in the group around it: the runs of its joins, or nothing but an end."""
+        if not meeting.fired:
+            return [(Normal(ended=group.ended) if node[1] else NOTHING, ())]
+        sizes = range(len(meeting.maybe) + 1)
+        extras = [extra for size in sizes for extra in combinations(meeting.maybe, size)]
+        return [result for extra in extras for result in self._run_joins(node, meeting.fired + extra)]
+
+    def _is_cancelling(self, join: int) -> bool:
+        rule = self.graph[join].join
+        return rule is not None and rule.rest == "cancel"
+
+    def _run_joins(
+        self, node: Node, fired: tuple[int, ...]
+    ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
         grouped = node[1]
-        if not fired:
-            return [(Normal(ended=group.ended) if grouped else NOTHING, ())]
         runs = [list(self._read((join, grouped), node)) for join in fired]
         if len(fired) == 1:
             return [(outcome, ((fired[0], outcome),)) for outcome in runs[0]]
@@ -167,9 +187,3 @@ def _keep(known: Derived, outcome: Outcome, derivation: Derivation) -> None:
 def _likeliest(run: list[Outcome], wanted: Outcome) -> Outcome:
     """An outcome of one of several runs that fits what they came to together, for the witness."""
     return wanted if wanted in run else next((o for o in run if isinstance(o, Normal)), run[0])
-
-
-def _losers(graph: Graph) -> frozenset[int]:
-    """Steps where tokens may be withdrawn by a join with `rest: cancel`: any, since the rest may be anywhere."""
-    cancelling = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
-    return frozenset(range(len(graph.steps))) if cancelling else frozenset()

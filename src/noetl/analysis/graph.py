@@ -98,6 +98,18 @@ class Graph(msgspec.Struct, frozen=True):
         """Steps whose tokens some arc withdraws."""
         return frozenset(t for _, _, way in self.ways() for t in way.cancels)
 
+    @property
+    def withdrawable(self) -> set[int]:
+        """Steps where a token may be taken away: by another one's cancel list, or by a join with `rest: cancel`. Only
+        a fork makes another one, so both must come after the same fork."""
+        cancelling = [(step.index, target) for step, _, way in self.ways() for target in way.cancels]
+        dissolving = any(step.join is not None and step.join.rest == "cancel" for step in self.steps)
+        found: set[int] = set()
+        for fork in (step for step in self.steps if step.forks and (cancelling or dissolving)):
+            after = self.reachable(*fork.successors)
+            found |= after if dissolving else {target for source, target in cancelling if {source, target} <= after}
+        return found
+
     def ways(self) -> Iterator[tuple[Step, Firing, Way]]:
         for step in self.steps:
             for firing in step.firings:

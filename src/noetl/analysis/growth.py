@@ -124,7 +124,7 @@ def _sends_several(graph: Graph, fates: Fates, fork: int) -> bool:
     for firing in graph[fork].firings:
         if firing.most_tokens >= 2:
             for outcome, _ in group_outcomes(firing, enter, limits, lambda _work: None):
-                if isinstance(outcome, Normal) and len(meet(graph, outcome).fired) >= 2:
+                if isinstance(outcome, Normal) and len(meet(graph, outcome).fired + meet(graph, outcome).maybe) >= 2:
                     return True
     return False
 

@@ -14,10 +14,12 @@ NOBODY = -1
 
 
 class Normal(msgspec.Struct, frozen=True):
-    """All descendants arrived at joins or ended. `ended`: a step where one ended unasked (not denied, not dropped)."""
+    """All descendants arrived at joins or ended. `ended`: a step where one ended unasked (not denied, not dropped).
+    `withdrawn`: one was taken away by a join with `rest: cancel`, of its own group or of one around it."""
 
     arrived: tuple[tuple[int, int], ...] = ()
     ended: int = NOBODY
+    withdrawn: bool = False
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -35,6 +37,7 @@ class Fault(msgspec.Struct, frozen=True):
 Outcome = Normal | Stop | Fault
 
 NOTHING = Normal()
+WITHDRAWN = Normal(withdrawn=True)
 STOP = Stop()
 
 
@@ -50,7 +53,7 @@ def together(one: Outcome, other: Outcome, caps: dict[int, int]) -> Iterator[Out
     arrived = _add(one.arrived, other.arrived, caps)
     ends = {end for end in (one.ended, other.ended) if end != NOBODY}
     for ended in sorted(ends) or (NOBODY,):
-        yield Normal(arrived, ended)
+        yield Normal(arrived, ended, one.withdrawn or other.withdrawn)
 
 
 def _add(

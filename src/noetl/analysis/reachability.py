@@ -28,7 +28,8 @@ def unreachable(graph: Graph) -> list[int]:
 def traps(graph: Graph) -> list[Trap]:
     """The reachable components without a way out in which no token may end."""
     reached = graph.reachable(graph.entry)
-    ending = graph.leading_to({index for index in reached if graph[index].may_end})
+    taken_away = graph.withdrawable
+    ending = graph.leading_to({index for index in reached if graph[index].may_end or index in taken_away})
     closed = {index: [t for t in graph[index].successors if t not in ending] for index in sorted(reached - ending)}
     found = []
     for part in components(closed):

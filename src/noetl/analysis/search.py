@@ -32,7 +32,8 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Search:
-    """Explores from the start token. `faults` maps each fault to a shortest-found witness."""
+    """Explores from the start token. `faults` maps each fault to the witness it was found by; they stand even when
+    the budget ended before the search was `finished`."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self._graph = graph
@@ -43,14 +44,18 @@ class Search:
         self._parents: dict[Group, tuple[Group, tuple[Move, ...]] | None] = {}
         self.faults: dict[Fault, tuple[Move, ...]] = {}
         self.states = 0
-        self._explore()
+        self.finished = True
+        try:
+            self._explore()
+        except OutOfBudget:
+            self.finished = False
 
     def _explore(self) -> None:
         first, _ = self._shortcuts[self._graph.entry]
         start = Group((Token(first),))
         self._parents[start] = None
-        path: list[tuple[Group, Iterator[Step]]] = [(start, self._steps(start, frozenset()))]
         on_path = {start}
+        path: list[tuple[Group, Iterator[Step]]] = [(start, self._steps(start, on_path))]
         while path:
             marking, steps = path[-1]
             step = next(steps, None)
@@ -59,12 +64,13 @@ class Search:
                 on_path.discard(marking)
                 continue
             for fault in step.faults:
-                self.faults.setdefault(fault, (*self._trace(marking), *step.moves))
+                if fault not in self.faults:
+                    self.faults[fault] = (*self._trace(marking), *step.moves)
             if step.marking not in self._parents:
                 self._parents[step.marking] = (marking, step.moves)
                 self._judge(step.marking)
                 on_path.add(step.marking)
-                path.append((step.marking, self._steps(step.marking, frozenset(on_path))))
+                path.append((step.marking, self._steps(step.marking, on_path)))
 
     def _judge(self, marking: Group) -> None:
         """Count the marking, and see whether everything left in it waits for ever."""
@@ -74,7 +80,9 @@ class Search:
         left = list(tokens(marking))
         if left and all(token.waits for token in left):
             joins = tuple(sorted({token.step for token in left}))
-            self.faults.setdefault(Fault("W_DEADLOCK", joins), self._trace(marking))
+            fault = Fault("W_DEADLOCK", joins)
+            if fault not in self.faults:
+                self.faults[fault] = self._trace(marking)
 
     def _trace(self, marking: Group) -> tuple[Move, ...]:
         moves: list[Move] = []
@@ -84,7 +92,7 @@ class Search:
             at = self._parents[at[0]]
         return tuple(moves)
 
-    def _steps(self, marking: Group, on_path: frozenset[Group]) -> Iterator[Step]:
+    def _steps(self, marking: Group, on_path: set[Group]) -> Iterator[Step]:
         """The moves to try: those of one quiet token when there is one and it makes no circle, else all."""
         running = list(dict.fromkeys(token for token in tokens(marking) if not token.waits))
         quiet = next((token for token in running if token.step not in self._loud), None)

@@ -17,6 +17,8 @@ from noetl.analysis.reachability import Trap, traps, unreachable
 from noetl.analysis.search import Search
 from noetl.analysis.witness import Move
 
+_PRICE = 200  # combinations of outcomes that take as long as one marking of the search
+
 
 class Soundness(msgspec.Struct, frozen=True, kw_only=True):
     """`undecided` says why nothing more could be told; `work` and `states` are what it took."""
@@ -34,7 +36,7 @@ def judge(graph: Graph, budget: int) -> Soundness:
     """Everything that is known about the soundness of `graph`."""
     fates, undecided = _solved(graph, budget)
     found, states = (_faults(fates), 0) if fates is not None else ({}, 0)
-    if undecided or _blocks(graph) or (found and _order_matters(graph)):
+    if undecided or _may_block(graph) or _is_doubtful(graph, found):
         found, states, undecided = _searched(graph, budget)
     if graph.guessed:
         found, undecided = {}, "some targets are computed at run time"
@@ -62,25 +64,31 @@ def _faults(fates: Fates) -> dict[Fault, tuple[Move, ...]]:
 
 
 def _searched(graph: Graph, budget: int) -> tuple[dict[Fault, tuple[Move, ...]], int, str]:
-    try:
-        search = Search(graph, max(budget // 20, 1))
-    except OutOfBudget:
-        return {}, max(budget // 20, 1), _spent(budget)
-    return search.faults, search.states, ""
+    search = Search(graph, budget // _PRICE)
+    return search.faults, search.states, "" if search.finished or search.faults else _spent(budget)
 
 
 def _spent(budget: int) -> str:
     return f"the net has more states than the budget of {budget} allows to visit"
 
 
-def _order_matters(graph: Graph) -> bool:
-    """Whether tokens withdraw one another: `fates` then allows more than can happen."""
-    return bool(graph.cancelled) or any(s.join is not None and s.join.rest == "cancel" for s in graph.steps)
+def _is_doubtful(graph: Graph, found: dict[Fault, tuple[Move, ...]]) -> bool:
+    """Whether tokens withdraw one another, so that `fates` may have found what cannot happen: any fault where arcs have
+    cancel lists, a deadlock where a join with `rest: cancel` may yet dissolve it."""
+    dissolving = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
+    return bool(found) and (bool(graph.cancelled) or (dissolving and any(f.kind == "W_DEADLOCK" for f in found)))
 
 
-def _blocks(graph: Graph) -> bool:
-    """Whether a join may hold one group back until another is through, which `fates` does not see."""
-    return any(s.join is not None and s.join.rest == "block" for s in graph.steps)
+def _may_block(graph: Graph) -> bool:
+    """Whether a join with `rest: block` may hold back the very tokens it waits for, which `fates` does not see: with
+    two such joins, or when a group and one forked inside it can both come to the same one."""
+    blocking = [s.index for s in graph.steps if s.join is not None and s.join.rest == "block"]
+    if len(blocking) != 1:
+        return bool(blocking)
+    ahead = graph.leading_to(set(blocking))
+    forks = [s.index for s in graph.steps if s.forks and s.index in ahead]
+    after = {fork: graph.reachable(*graph[fork].successors) for fork in forks}
+    return any(other in after[fork] for fork in forks for other in forks)
 
 
 def _traps(graph: Graph, fates: Fates | None, faulty: bool) -> tuple[Trap, ...]:

@@ -26,6 +26,7 @@ COMMANDS = {
     "compile": "Show the net a playbook compiles to.",
     "analyze": "Show what can be proved about a playbook's net.",
     "schema": "Print the JSON Schema of playbooks.",
+    "credential": "Store credentials for playbooks, sealed.",
     "completion": "Print a shell's completion script.",
 }
 ALIASES = {"validate": "check"}

@@ -37,6 +37,10 @@ class Vault:
     def __init__(self, cabinet: Cabinet, keys: MasterKeys, clock: Clock) -> None:
         self._cabinet, self._keys, self._clock = cabinet, keys, clock
 
+    def under(self, keys: MasterKeys) -> Vault:
+        """The same credentials, with other master keys."""
+        return Vault(self._cabinet, keys, self._clock)
+
     async def set(self, name: str, given: str | Fields, *, kind: str) -> Credential:
         """Store a credential, or a new version of one."""
         if not name or len(name) > 200 or not name.isprintable():
@@ -74,7 +78,8 @@ class Vault:
 
     async def is_rotated(self) -> bool:
         """Whether everything is under the newest master key."""
-        return all(row.key_id == self._keys.newest_id for row in await self._cabinet.list())
+        rows = await self._cabinet.list()
+        return all(row.key_id == self._keys.newest_id for row in rows)
 
     async def rotate(self) -> int:
         """Put every credential under the newest master key, one by one, and say how many were moved. Safe to stop

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.document.nodes import Mapping
 from noetl.migration.case_apart import Apart
-from noetl.migration.case_guards import ENTER, ERROR, EXIT, Guard, joined, reads, rename_expression
+from noetl.migration.case_guards import ENTER, ERROR, EXIT, Guard, event_condition, joined, reads, rename_expression
 from noetl.migration.case_routes import Choice, guard_of, targets_of, transition_options
 from noetl.migration.case_rules import Looks, Parts, take_apart
 from noetl.migration.case_tasks import Names, call_name, choosing_task, pipeline_names, rule_tasks, setting_task
@@ -55,7 +55,7 @@ class CaseSorting:
             self._lead(parts, guard, taken)
         elif guard.only(ENTER) and self.looks.step.tasks:
             self._ahead(parts, guard)
-        elif guard.after_success and not guard.rest and not _after_success(taken):
+        elif self._is_certain(parts, guard, taken):
             self._follow(parts, guard)
         elif not self.looks.looped and (parts.transition is not None or guard.only(ERROR)):
             self._leave(parts, guard, self._condition(parts, guard, taken))
@@ -67,6 +67,13 @@ class CaseSorting:
         else:
             message = "this rule decides per iteration where the step leads, and a v10 router decides once"
             self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")
+
+    def _is_certain(self, parts: Parts, guard: Guard, taken: list[Parts]) -> bool:
+        """Whether every successful call, and nothing else, comes to this rule."""
+        both = guard.events is None and parts.transition is not None and bool(self.looks.step.tasks)
+        if guard.rest or _after_success(taken) or not guard.after_success:
+            return False
+        return self.looks.looped or not both
 
     def _taken_before(self, guard: Guard, position: int) -> list[Parts]:
         """The rules that keep this one from running when they match, and that no order of arcs puts before it."""
@@ -142,9 +149,14 @@ class CaseSorting:
         on_failure = [] if guard.only(ERROR) else self._failure_choices()
         step, target = self.apart.step(parts, guard, on_failure)
         self.extras.append(step)
-        self.choices.append(Choice(when, guard, (target,), self.copier))
+        self.choices.append(Choice(when or self._any_end, guard, (target,), self.copier))
 
     # their parts -----------------------------------------------------------------------------------------------
+
+    @property
+    def _any_end(self) -> str:
+        """What is always true of an arc, written out: one without a guard would not take failures (ROUTE-05)."""
+        return str(event_condition(frozenset({EXIT}), looped=self.looks.looped))
 
     def _in_pipeline(self) -> Copier:
         if not self.looks.step.tasks:
@@ -152,9 +164,10 @@ class CaseSorting:
         return self.copier.with_names(pipeline_names(call_name(self.looks.step)))
 
     def _note_failures(self, parts: Parts, guard: Guard) -> None:
+        """A pipeline ends with its first failure, and only an arc sees that one."""
         if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
-            message = "these tasks now run after a successful call only; after a failed one they ran without a result"
-            self.notes.changed(parts.rule, message)
+            message = "these tasks now run after a successful call only; after a failed one they ran too"
+            self.notes.changed(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
 
     def _failure_choices(self) -> list[Choice]:
         """Where the rules on call.error lead, for the steps that came out of this one."""
@@ -181,8 +194,7 @@ class CaseSorting:
         narrowed = guard_of(transition, copier)
         if narrowed is not None:
             when = joined([when, narrowed]) if when else narrowed
-        if when is None:
-            when = "event.name in ['step.done', 'loop.done', 'step.failed']"
+        when = when or self._any_end
         targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
         origin = item_id(parts.rule.node)
         first = [msgspec.structs.replace(target, origin=origin) for target in targets[:1]]

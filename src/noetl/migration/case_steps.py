@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from noetl.document.nodes import Mapping, Node, scalars
 from noetl.document.playbook import Playbook, Task
 from noetl.migration.case_step import CaseStep
@@ -20,9 +22,10 @@ class CaseSteps:
 
     def items(self) -> list[Item]:
         names = Names({step.name for step in self.playbook.steps})
+        readers = Counter(root for step in self.playbook.steps for root in _roots(step.node) - {step.name})
         items: list[Item] = []
         for step in self.playbook.steps:
-            read = any(step.name in _roots(other.node) for other in self.playbook.steps if other is not step)
+            read = readers[step.name] > 0
             items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read).items()
         return [*items, *self._implicit_end()]
 

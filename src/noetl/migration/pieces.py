@@ -128,7 +128,8 @@ class Copier:
     def renamed_entry(self, owner: Mapping, key: str, new_key: str) -> Entry:
         """The value of one key under another one."""
         name = owner.keys[key]
-        text = self.sheet.source.cut(name.span) if new_key == key else scalar_text(new_key)
+        raw = self.sheet.source.cut(name.span)
+        text = (renamed(raw, self.names) or raw) if new_key == key else scalar_text(new_key)
         copier = Copier(self.sheet) if key == "code" else self
         return Entry(text, copier.value(owner.values[key], name), key_id(name))
 

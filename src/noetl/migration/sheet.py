@@ -7,14 +7,17 @@ behind something belongs to the last element that begins on its line.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import accumulate
 
 import msgspec
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
 from noetl.source import Source
 
+_NEARBY = 1000  # elements looked back over for the one that a comment stands below
 _COMMENT = re.compile(r"(?:(?<=\s)|\A)#[^\r\n]*")
 
 
@@ -48,6 +51,7 @@ class Sheet:
         self.source = source
         self.root = root
         self.lines = source.text.split("\n")
+        self._line_starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         self.elements = {element.id: element for element in _elements(source.text, root)}
         self.comments = list(self._comments())
         self.aliased = any(value.span.start < key.span.start for key, value in _pairs(root))
@@ -68,30 +72,28 @@ class Sheet:
 
     def _comments(self) -> Iterator[Comment]:
         ordered = sorted(self.elements.values(), key=lambda element: (element.start, element.id[0] != "i"))
-        for start, end in _gaps(self.source.text, self.root):
-            for found in _COMMENT.finditer(self.source.text, start, end):
-                yield self._placed(found, ordered)
-
-    def _placed(self, found: re.Match[str], ordered: list[Element]) -> Comment:
-        start = found.start()
-        line_start = self.source.text.rfind("\n", 0, start) + 1
-        line = self.source.text.count("\n", 0, start) + 1
-        column = start - line_start + 1
-        own_line = not self.source.text[line_start:start].strip()
-        element, place = _owner(ordered, start, column, own_line=own_line)
-        return Comment(found.group().rstrip(), start, line, column, element, place)
+        starts = [element.start for element in ordered]
+        for begin, end in _gaps(self.source.text, self.root):
+            for found in _COMMENT.finditer(self.source.text, begin, end):
+                start = found.start()
+                line = bisect_right(self._line_starts, start)
+                line_start = self._line_starts[line - 1]
+                own_line = not self.source.text[line_start:start].strip()
+                column = start - line_start + 1
+                element, place = _owner(ordered, bisect_right(starts, start), column, own_line=own_line)
+                yield Comment(found.group().rstrip(), start, line, column, element, place)
 
 
-def _owner(ordered: list[Element], start: int, column: int, *, own_line: bool) -> tuple[str, Place]:
-    before = [element for element in ordered if element.start < start]
+def _owner(ordered: list[Element], position: int, column: int, *, own_line: bool) -> tuple[str, Place]:
+    """The element of a comment that stands before the one at `position`."""
     if not own_line:
-        return (before[-1].id, Place.BEHIND) if before else ("", Place.BEFORE)
-    after = next((element for element in ordered if element.start > start), None)
+        return (ordered[position - 1].id, Place.BEHIND) if position else ("", Place.BEFORE)
+    after = ordered[position] if position < len(ordered) else None
     if after is not None and column <= after.column:
         return after.id, Place.BEFORE
-    level = [element for element in before if element.column == column]
-    if level:
-        return level[-1].id, Place.AFTER
+    for element in reversed(ordered[max(0, position - _NEARBY) : position]):
+        if element.column == column:
+            return element.id, Place.AFTER
     return (after.id, Place.BEFORE) if after is not None else ("", Place.AFTER)
 
 

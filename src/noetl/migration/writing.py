@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -22,10 +23,12 @@ class _Writer:
         self.text = sheet.source.text
         self.root = document
         emitted = set(_origins(document))
-        kept = list(_copies(document))
+        kept = _joined(sorted((copy.start, copy.end) for copy in _copies(document)))
+        starts = [start for start, _ in kept]
         self.comments: dict[str, list[Comment]] = defaultdict(list)
         for comment in sheet.comments:
-            if not any(copy.start <= comment.start < copy.end for copy in kept):
+            position = bisect_right(starts, comment.start) - 1
+            if position < 0 or comment.start >= kept[position][1]:
                 self.comments[self._nearest(comment.element, emitted)].append(comment)
 
     def _nearest(self, identity: str, emitted: set[str]) -> str:
@@ -190,6 +193,17 @@ def _origins(piece: Piece) -> Iterator[str]:
             for item in piece.items:
                 yield item.origin
                 yield from _origins(item.value)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches without overlaps, in order."""
+    apart: list[tuple[int, int]] = []
+    for start, end in spans:
+        if apart and start <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        else:
+            apart.append((start, end))
+    return apart
 
 
 def _copies(piece: Piece) -> Iterator[Copied]:

@@ -16,8 +16,9 @@ VALUE = "value"  # the field of a secret that is one text
 # Fields of credentials that say where and how, not what; everything else in a material is secret. Masking a host or a
 # database's name would turn `postgres` into `***` in every result.
 _OPEN = frozenset(
-    "type kind auth_type scheme token_type host hostname port database dbname db schema sslmode ssl region "
-    "user username login expires_at expires_in scope scopes audience url_scheme account_type".split()
+    {"type", "kind", "auth_type", "account_type", "token_type", "scheme", "host", "hostname", "port", "region"}
+    | {"database", "dbname", "db", "schema", "sslmode", "ssl", "user", "username", "login"}
+    | {"scope", "scopes", "audience", "expires_at", "expires_in"}
 )
 
 
@@ -33,7 +34,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
 
     def whole(self) -> Any:
         """The secret itself where it is one text, else its fields."""
-        return self.fields[VALUE] if VALUE in self.fields else self.fields
+        return self.fields.get(VALUE, self.fields)
 
     def due(self, now: float) -> bool:
         return self.refresh_after is not None and self.refresh_after <= now

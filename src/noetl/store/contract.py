@@ -15,6 +15,7 @@ import msgspec
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.references import Reference
+from noetl.store.credentials import Credentials
 
 
 class ConflictError(BackendError):
@@ -102,6 +103,9 @@ class Nets(Protocol):
 
 class Store(EventLog, Outbox, Nets, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
+
+    @property
+    def credentials(self) -> Credentials: ...
 
     async def close(self) -> None: ...
 

@@ -9,6 +9,7 @@ import msgspec
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+from noetl.store.credentials import Credentials, MemoryCredentials
 
 
 class MemoryStore:
@@ -20,6 +21,7 @@ class MemoryStore:
         self._executions: dict[str, ExecutionRow] = {}
         self._orders: dict[str, OrderRow] = {}
         self._nets: dict[str, bytes] = {}
+        self.credentials: Credentials = MemoryCredentials()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

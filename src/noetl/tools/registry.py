@@ -12,10 +12,13 @@ from noetl.errors import ToolError
 from noetl.tools.contract import Tool
 
 BUILT_IN = {
+    "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
     "http": "noetl.tools.http.tool:HttpTool",
     "noop": "noetl.tools.noop:NoopTool",
+    "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
 }
+EXTRAS = {"duckdb": "duckdb", "postgres": "postgres"}  # kind -> the extra whose packages it needs
 GROUP = "noetl.tools"
 
 
@@ -27,7 +30,7 @@ class Registry:
         self, more: Mapping[str, str | Tool] | None = None, *, extras: Mapping[str, str] | None = None
     ) -> None:
         self._paths: dict[str, str | Tool] = {**BUILT_IN, **(more or {})}
-        self._extras = dict(extras or {})
+        self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
 
     def runs(self, kind: str) -> bool:

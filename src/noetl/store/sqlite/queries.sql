@@ -51,3 +51,24 @@ INSERT INTO net (net_hash, body) VALUES (?, ?) ON CONFLICT (net_hash) DO NOTHING
 
 -- name: select_net
 SELECT body FROM net WHERE net_hash = ?;
+
+-- name: select_credential
+SELECT name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at
+FROM credential WHERE name = ?;
+
+-- name: select_credentials
+SELECT name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at
+FROM credential ORDER BY name;
+
+-- name: insert_credential
+INSERT INTO credential (name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: replace_credential
+UPDATE credential SET type = ?, version = ?, key_id = ?, wrapped_key = ?, sealed = ?, fingerprint = ?, created_at = ?,
+                      updated_at = ?
+WHERE name = ? AND version = ? AND key_id = ?;
+
+-- name: delete_credential
+DELETE FROM credential WHERE name = ?;

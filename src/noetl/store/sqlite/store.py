@@ -17,6 +17,8 @@ from noetl.records.encoding import decode_payload, encode_payload
 from noetl.records.envelope import Event
 from noetl.records.taxonomy import Source
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+from noetl.store.credentials import Credentials
+from noetl.store.sqlite.credentials import SqliteCredentials
 from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.queries import QUERIES
 
@@ -29,6 +31,7 @@ class SqliteStore:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
+        self.credentials: Credentials = SqliteCredentials(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteStore:

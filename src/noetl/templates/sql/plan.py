@@ -142,9 +142,11 @@ class _Planning:
                 return self._refuse(token)
 
     def _bare(self, index: int) -> Bare:
-        place = self._walk.place
-        if self._next(index) in (".", "("):
+        place, following = self._walk.place, self._next(index)
+        if following in (".", "("):
             place = Place.NAME
+        elif following == "::" and place is Place.OPEN:  # a cast is how a value is told there
+            place = Place.VALUE
         hole = next(self._holes)
         return Bare(hole, place, self._binds, self._listed(index) if place is Place.VALUE else "")
 

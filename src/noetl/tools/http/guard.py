@@ -67,7 +67,7 @@ class GuardedBackend(AsyncNetworkBackend):
         return await self._first(addresses, port, deadline, options)
 
     async def _checked(self, host: str, port: int) -> Sequence[Address]:
-        written = literal(host)
+        written = literal(host.removesuffix("."))
         addresses = [written] if written is not None else await self._resolve(host, port)
         if not addresses:
             raise Unresolved("it has no address")

@@ -29,6 +29,7 @@ DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory whe
 
 _TEXTS = (COMMAND, QUERY, PARAMS, SCRIPT, TABLE, ROW)
 _NEEDED = (("command", "query", "script", "table"),)
+_MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
 _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")
 
 POSTGRES = ToolKind(
@@ -48,6 +49,7 @@ POSTGRES = ToolKind(
         Input(name="isolation", schema=TEXT, doc="Transaction isolation level."),
         Input(name="pool_size", schema=COUNT, doc="Connections kept per credential."),
         _TRANSACTION,
+        _MAX_ROWS,
     ),
     one_of=_NEEDED,
     unwraps=True,
@@ -58,7 +60,7 @@ DUCKDB = ToolKind(
     name="duckdb",
     doc="Runs SQL on DuckDB, in memory or on a database file.",
     inputs=(*_TEXTS, DATABASE, AUTH),
-    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION),
+    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS),
     one_of=_NEEDED,
     unwraps=True,
     defaults={"timeout": 300},

@@ -26,7 +26,12 @@ def told() -> Iterator[None]:
         yield
     except asyncpg.PostgresError as problem:
         raise of_server(problem) from problem
-    except (asyncpg.InterfaceError, OSError) as problem:
+    except asyncpg.InterfaceError as problem:
+        # a rollback on a connection that is gone hides why it is gone
+        if isinstance(behind := problem.__context__, asyncpg.PostgresError):
+            raise of_server(behind) from behind
+        raise pg_error(f"the driver cannot do this: {problem}", retryable=False) from problem
+    except OSError as problem:
         raise pg_error(f"the connection to PostgreSQL was lost: {problem}", retryable=True) from problem
 
 

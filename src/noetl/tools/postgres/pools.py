@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import asyncpg  # type: ignore[import-untyped]
 from noetl.errors import ToolError
 from noetl.tools.postgres.failures import of_connecting
 from noetl.tools.postgres.targets import Target
+from noetl.tools.postgres.values import CODECS
 
 DEFAULT_SIZE = 5
 CONNECT_TIMEOUT_S = 10.0
@@ -72,6 +72,10 @@ async def _opened(target: Target, size: Any, connect_s: float) -> Any:
 
 
 async def _prepare(connection: Any) -> None:
-    """JSON columns as data; intervals as ISO 8601 text, since months have no length in seconds."""
-    for name, decoder in (("json", json.loads), ("jsonb", json.loads), ("interval", str)):
-        await connection.set_type_codec(name, schema="pg_catalog", encoder=str, decoder=decoder, format="text")
+    """How this connection reads the types whose own Python forms would lose something."""
+    for name, form, decoder in CODECS:
+        await connection.set_type_codec(name, schema="pg_catalog", encoder=_never, decoder=decoder, format=form)
+
+
+def _never(value: Any) -> Any:
+    raise TypeError("parameters go as text")  # `parameters` casts them on the server

@@ -18,15 +18,6 @@ BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
 _ISOLATION = ("read_committed", "read_uncommitted", "repeatable_read", "serializable")
 _STREAMS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
-_TRANSACTION = re.compile(
-    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ABORT|ROLLBACK(?!\s+(?:(?:WORK|TRANSACTION)\s+)?TO\b))\b",
-    re.IGNORECASE,
-)
-
-
-def keeps_transactions(bound: Bound) -> bool:
-    """Whether the SQL begins or ends transactions itself."""
-    return any(_TRANSACTION.match(statement.text) for statement in bound.statements)
 
 
 class Session:

@@ -43,7 +43,6 @@ class Target(msgspec.Struct, frozen=True):
     def connect_arguments(self) -> dict[str, Any]:
         settings = {
             "application_name": "noetl",
-            "intervalstyle": "iso_8601",
             "standard_conforming_strings": "on",  # the lexer of SQL templates counts on it
         }
         if self.schema:

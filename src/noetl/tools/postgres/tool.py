@@ -17,10 +17,11 @@ from noetl.tools.postgres.failures import HELPER, told
 from noetl.tools.postgres.insertion import insert
 from noetl.tools.postgres.marker import claim, ensure_table, record
 from noetl.tools.postgres.pools import Pools
-from noetl.tools.postgres.session import Session, keeps_transactions
+from noetl.tools.postgres.session import Session
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request
+from noetl.tools.sql.transactions import keeps_transactions
 
 STORE = "postgres.table"
 SUCCESS = "00000"

@@ -1,0 +1,197 @@
+"""`noetl credential`: store credentials, list their names, rotate the master key. Values go in and are never shown.
+
+A value is never an argument: those are seen by everybody on the machine and kept in the shell's history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.keychain.master_keys import MasterKeys
+    from noetl.keychain.vault import Credential, Vault
+
+REFUSED = 4
+_TYPES = ["text", "bearer", "basic", "postgres", "oauth2"]
+Found = TypeVar("Found")
+
+_db_option = click.option("--db", metavar="PATH", help="Store file; without it, the one in your data folder.")
+
+
+@click.group("credential", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Store credentials for playbooks, sealed under a master key.
+
+    The key comes from NOETL_MASTER_KEY or from the file NOETL_MASTER_KEY_FILE; without either, a file that only you
+    can read is made in your data folder with the first credential. Keep a copy of it: without it nothing can be read.
+    """
+
+
+@command.command("set")
+@click.argument("name")
+@click.option("--type", "kind", type=click.Choice(_TYPES), default="text", help="What it is; text when left out.")
+@click.option("--from-env", "variable", metavar="VAR", help="Take the value from this variable.")
+@_db_option
+@click.pass_context
+def set_command(ctx: click.Context, name: str, kind: str, variable: str | None, db: str | None) -> None:
+    """Store a credential, or a new version of one.
+
+    The value comes from standard input, as text or as a JSON object, or from a variable:
+
+    \b
+    printf %s "$TOKEN" | noetl credential set openai_token --type bearer
+    noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
+    """
+    given = _given(name, variable)
+    stored = _with_vault(ctx, db, lambda vault, _: vault.set(name, given, kind=kind), create=True)
+    click.echo(f"stored {visible(stored.name)} ({stored.type}, version {stored.version})")
+    if short := _too_short(kind, given):
+        message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"
+        click.echo(message, err=True)
+
+
+@command.command("list")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@_db_option
+@click.pass_context
+def list_command(ctx: click.Context, output: str, db: str | None) -> None:
+    """List what is stored: names, types, versions and fingerprints, never values."""
+    stored = _with_vault(ctx, db, lambda vault, _: vault.list())
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(stored)))
+        return
+    for line in _table(stored):
+        click.echo(line)
+
+
+@command.command("delete")
+@click.argument("name")
+@_db_option
+@click.pass_context
+def delete_command(ctx: click.Context, name: str, db: str | None) -> None:
+    """Delete a credential."""
+    if not _with_vault(ctx, db, lambda vault, _: vault.delete(name)):
+        click.echo(f'error: there is no credential "{visible(name)}"', err=True)
+        ctx.exit(REFUSED)
+    click.echo(f"deleted {visible(name)}")
+
+
+@command.command("rotate")
+@_db_option
+@click.pass_context
+def rotate_command(ctx: click.Context, db: str | None) -> None:
+    """Put every credential under a new master key.
+
+    An interrupted rotation is finished first: run it again. Old keys stay in the key file, for other stores that use
+    it. When the key comes from NOETL_MASTER_KEY, add the new one after the old, separated by a comma, and rotate.
+    """
+    moved, key_id = _with_vault(ctx, db, _rotated)
+    click.echo(f"{moved} credential{'' if moved == 1 else 's'} under master key {key_id} now")
+
+
+async def _rotated(vault: Vault, keys: MasterKeys) -> tuple[int, str]:
+    if await vault.is_rotated() and keys.file is not None:
+        keys = keys.with_new_key()
+        vault = vault.under(keys)
+    return await vault.rotate(), keys.newest_id
+
+
+def _given(name: str, variable: str | None) -> str | dict[str, Any]:
+    if variable is not None:
+        value = os.environ.get(variable, "")
+        if not value:
+            raise click.UsageError(f"the environment has no variable {variable}")
+    elif sys.stdin.isatty():
+        value = str(click.prompt(f"Value of {name}", hide_input=True, err=True))
+    else:
+        value = _piped()
+    if not value:
+        raise click.UsageError("the value is empty: give it on standard input, or with --from-env VAR")
+    return _parsed(value)
+
+
+def _piped() -> str:
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError:
+        raise click.UsageError("the value is not UTF-8 text: store bytes in base64") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _parsed(value: str) -> str | dict[str, Any]:
+    import msgspec
+
+    if value.lstrip().startswith("{"):
+        try:
+            found = msgspec.json.decode(value)
+        except msgspec.DecodeError as problem:
+            raise click.UsageError(f"the value begins like a JSON object and is none: {problem}") from None
+        if isinstance(found, dict):
+            return found
+    return value
+
+
+def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
+    from noetl.keychain.credential_types import shaped
+    from noetl.records.materials import Material, secrets_in
+    from noetl.secret_forms import SHORTEST
+
+    fields = shaped(kind, given)
+    single = [(name, Material(fields={name: value})) for name, value in fields.items()]
+    return [name for name, material in single if any(len(text) < SHORTEST for text in secrets_in(material))]
+
+
+def _with_vault(
+    ctx: click.Context,
+    db: str | None,
+    use: Callable[[Vault, MasterKeys], Awaitable[Found]],
+    *,
+    create: bool = False,
+) -> Found:
+    """What `use` gives for the vault of a store; what is refused ends the command with 4."""
+    from noetl.errors import BackendError, RefusedError
+
+    try:
+        return asyncio.run(_used(db, use, create))
+    except (BackendError, RefusedError) as problem:
+        click.echo(f"error: {problem}", err=True)
+        ctx.exit(REFUSED)
+
+
+async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], create: bool) -> Found:
+    from pathlib import Path
+
+    from noetl.clock import SystemClock
+    from noetl.keychain.master_keys import load_master_keys
+    from noetl.keychain.vault import Vault
+    from noetl.settings import default_db
+    from noetl.store.sqlite.store import SqliteStore
+
+    keys = load_master_keys(os.environ, create=create)
+    store = SqliteStore.open(Path(db) if db else default_db())
+    try:
+        return await use(Vault(store.credentials, keys, SystemClock()), keys)
+    finally:
+        await store.close()
+
+
+def _table(stored: list[Credential]) -> list[str]:
+    from noetl.clock import rfc3339
+
+    rows = [("NAME", "TYPE", "VERSION", "FINGERPRINT", "KEY", "UPDATED")] + [
+        (visible(one.name), one.type, str(one.version), one.fingerprint, one.key_id, rfc3339(one.updated_at)[:19] + "Z")
+        for one in stored
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

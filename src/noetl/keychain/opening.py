@@ -1,0 +1,71 @@
+"""Opening a keychain for a program on somebody's own machine: its environment, its files, its store's credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noetl.clock import Clock
+from noetl.errors import BackendError, RefusedError
+from noetl.keychain.cabinet import Cabinet
+from noetl.keychain.contract import Sources
+from noetl.keychain.keychain import Keychain
+from noetl.keychain.master_keys import MasterKeys, load_master_keys
+from noetl.keychain.resolvers import Resolvers
+from noetl.keychain.vault import MAX_BYTES, Vault
+
+POST_TIMEOUT_S = 30.0
+
+
+def open_keychain(cabinet: Cabinet, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
+    """The keychain of an embedded run: the author sits at the terminal, so every variable but our own and every file
+    they can read is open to them. The master key is read when a credential is first opened, not before."""
+    vault = Vault(cabinet, _LaterKeys(os.environ), clock)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    sources = Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
+    return Keychain(sources, resolvers)
+
+
+class _LaterKeys(MasterKeys):
+    """Master keys, read from where they are when one is first asked for."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        super().__init__([])
+        self._environment = environment
+
+    def key(self, key_id: str) -> bytes:
+        if not self._keys:
+            self._keys = load_master_keys(self._environment)._keys
+        return super().key(key_id)
+
+
+def read_file(path: str) -> str:
+    """A small text file."""
+    file = Path(path.removeprefix("file://")).expanduser()
+    if not file.is_file():
+        raise RefusedError("there is no such file")
+    with file.open("rb") as opened:
+        body = opened.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise RefusedError(f"it has more than {MAX_BYTES} bytes")
+    return body.decode("utf-8")
+
+
+async def post(url: str, form: dict[str, str], login: tuple[str, str] | None) -> tuple[int, Any]:
+    """Send a form. No redirect is followed and no proxy asked: what is sent is a secret."""
+    import httpx2  # slow to import, and rarely needed
+
+    if not url.startswith(("https://", "http://")):
+        raise RefusedError("a token endpoint begins with https://")
+    async with httpx2.AsyncClient(timeout=POST_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
+        try:
+            auth = httpx2.BasicAuth(*login) if login else httpx2.USE_CLIENT_DEFAULT
+            answer = await client.post(url, data=form, auth=auth)
+        except httpx2.HTTPError as problem:
+            raise BackendError(type(problem).__name__) from None
+    try:
+        return answer.status_code, answer.json()
+    except ValueError:
+        return answer.status_code, None

@@ -1,0 +1,107 @@
+"""The child process of the `duckdb` tool: reads calls, runs their SQL, writes answers, as JSON over pipes.
+
+Every call has a connection of its own, locked down before its SQL is seen (RELIABILITY 2.5): no file but those in the
+folders the call names, no extension, no setting that could be changed back. Frames are a length in eight hexadecimal
+digits and that many bytes of JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import suppress
+from typing import Any
+
+import duckdb
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.duckdb.connecting import connected
+from noetl.tools.sql.answers import Allowance, Answer
+from noetl.tools.sql.plain import plain
+
+BATCH_ROWS = 500
+_LOCKED = "Could not set lock on file"
+
+
+def serve() -> None:
+    """Answer calls until the parent closes the pipe."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    calls, answers = _own_pipes()
+    with os.fdopen(calls, "rb") as source:
+        while header := source.read(8):
+            body = _answer_to(msgspec.json.decode(source.read(int(header, 16))))
+            frame = memoryview(b"%08x" % len(body) + body)
+            while frame:
+                frame = frame[os.write(answers, frame) :]
+
+
+def _own_pipes() -> tuple[int, int]:
+    """The pipes, out of reach of whatever writes to the standard streams."""
+    calls, answers = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    return calls, answers
+
+
+def _answer_to(call: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode({"answers": _run(call)})
+    except ToolError as problem:
+        kind, message, retryable = problem.kind, problem.message, problem.retryable
+    except duckdb.Error as problem:
+        kind, message, retryable = "duckdb.error", str(problem).split("\n\n")[0], _LOCKED in str(problem)
+    except Exception as problem:  # there is an answer whatever happens, or nobody would know what did
+        kind, message, retryable = "duckdb.error", f"{type(problem).__name__}: {problem}", False
+    return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable})
+
+
+def _run(call: dict[str, Any]) -> list[Answer]:
+    connection = connected(call)
+    try:
+        return _answers(connection, call)
+    finally:
+        connection.close()
+
+
+def _answers(connection: Any, call: dict[str, Any]) -> list[Answer]:
+    allowance = Allowance(call["max_rows"])
+    if call["transaction"]:
+        connection.execute("BEGIN TRANSACTION")
+    try:
+        answers = [_answer(connection, text, params, allowance) for text, params in call["statements"]]
+        if call["transaction"]:
+            connection.execute("COMMIT")
+    except BaseException:
+        with suppress(duckdb.Error):  # there may be no transaction any more
+            connection.execute("ROLLBACK")
+        raise
+    return answers
+
+
+def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance) -> Answer:
+    (statement,) = connection.extract_statements(text)
+    cursor = connection.execute(statement, params or None)
+    described = cursor.description or []
+    columns, kinds = [column[0] for column in described], [str(column[1]) for column in described]
+    counts = duckdb.ExpectedResultType.CHANGED_ROWS in statement.expected_result_type
+    if counts and columns == ["Count"]:
+        found = cursor.fetchone()
+        return Answer([], [], int(found[0]) if found else 0)
+    if duckdb.ExpectedResultType.NOTHING in statement.expected_result_type:
+        return Answer([], [], 0)
+    rows: list[dict[str, Any]] = []
+    while batch := cursor.fetchmany(BATCH_ROWS):
+        made = [_row(columns, kinds, values) for values in batch]
+        rows += made
+        allowance.take(made, len(rows))
+    return Answer(rows, columns, len(rows))
+
+
+def _row(columns: list[str], kinds: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
+    return {
+        name: msgspec.json.decode(value) if kind == "JSON" and isinstance(value, str) else plain(value)
+        for name, kind, value in zip(columns, kinds, values, strict=True)
+    }

@@ -1,0 +1,89 @@
+"""Connecting, in the child: a DuckDB that can reach nothing but what its call allows."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta, tzinfo
+from types import ModuleType
+from typing import Any
+
+import duckdb
+
+from noetl.errors import ToolError
+from noetl.templates.sql.constants import quoted
+
+_CONFIG = {
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "allow_unsigned_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # or SQL could read the variables of this program
+}
+
+
+def connected(call: dict[str, Any]) -> Any:
+    """A connection for one call, its configuration locked."""
+    _provide_pytz()
+    limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
+    connection = duckdb.connect(call["database"] or ":memory:", config={**_CONFIG, **limits})
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET temp_directory = ''")
+        if call["attach"]:
+            _attach(connection, call["attach"])
+        folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
+        connection.execute(f"SET allowed_directories = [{folders}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _attach(connection: Any, address: str) -> None:
+    """Attach a PostgreSQL database as `pg`, where the extension for it is installed."""
+    try:
+        try:
+            from duckdb_extensions import import_extension  # type: ignore[import-not-found]
+        except ImportError:
+            pass
+        else:
+            import_extension("postgres_scanner")
+        connection.execute("LOAD postgres_scanner")
+    except Exception:  # whatever either of them says, this is the way out
+        message = "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
+        raise ToolError("duckdb.error", message) from None
+    try:
+        connection.execute(f"ATTACH {quoted(address)} AS pg (TYPE postgres)")
+    except duckdb.Error:  # its words hold the address, and so the password
+        raise ToolError("duckdb.error", "the PostgreSQL database of auth cannot be attached", retryable=True) from None
+
+
+class _Utc(tzinfo):
+    """The one time zone of a connection."""
+
+    def localize(self, moment: datetime) -> datetime:
+        return moment.replace(tzinfo=UTC)
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def dst(self, moment: datetime | None) -> None:
+        return None
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return moment
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "UTC"
+
+
+def _provide_pytz() -> None:
+    """DuckDB asks a package we do not need for the zone of its times; ours is always UTC."""
+    if "pytz" not in sys.modules:
+        module: Any = ModuleType("pytz")
+        module.utc = _Utc()
+        module.timezone = lambda name: module.utc
+        sys.modules["pytz"] = module

@@ -1,0 +1,124 @@
+"""`duckdb`: runs SQL on DuckDB, in memory or on a database file (TOOL-06).
+
+It runs in a child process that can open nothing but the data folders of the worker. A database in memory lives as long
+as its task: what must outlive it belongs in a file, since the next task may run elsewhere after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.templates.sql.statements import Bound
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.duckdb.insertion import insertion_statements
+from noetl.tools.duckdb.process import Children
+from noetl.tools.postgres.targets import Target, target_of
+from noetl.tools.python.limits import size_bytes
+from noetl.tools.sql.answers import Answer, reference_to, result_of
+from noetl.tools.sql.requests import Insertion, request
+from noetl.tools.sql.transactions import keeps_transactions
+
+if find_spec("duckdb") is None:  # the child imports it; say so before there is one
+    raise ImportError("duckdb is not installed")
+
+STORE = "duckdb.table"
+MEMORY_BYTES = 1 << 30
+THREADS = 2
+MAX_THREADS = 64
+
+
+class DuckdbTool:
+    def __init__(self) -> None:
+        self._children = Children()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        work = request(inputs, question_marks=True)
+        call = _call(work, inputs, context)
+        child = await self._children.take(context.execution_id)
+        try:
+            answer = await child.call(call)
+        finally:
+            await self._children.give_back(context.execution_id, child)
+        if "answers" not in answer:
+            raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
+        answers = msgspec.convert(answer["answers"], list[Answer])
+        if isinstance(work, Insertion):
+            return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
+        return ToolResult(result=result_of(answers), wrapped=True)
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    spec, auth = context.spec, inputs.get("auth")
+    if spec.get("exactly_once"):
+        raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: duckdb cannot make it")
+    bound = insertion_statements(work) if isinstance(work, Insertion) else work
+    folders = [os.path.realpath(folder) for folder in context.data_folders]
+    return {
+        "statements": [(each.text, [_value(value) for value in each.params]) for each in bound.statements],
+        "transaction": spec.get("transaction") is not False and not keeps_transactions(bound),
+        "database": _database(inputs.get("database"), folders),
+        "folders": folders,
+        "attach": _address(target_of(auth, context)) if auth is not None else None,
+        "memory_bytes": _memory(spec),
+        "threads": _threads(spec.get("threads")),
+        "max_rows": spec.get("max_rows"),
+    }
+
+
+def _value(value: Any) -> Any:
+    """Mappings go as JSON text, which every JSON column takes; lists as lists."""
+    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
+    return msgspec.json.encode(value).decode() if nested else value
+
+
+def _database(written: Any, folders: list[str]) -> str | None:
+    if written in (None, "", ":memory:"):
+        return None
+    if not folders:
+        raise ToolError("sql.input", f'the database file "{written}" cannot be opened: this worker has no data folder')
+    path = os.path.realpath(os.path.join(folders[0], str(written)))
+    if not any(os.path.commonpath([folder, path]) == folder for folder in folders):
+        allowed = ", ".join(folders)
+        raise ToolError("sql.input", f'the database file "{written}" is outside of the data folders: {allowed}')
+    return path
+
+
+def _address(target: Target) -> str:
+    """The target as libpq reads it."""
+    fields = {
+        "host": target.host,
+        "port": str(target.port),
+        "user": target.user,
+        "password": target.password,
+        "dbname": target.database or target.user,
+    }
+    escaped = {key: value.replace("\\", "\\\\").replace("'", "\\'") for key, value in fields.items()}
+    return " ".join(f"{key}='{value}'" for key, value in escaped.items() if value)
+
+
+def _memory(spec: Mapping[str, Any]) -> int:
+    memory = (spec.get("resources") or {}).get("memory")
+    try:
+        return size_bytes(memory) if memory is not None else MEMORY_BYTES
+    except ToolError as problem:
+        raise ToolError("sql.input", f"spec.resources.memory: {problem.message}") from None
+
+
+def _threads(written: Any) -> int:
+    if written is None:
+        return THREADS
+    if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= MAX_THREADS:
+        raise ToolError("sql.input", f'spec.threads "{written}" is not a number from 1 to {MAX_THREADS}')
+    return written

@@ -1,0 +1,136 @@
+"""`noetl credential`: values go in and are never shown again (RELIABILITY 2.6)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import call
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    monkeypatch.delenv("NOETL_MASTER_KEY", raising=False)
+    monkeypatch.delenv("NOETL_MASTER_KEY_FILE", raising=False)
+    return tmp_path
+
+
+def listed() -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(call("credential", "list", "-o", "json")[1])
+    return found
+
+
+@pytest.mark.req("KEY-05", "KEY-06")
+def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
+    code, out, err = call(
+        "credential", "set", "pg", "--type", "postgres", stdin='{"host": "db", "password": "hunter22"}'
+    )
+
+    assert (code, out, err) == (0, "stored pg (postgres, version 1)\n", "")
+    [one] = listed()
+    assert (one["name"], one["type"], one["version"]) == ("pg", "postgres", 1)
+    assert "pg" in call("credential", "list")[1]
+    for file in home.iterdir():
+        assert b"hunter22" not in file.read_bytes()
+
+
+def test_the_master_key_is_made_with_the_first_credential_and_not_before(home: Path) -> None:
+    call("credential", "list")
+    assert not (home / "master.key").exists()
+
+    call("credential", "set", "t", stdin="some value")
+
+    assert (home / "master.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_value_comes_from_a_variable_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "from the variable")
+
+    assert call("credential", "set", "t", "--type", "bearer", "--from-env", "TOKEN")[0] == 0
+    assert call("credential", "set", "t", "--from-env", "NOT_SET")[0] == 2
+
+
+def test_a_value_set_again_is_the_next_version() -> None:
+    call("credential", "set", "t", stdin="first value\n")
+    before = listed()[0]
+
+    _, out, _ = call("credential", "set", "t", stdin="second value\n")
+
+    assert out == "stored t (text, version 2)\n"
+    assert listed()[0]["fingerprint"] != before["fingerprint"]
+
+
+def test_a_value_too_short_to_be_masked_gets_a_warning() -> None:
+    code, _, err = call("credential", "set", "pin", stdin="1234")
+
+    assert code == 0
+    assert "shorter than 6 characters" in err
+    assert "1234" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "says"),
+    [
+        (("set", "t"), "", 2, "the value is empty"),
+        (("set", "t"), "{broken", 2, "begins like a JSON object"),
+        (("set", "t"), b"\xff\xfe", 2, "not UTF-8"),
+        (("set", "t", "--type", "basic"), "nocolon", 4, "user:password"),
+        (("delete", "nobody"), None, 4, 'no credential "nobody"'),
+        (("set", "t", "--type", "odd"), "x", 2, "odd"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_its_code(
+    arguments: tuple[str, ...], stdin: str | bytes | None, code: int, says: str
+) -> None:
+    ended, _, err = call("credential", *arguments, stdin=stdin)
+
+    assert (ended, says in err) == (code, True), err
+
+
+def test_rotating_puts_everything_under_a_new_key() -> None:
+    for name in ("a", "b"):
+        call("credential", "set", name, stdin=f"value of {name}")
+    before = {one["key_id"] for one in listed()}
+
+    code, out, _ = call("credential", "rotate")
+
+    after = {one["key_id"] for one in listed()}
+    assert code == 0
+    assert out == f"2 credentials under master key {after.copy().pop()} now\n"
+    assert len(after) == 1
+    assert not after & before
+
+
+def test_a_second_store_follows_the_key_that_a_first_rotation_made(home: Path) -> None:
+    """Both share one key file, so its old keys stay; rotating the second makes no third key."""
+    other = str(home / "other.db")
+    call("credential", "set", "a", stdin="value of a")
+    call("credential", "set", "b", "--db", other, stdin="value of b")
+    call("credential", "rotate")
+
+    call("credential", "rotate", "--db", other)
+
+    keys = [line for line in (home / "master.key").read_text().splitlines() if not line.startswith("#")]
+    assert len(keys) == 2
+    assert json.loads(call("credential", "list", "--db", other, "-o", "json")[1])[0]["key_id"] == listed()[0]["key_id"]
+
+
+def test_a_deleted_credential_is_gone() -> None:
+    call("credential", "set", "t", stdin="some value")
+
+    assert call("credential", "delete", "t") == (0, "deleted t\n", "")
+    assert listed() == []
+
+
+def test_a_lost_master_key_is_told_and_nothing_else_breaks(home: Path) -> None:
+    call("credential", "set", "t", stdin="some value")
+    (home / "master.key").unlink()
+
+    assert listed()[0]["name"] == "t"
+    code, _, err = call("credential", "rotate")
+
+    assert code == 4
+    assert "there is no master key" in err

@@ -1,0 +1,66 @@
+"""The promises about sealed credentials, kept by every store (KEY-07)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from noetl.records.credentials import SealedCredential
+from noetl.store.contract import Store
+from noetl.store.credentials import Credentials
+from tests.contracts.stores import BACKENDS
+
+
+@pytest_asyncio.fixture(params=list(BACKENDS))
+async def credentials(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Credentials]:
+    opened: Store = BACKENDS[request.param](tmp_path)
+    yield opened.credentials
+    await opened.close()
+
+
+def row(name: str = "a", version: int = 1, key_id: str = "k1") -> SealedCredential:
+    return SealedCredential(
+        name=name,
+        type="text",
+        version=version,
+        key_id=key_id,
+        wrapped_key=b"\0\xff wrapped",
+        sealed=b"\0\xff sealed",
+        fingerprint="f",
+        created_at=1.5,
+        updated_at=2.5,
+    )
+
+
+async def test_rows_come_back_as_they_were_by_name(credentials: Credentials) -> None:
+    for name in ("b", "a", "c"):
+        assert await credentials.put(row(name), over=None)
+
+    assert await credentials.get("b") == row("b")
+    assert [one.name for one in await credentials.list()] == ["a", "b", "c"]
+    assert await credentials.get("other") is None
+
+
+async def test_a_row_is_replaced_only_by_whoever_saw_it(credentials: Credentials) -> None:
+    await credentials.put(row(), over=None)
+
+    assert not await credentials.put(row(version=9), over=None), "it exists already"
+    assert await credentials.put(row(version=2), over=row(version=1))
+    assert not await credentials.put(row(version=2), over=row(version=1)), "it has moved on"
+    assert await credentials.put(row(version=2, key_id="k2"), over=row(version=2))
+    assert not await credentials.put(row(version=3), over=row(version=2)), "it was rotated meanwhile"
+
+    assert await credentials.get("a") == row(version=2, key_id="k2")
+
+
+async def test_a_deleted_row_is_gone(credentials: Credentials) -> None:
+    await credentials.put(row(), over=None)
+
+    assert await credentials.delete("a")
+    assert not await credentials.delete("a")
+    assert await credentials.list() == []
+    assert not await credentials.put(msgspec.structs.replace(row(), version=2), over=row()), "nothing to replace"

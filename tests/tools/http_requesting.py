@@ -1,0 +1,55 @@
+"""Running one http task in a test, without a worker around it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from noetl.errors import ToolError
+from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
+from noetl.tools.http.addresses import OPEN, AddressPolicy
+from noetl.tools.http.guard import GuardedBackend
+from noetl.tools.http.tool import HttpTool
+
+KEY = "exec-1/orders#1/post/1"
+
+
+def context(
+    spec: Mapping[str, Any] | None = None, *, resolve: Callable[[str], Mapping[str, Any]] | None = None
+) -> ToolContext:
+    return ToolContext(
+        execution_id="exec-1",
+        step="orders",
+        task="post",
+        attempt=1,
+        task_run_id="run-1",
+        idempotency_key=KEY,
+        spec=spec or {},
+        name=lambda _: UNKNOWN,
+        resolve=resolve,
+    )
+
+
+@asynccontextmanager
+async def http_tool(policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> AsyncIterator[HttpTool]:
+    tool = HttpTool(policy, backend=backend)
+    try:
+        yield tool
+    finally:
+        await tool.close()
+
+
+async def get(url: str, *, spec: Mapping[str, Any] | None = None, **inputs: Any) -> ToolResult:
+    """One task run with a tool of its own."""
+    async with http_tool() as tool:
+        return await tool.run({"url": url, **inputs}, context(spec))
+
+
+async def failing(url: str, *, spec: Mapping[str, Any] | None = None, **inputs: Any) -> ToolError:
+    """The error of one task run."""
+    with pytest.raises(ToolError) as caught:
+        await get(url, spec=spec, **inputs)
+    return caught.value

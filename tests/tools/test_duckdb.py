@@ -1,0 +1,296 @@
+"""The `duckdb` tool: the same shape as `postgres`, in a child process that can reach nothing it was not given."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.records.outcomes import Outcome, Status
+from noetl.templates.sql.binding import bind
+from noetl.tools.duckdb.tool import DuckdbTool
+from tests.tools.sql_tasks import outcome_of
+
+Run = Callable[..., Awaitable[Outcome]]
+
+
+@pytest.fixture
+async def tool() -> AsyncIterator[DuckdbTool]:
+    made = DuckdbTool()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def run(tool: DuckdbTool) -> Run:
+    """Run authored SQL in a scope, as a worker would."""
+
+    async def running(sql: Any = None, scope: dict[str, Any] | None = None, **more: Any) -> Outcome:
+        spec, folders = more.pop("spec", None), more.pop("folders", ())
+        if sql is not None:
+            more["command"] = bind(sql, scope or {})
+        return await outcome_of(tool, more, spec, data_folders=tuple(map(str, folders)))
+
+    return running
+
+
+async def rows(run: Run, sql: str, scope: dict[str, Any] | None = None, **more: Any) -> list[dict[str, Any]]:
+    outcome = await run(sql, scope, **more)
+    assert outcome.error is None, outcome.error
+    found: list[dict[str, Any]] = outcome.result["data"]
+    return found
+
+
+@pytest.mark.req("TOOL-06", "OUT-01")
+async def test_create_insert_and_select_in_one_task(run: Run) -> None:
+    outcome = await run("CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); SELECT a FROM t ORDER BY a")
+
+    assert outcome.status is Status.SUCCESS
+    assert outcome.result["data"] == [{"a": 1}, {"a": 2}]
+    assert (outcome.result["row_count"], outcome.result["columns"]) == (2, ["a"])
+    assert outcome.result["command_0"] == {"rows": [], "columns": [], "row_count": 0}
+    assert outcome.result["command_1"] == {"rows": [], "columns": [], "row_count": 2}
+    assert outcome.wrapped
+    assert outcome.meta.readable().keys() >= {
+        *("attempt", "duration_ms", "started_at", "finished_at", "trace_id", "task_run_id"),
+    }
+
+
+@pytest.mark.req("TOOL-06")
+async def test_a_database_file_keeps_what_a_task_did_and_memory_does_not(run: Run, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"folders": [tmp_path], "database": "sales.duckdb"}
+
+    await run("CREATE TABLE t AS SELECT 42 AS a", **kept)
+
+    assert await rows(run, "SELECT a FROM t", **kept) == [{"a": 42}]
+    assert (tmp_path / "sales.duckdb").exists()
+    gone = await run("SELECT a FROM t")
+    assert gone.error is not None
+    assert gone.error.kind == "duckdb.error"
+
+
+@pytest.mark.req("TOOL-06", "RES-05")
+async def test_table_and_args_insert_rows_and_return_a_reference(run: Run, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
+    await run("CREATE TABLE t (id int PRIMARY KEY, j JSON, n int DEFAULT 7)", **kept)
+
+    outcome = await run(table="t", args=[{"id": 1, "j": {"x": [1]}}, {"id": 2, "n": 8}], **kept)
+    await run(table="t", args={"id": 2, "n": 9}, mode="upsert", key="id", **kept)
+
+    assert outcome.result["store"] == "duckdb.table"
+    assert (outcome.result["key"], outcome.result["row_count"]) == ("t", 2)
+    assert await rows(run, "SELECT * FROM t ORDER BY id", **kept) == [
+        {"id": 1, "j": {"x": [1]}, "n": 7},
+        {"id": 2, "j": None, "n": 9},
+    ]
+
+
+NASTY = "O'Reilly\"; DROP TABLE people; -- \\' $$ /* \u2028 \U0001f600"
+
+
+@pytest.mark.req("TOOL-06")
+@pytest.mark.parametrize(
+    ("sql", "scope", "expected"),
+    [
+        ("SELECT {{ n }} AS v", {"n": 5}, 5),
+        ("SELECT {{ n }} AS v", {"n": True}, True),
+        ("SELECT '{{ s }}' AS v", {"s": NASTY}, NASTY),
+        ("SELECT 'it''s {{ s }}!' AS v", {"s": NASTY}, f"it's {NASTY}!"),
+        ("SELECT upper({{ s }}) AS v", {"s": "a'b"}, "A'B"),
+        ("SELECT 1 -{{ n }} AS v", {"n": -1}, 2),
+        ("SELECT DATE '{{ d }}' + 1 AS v", {"d": "2024-01-31"}, "2024-02-01"),
+        ("SELECT INTERVAL '{{ n }} days' AS v", {"n": 3}, "P3D"),
+        ("SELECT count(*) AS v FROM range(10) t(i) WHERE i IN ({{ ids }})", {"ids": [2, 3, 20]}, 2),
+        ("SELECT count(*) AS v FROM range(10) t(i) WHERE i NOT IN ({{ ids }})", {"ids": []}, 10),
+        ("SELECT count(*) AS v FROM range({{ n }})", {"n": 4}, 4),
+        ("SELECT [1, {{ n }}] AS v", {"n": 2}, [1, 2]),
+        ("SELECT {'a': {{ n }} } AS v", {"n": 2}, {"a": 2}),
+        ("SELECT {{ c }} AS v FROM (SELECT 7 AS seven) q", {"c": "seven"}, 7),
+        ("SELECT ? || ? AS v", {}, "ab"),
+    ],
+)
+async def test_a_template_means_what_its_value_written_there_would_mean(
+    run: Run, sql: str, scope: dict[str, Any], expected: Any
+) -> None:
+    more = {"params": ["a", "b"]} if "?" in sql else {}
+
+    assert [row["v"] for row in await rows(run, sql, scope, **more)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("170141183460469231731687303715884105727", "170141183460469231731687303715884105727"),
+        ("1.10::DECIMAL(10,2)", 1.1),
+        ("TIMESTAMPTZ '2024-01-01 00:00:00+02'", "2023-12-31T22:00:00Z"),
+        ("TIMESTAMP '2024-01-01 10:00:00'", "2024-01-01T10:00:00"),
+        ("DATE 'infinity'", "infinity"),
+        ("'abc'::BLOB", "YWJj"),
+        ("'nan'::DOUBLE", "NaN"),
+        ("MAP {'a': 1}", {"a": 1}),
+        ("'{\"a\": [1]}'::JSON", {"a": [1]}),
+        ("INTERVAL 90 SECOND", "PT90S"),
+        ("NULL", None),
+    ],
+)
+async def test_values_come_back_as_json_that_loses_nothing(run: Run, expression: str, expected: Any) -> None:
+    (row,) = await rows(run, f"SELECT {expression} AS v")
+
+    assert row["v"] == expected
+
+
+async def test_all_statements_of_a_task_are_one_transaction(run: Run, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
+    await run("CREATE TABLE t (a int)", **kept)
+
+    await run("INSERT INTO t VALUES (1); SELECT error('no')", **kept)
+    await run("INSERT INTO t VALUES (2); SELECT error('no')", spec={"transaction": False}, **kept)
+    await run("BEGIN; INSERT INTO t VALUES (3); COMMIT; SELECT error('no')", **kept)
+
+    assert await rows(run, "SELECT a FROM t ORDER BY a", **kept) == [{"a": 2}, {"a": 3}]
+
+
+PROBES = [
+    "SELECT * FROM read_csv('{outside}/secret.csv')",
+    "SELECT * FROM '{outside}/secret.csv'",
+    "SELECT * FROM read_csv('{inside}/../secret.csv')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('/proc/self/environ')",
+    "SELECT * FROM read_json('http://127.0.0.1:1/x')",
+    "SELECT * FROM read_csv('/dev/stdin')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM parquet_metadata('/etc/passwd')",
+    "SELECT getenv('HOME')",
+    "COPY (SELECT 1) TO '{outside}/made.csv'",
+    "COPY (SELECT 1) TO '/dev/stdout'",
+    "EXPORT DATABASE '{outside}/made'",
+    "IMPORT DATABASE '{outside}/made'",
+    "ATTACH '{outside}/made.duckdb' AS x",
+    "ATTACH 'host=127.0.0.1' AS x (TYPE postgres)",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "LOAD '{outside}/made.duckdb_extension'",
+    "SET enable_external_access = true",
+    "RESET enable_external_access",
+    "SET lock_configuration = false",
+    "SET allowed_directories = ['/']",
+    "SET allowed_paths = ['/etc/passwd']",
+    "SET memory_limit = '100GB'",
+    "SET threads = 64",
+    "SET temp_directory = '{outside}'",
+    "SET extension_directory = '{outside}'",
+    "SET secret_directory = '{outside}'",
+    "SET log_query_path = '{outside}/made.log'",
+    "SET autoinstall_known_extensions = true",
+    "SET python_enable_replacements = true",
+    "PRAGMA profile_output = '{outside}/made.json'",
+    "CREATE PERSISTENT SECRET s (TYPE http)",
+    "SELECT * FROM call",
+]
+
+
+@pytest.mark.req("TOOL-06")
+@pytest.mark.parametrize("folders", ["none", "one"])
+async def test_nothing_outside_of_the_data_folders_can_be_reached(
+    tool: DuckdbTool, run: Run, tmp_path: Path, folders: str
+) -> None:
+    """RELIABILITY 2.5, F20: by default DuckDB reads and writes any file its process can."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret.csv").write_text("x\n1\n")
+    before = sorted(os.listdir(tmp_path))
+    reached = []
+
+    for probe in PROBES:
+        sql = probe.format(inside=inside, outside=tmp_path)
+        outcome = await run(sql, folders=[inside] if folders == "one" else [])
+        if outcome.error is None or outcome.error.kind != "duckdb.error":
+            reached.append((sql, outcome))
+
+    assert reached == []
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+async def test_files_of_a_data_folder_can_be_read_and_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x\n1\n2\n")
+    scope = {"folder": str(tmp_path)}
+
+    await run(
+        "COPY (SELECT x * 2 AS y FROM '{{ folder }}/in.csv') TO '{{ folder }}/out.csv'", scope, folders=[tmp_path]
+    )
+
+    assert (tmp_path / "out.csv").read_text().split() == ["y", "2", "4"]
+
+
+@pytest.mark.parametrize("database", ["../d.duckdb", "/etc/d.duckdb", "link/d.duckdb"])
+async def test_a_database_file_outside_of_the_data_folders_is_refused(run: Run, tmp_path: Path, database: str) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+
+    outcome = await run("SELECT 1", database=database, folders=[inside])
+
+    assert outcome.error is not None
+    assert f'the database file "{database}" is outside of the data folders' in outcome.error.message
+
+
+async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None:
+    outcome = await run("SELECT 1", database="d.duckdb")
+
+    assert outcome.error is not None
+    assert outcome.error.message == 'the database file "d.duckdb" cannot be opened: this worker has no data folder'
+
+
+@pytest.mark.req("TOOL-06")
+async def test_a_query_that_takes_too_long_is_killed_with_its_process(tool: DuckdbTool, run: Run) -> None:
+    await run("SELECT 1")
+    ((_, child),) = tool._children._idle
+    pid = child._process.pid
+
+    outcome = await run("SELECT count(*) FROM range(10000000000) a, range(1000) b", spec={"timeout": 0.3})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "timeout"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert await rows(run, "SELECT 1 AS n") == [{"n": 1}]
+
+
+async def test_too_much_memory_and_too_many_rows_are_errors(run: Run) -> None:
+    memory = await run(
+        "CREATE TABLE big AS SELECT i, random() FROM range(50000000) t(i)", spec={"resources": {"memory": "32Mi"}}
+    )
+    many = await run("SELECT * FROM range(1000000000)", spec={"max_rows": 10})
+
+    assert memory.error is not None
+    assert memory.error.kind == "duckdb.error"
+    assert many.error is not None
+    assert many.error.kind == "result.too_large"
+
+
+async def test_tasks_of_one_execution_may_run_at_once(run: Run) -> None:
+    found = await asyncio.gather(*(rows(run, "SELECT {{ n }} AS n", {"n": n}) for n in range(3)))
+
+    assert found == [[{"n": 0}], [{"n": 1}], [{"n": 2}]]
+
+
+@pytest.mark.req("TOOL-06")
+async def test_attaching_postgres_without_its_extension_names_the_extra(run: Run) -> None:
+    outcome = await run("SELECT 1", auth={"host": "127.0.0.1", "user": "me", "password": "sesame"})
+
+    assert outcome.error is not None
+    assert (
+        outcome.error.message == "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
+    )
+
+
+async def test_exactly_once_is_refused_since_nothing_could_keep_it(run: Run) -> None:
+    outcome = await run("SELECT 1", spec={"exactly_once": True})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "sql.input"

@@ -1,0 +1,126 @@
+"""http tasks in whole runs: policies read the outcome, later tasks the body (O-12, POL-08, OUT-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.running_here import Ran, run_here
+from tests.servers.http import HttpServer, Script, reply
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {{ name: calls, path: tests/calls }}
+workload: {{ base: "" }}
+workflow:
+  - step: start
+    tool:
+      - name: fetch
+        kind: http
+        url: "{{{{ workload.base }}}}/a"
+        {extra}
+      - name: keep
+        kind: noop
+        args: {args}
+"""
+
+
+def run(routes: dict[str, Script], *, extra: str = "", args: str = "{}") -> tuple[Ran, HttpServer]:
+    with HttpServer(routes) as server:
+        return run_here(PLAYBOOK.format(extra=extra, args=args), {"base": server.url}), server
+
+
+def result_of(ran: Ran) -> Any:
+    assert ran.result.ok, ran.result.error
+    return ran.result.result
+
+
+@pytest.mark.req("TOOL-02", "TPL-07", "O-22")
+def test_later_tasks_read_the_body_by_the_tasks_name() -> None:
+    ran, _ = run(
+        {"/a": reply(json={"n": 1, "data": [2]})},
+        args='{n: "{{ fetch.data.n }}", inner: "{{ fetch.data.data }}", status: "{{ fetch.result.status }}",'
+        " type: \"{{ fetch.result.headers['content-type'] }}\"}",
+    )
+
+    assert result_of(ran) == {"n": 1, "inner": [2], "status": 200, "type": "application/json"}
+
+
+RETRY = """spec:
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' and outcome.http.status in [429, 503] }}"
+                then: { do: retry, attempts: 3, delay: "{{ outcome.http.headers['Retry-After'] | default(2) }}" }
+              - else: { then: { do: continue } }"""
+
+
+@pytest.mark.req("POL-08", "TOOL-03")
+def test_a_policy_waits_as_long_as_the_server_asks_and_two_seconds_otherwise() -> None:
+    ran, _ = run(
+        {"/a": [reply(503, headers={"Retry-After": "7"}), reply(429), reply(json=5)]},
+        extra=RETRY,
+        args='{got: "{{ fetch.data }}"}',
+    )
+
+    assert result_of(ran) == {"got": 5}
+    assert ran.slept == [7, 2]
+
+
+@pytest.mark.req("OUT-02", "O-12")
+def test_a_policy_may_ask_for_headers_of_an_answer_that_never_came() -> None:
+    extra = """spec:
+          policy:
+            rules:
+              - when: "{{ outcome.http.status is none }}"
+                then: { do: retry, attempts: 2, delay: "{{ outcome.http.headers['retry-after'] | default(2) }}" }"""
+    ran, _ = run({"/a": [reply(drop=True), reply(json=1)]}, extra=extra, args='{n: "{{ fetch.data }}"}')
+
+    assert result_of(ran) == {"n": 1}
+    assert ran.slept == [2]
+
+
+@pytest.mark.req("OUT-04")
+def test_internal_retries_give_one_outcome() -> None:
+    """`spec.retry: 3` with two 500s, then 200: the policy sees a success only."""
+    extra = """spec:
+          retry: 3
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' }}"
+                then: { do: retry, attempts: 9 }
+              - else: { then: { do: continue } }"""
+    ran, server = run({"/a": [reply(500), reply(500), reply(json="ok")]}, extra=extra, args='{got: "{{ fetch.data }}"}')
+
+    assert result_of(ran) == {"got": "ok"}
+    assert ran.trace()[0] == ("fetch", "continue")
+    assert ran.payloads("task.processed")[0].outcome.meta.internal_attempts == 3
+    assert len(server.requests) == 3
+
+
+@pytest.mark.req("TOOL-04", "SPEC-05")
+def test_a_read_timeout_is_an_outcome_of_kind_timeout() -> None:
+    extra = (
+        """spec: { timeout: { connect: 5, read: 0.05 }, policy: { rules: [ { else: { then: { do: continue } } } ] } }"""
+    )
+    ran, _ = run({"/a": reply(hang=True)}, extra=extra)
+
+    assert ran.payloads("task.processed")[0].outcome.error.kind == "timeout"
+
+
+def test_every_attempt_of_one_visit_carries_the_same_idempotency_key() -> None:
+    """RELIABILITY 3.4."""
+    _, server = run({"/a": [reply(503), reply(503), reply()]}, extra="method: POST\n        " + RETRY)
+
+    keys = [request.headers["idempotency-key"] for request in server.requests]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+@pytest.mark.req("RES-01")
+def test_a_large_body_travels_by_reference_and_is_read_back_whole() -> None:
+    ran, _ = run({"/a": reply(json={"text": "x" * 2_000_000})}, args='{n: "{{ fetch.data.text | length }}"}')
+
+    assert result_of(ran) == {"n": 2_000_000}
+    assert ran.payloads("task.processed")[0].outcome.ref is not None
