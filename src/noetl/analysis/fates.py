@@ -36,7 +36,7 @@ class Fates:
         self._budget = budget
         self._caps = caps(graph)
         self._withdrawn = graph.cancelled
-        self._cancelling = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
+        self._sweeping = any(step.sweeps for step in graph.steps)
         self._readers: dict[Node, dict[Node, None]] = {}
         self._missing: list[Node] = []
         self._dirty: dict[Node, None] = {}  # in the order they became so, each once
@@ -46,6 +46,11 @@ class Fates:
     def outcomes(self, step: int, grouped: bool) -> Derived:
         """What a token running at `step` can come to; empty where it was never needed or can never end."""
         return self.table.get((step, grouped), {})
+
+    @property
+    def can_end(self) -> bool:
+        """Whether an execution can be over at all; nobody is left to withdraw its last token."""
+        return any(not (isinstance(o, Normal) and o.withdrawn) for o in self.outcomes(*self.root))
 
     def enters(self, step: int, grouped: bool, reader: Node) -> list[Outcome]:
         """What a token sent to `step` can come to: at a join of its group it arrives, elsewhere it runs."""
@@ -103,7 +108,7 @@ class Fates:
         self._spend(1)
         if step.may_deny or step.index in self._withdrawn:
             known.setdefault(NOTHING, Refused())
-        if self._cancelling and node[1]:
+        if self._sweeping:
             known.setdefault(WITHDRAWN, Refused())
         for firing in step.firings:
             self._fire(node, step, firing, known)
@@ -134,8 +139,7 @@ class Fates:
                 continue
             meeting = meet(self.graph, outcome)
             if outcome.withdrawn and not any(self._is_cancelling(join) for join in meeting.fired):
-                if node[1]:  # only a join of a group around can have done it, and it took those who wait here too
-                    known.setdefault(WITHDRAWN, Refused())
+                known.setdefault(WITHDRAWN, Refused())  # somebody outside did it, and took those who wait here too
                 continue
             for fault in meeting.faults:
                 if fault not in known:

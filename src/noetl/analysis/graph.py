@@ -76,6 +76,11 @@ class Step(msgspec.Struct, frozen=True):
         return self.may_deny or any(f.stops or f.ends for f in self.firings)
 
     @property
+    def sweeps(self) -> bool:
+        """Whether its run takes other tokens away: all of them, or those its join did not wait for."""
+        return any(f.stops for f in self.firings) or (self.join is not None and self.join.rest == "cancel")
+
+    @property
     def forks(self) -> bool:
         return any(f.most_tokens >= 2 for f in self.firings)
 
@@ -100,14 +105,14 @@ class Graph(msgspec.Struct, frozen=True):
 
     @property
     def withdrawable(self) -> set[int]:
-        """Steps where a token may be taken away: by another one's cancel list, or by a join with `rest: cancel`. Only
-        a fork makes another one, so both must come after the same fork."""
-        cancelling = [(step.index, target) for step, _, way in self.ways() for target in way.cancels]
-        dissolving = any(step.join is not None and step.join.rest == "cancel" for step in self.steps)
+        """Steps where a token may be taken away: by another one's cancel list, by a join with `rest: cancel`, or with
+        the whole execution. Only a fork makes another one, so both must come after the same fork."""
+        lists = [(step.index, target) for step, _, way in self.ways() for target in way.cancels]
+        sweeping = {step.index for step in self.steps if step.sweeps}
         found: set[int] = set()
-        for fork in (step for step in self.steps if step.forks and (cancelling or dissolving)):
+        for fork in (step for step in self.steps if step.forks and (lists or sweeping)):
             after = self.reachable(*fork.successors)
-            found |= after if dissolving else {target for source, target in cancelling if {source, target} <= after}
+            found |= after if sweeping & after else {target for source, target in lists if {source, target} <= after}
         return found
 
     def ways(self) -> Iterator[tuple[Step, Firing, Way]]:

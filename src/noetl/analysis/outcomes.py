@@ -15,7 +15,8 @@ NOBODY = -1
 
 class Normal(msgspec.Struct, frozen=True):
     """All descendants arrived at joins or ended. `ended`: a step where one ended unasked (not denied, not dropped).
-    `withdrawn`: one was taken away by a join with `rest: cancel`, of its own group or of one around it."""
+    `withdrawn`: one was taken away by a join with `rest: cancel`, of its own group or of one around it, or with the
+    whole execution."""
 
     arrived: tuple[tuple[int, int], ...] = ()
     ended: int = NOBODY

@@ -94,6 +94,6 @@ def _may_block(graph: Graph) -> bool:
 def _traps(graph: Graph, fates: Fates | None, faulty: bool) -> tuple[Trap, ...]:
     """Closed components; or the entry itself, when every round of some cycle needs a branch that goes on for ever."""
     found = traps(graph)
-    if found or fates is None or faulty or fates.outcomes(*fates.root):
+    if found or fates is None or faulty or fates.can_end:
         return tuple(found)
     return (Trap(graph.entry, (graph.entry,), ()),)

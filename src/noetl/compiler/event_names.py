@@ -14,6 +14,7 @@ from noetl.document.playbook import Playbook, Step
 from noetl.document.shapes import nearest
 from noetl.source import is_template
 
+_ENTRIES = ("step.enter", "start")
 # What only a wait block gives; a case rule that sees its own step's events alone waits for them in vain without one.
 _OF_WAITS = {
     "timer.fired": "timer",
@@ -60,8 +61,12 @@ def _check(name: str, place: Placed, step: Step, compilation: Compilation) -> No
         message = f'"{name}" is read as {canonical}'
         compilation.note("I_ALIAS", place, message, f"write {canonical}")
         return
-    guess = nearest(name, events)
     ends = f"this step ends with {', '.join(events)}"
+    if name in _ENTRIES:
+        message = f'"{name}" never reaches an arc: arcs are looked at when the step has ended'
+        compilation.note("W_EVENT_NEVER", place, message, ends)
+        return
+    guess = nearest(name, events)
     hint = f'did you mean "{guess}"? {ends}' if guess else ends
     compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
 

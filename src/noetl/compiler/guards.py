@@ -15,6 +15,12 @@ from noetl.source import is_template
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Path, Shape
 
 Facts = Mapping[tuple[str, Path], frozenset[object]]
+# What is known about an outcome that is an error.
+ERROR_OUTCOME: Facts = {
+    ("outcome", ("status",)): frozenset({"error"}),
+    ("outcome", ("error",)): frozenset({"an error"}),
+    ("outcome", ("result",)): frozenset({None}),
+}
 _MANY = 8  # atoms: 256 cases are quickly looked at, more are not worth it
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl.compiler.compilation import Compilation, head, key_place
+from noetl.compiler.compilation import Compilation, head
 from noetl.compiler.pipelines import Pipeline, rewrite_tasks
-from noetl.diagnostics import Placed
-from noetl.document.nodes import Node
+from noetl.document.nodes import Mapping, Node
 from noetl.document.playbook import Playbook, Task
 from noetl.document.shapes import did_you_mean, is_typo
 from noetl.net.kinds import COMMON_SPEC, ToolKind
 
+# Words of other tools and ages for an input, where the kind has it.
+_MEANT = {"sql": "command", "statement": "command", "query": "params", "file": "database", "db": "database"}
 _TASK_KEYS = ("name", "kind", "desc", "spec", "args")
 
 
@@ -57,37 +58,40 @@ class _Inputs:
             elif key in self._knob_names:
                 self._take_knob(key, node)
             else:
-                self._note_unknown(key, node)
+                self._note_unknown(key)
 
     def _take_alias(self, key: str, name: str, node: Node) -> None:
         if name in self._task.inputs or name in self.inputs:
             message = f'"{key}" and "{name}" are the same input of {self._kind.name}'
-            self._compilation.note("E_TASK_KEY", self._place(key, node), message, f'keep "{name}" only')
+            self._note("E_TASK_KEY", key, message, f'keep "{name}" only')
             return
         message = f'"{key}" is read as "{name}"'
-        self._compilation.note("I_ALIAS", self._place(key, node), message, f'write "{name}"')
+        self._note("I_ALIAS", key, message, f'write "{name}"')
         self.inputs[name] = node
 
     def _take_knob(self, key: str, node: Node) -> None:
-        place = self._place(key, node)
         if self._refuses_knobs:
             message = f'"{key}" is a runtime knob and stands beside kind'
-            self._compilation.note("E_TASK_KEY", place, message, f"write it as spec.{key}")
+            self._note("E_TASK_KEY", key, message, f"write it as spec.{key}")
             return
         message = f'"{key}" beside kind is read as spec.{key}'
-        self._compilation.note("I_ALIAS", place, message, f"write it as spec.{key}")
+        self._note("I_ALIAS", key, message, f"write it as spec.{key}")
         self.knobs[key] = node
 
-    def _note_unknown(self, key: str, node: Node) -> None:
+    def _note_unknown(self, key: str) -> None:
         allowed = self._allowed()
         names = ", ".join(known.name for known in self._kind.inputs)
-        hint = did_you_mean(key, allowed, f"its inputs are {names}")
+        meant = _MEANT.get(key, "")
+        if self._kind.input(meant):
+            hint = f'did you mean "{meant}"?'
+        else:
+            hint = did_you_mean(key, allowed, f"its inputs are {names}")
         if self._closed or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
-            self._compilation.note("E_TASK_KEY", self._place(key, node), message, hint)
+            self._note("E_TASK_KEY", key, message, hint)
         else:
             message = f'"{key}" is not an input of kind {self._kind.name} and is ignored'
-            self._compilation.note("W_UNKNOWN_KEY", self._place(key, node), message, hint)
+            self._note("W_UNKNOWN_KEY", key, message, hint)
 
     def _allowed(self) -> list[str]:
         inputs = (each for known in self._kind.inputs for each in (known.name, *known.aliases))
@@ -105,5 +109,8 @@ class _Inputs:
                 message = f"kind {self._kind.name} needs {choices}"
                 self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
 
-    def _place(self, key: str, node: Node) -> Placed:
-        return key_place(self._task.node, key, node)
+    def _note(self, code: str, key: str, message: str, hint: str) -> None:
+        """Keys that a workbook reference got from its definition are noted there, once."""
+        written = self._task.node
+        if isinstance(written, Mapping) and key in written:
+            self._compilation.note(code, written.keys[key], message, hint)

@@ -9,6 +9,8 @@ from noetl.document.playbook import Playbook
 from noetl.errors import TemplateError
 from noetl.templates.expression import parse
 
+_LOOKS = 'an expression looks like "{{ workload.name }}" or "{{ ctx.count + 1 }}"'
+
 
 def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TEMPLATE at the exact place; nothing is evaluated."""
@@ -17,6 +19,12 @@ def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playb
             parse(written.text)
         except TemplateError as error:
             place = place_in(written.scalar, error.offset, playbook.source)
-            hint = 'an expression looks like "{{ workload.name }}" or "{{ ctx.count + 1 }}"'
-            compilation.note("E_TEMPLATE", place, f"this template cannot be used: {error.message}", hint)
+            wrong, hint = _told_apart(error.message)
+            compilation.note("E_TEMPLATE", place, f"this template cannot be used: {wrong}", hint or _LOOKS)
     return playbook
+
+
+def _told_apart(message: str) -> tuple[str, str]:
+    """What is wrong and the way out, where the message has both: `there is no filter "x": use y`."""
+    wrong, _, way_out = message.partition('": ')
+    return (f'{wrong}"', way_out) if way_out else (message, "")

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from noetl.compiler.compilation import Compilation, head, key_place
-from noetl.compiler.guards import Facts, cover, shape_of
+from noetl.compiler.guards import ERROR_OUTCOME, cover, shape_of
 from noetl.compiler.lowering.values import inner, word
 from noetl.compiler.pipelines import every_task
 from noetl.document.playbook import Admit, Playbook, Policy
 from noetl.templates.logic import Const
-
-_ERROR: Facts = {
-    ("outcome", ("status",)): frozenset({"error"}),
-    ("outcome", ("error",)): frozenset({"an error"}),
-    ("outcome", ("result",)): frozenset({None}),
-}
 
 
 def check_unmatched(playbook: Playbook, compilation: Compilation) -> Playbook:
@@ -33,7 +27,7 @@ def check_unmatched(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 
 def _check_errors(policy: Policy, compilation: Compilation) -> None:
-    if not cover((shape_of(rule.when) for rule in policy.rules), _ERROR):
+    if not cover((shape_of(rule.when) for rule in policy.rules), ERROR_OUTCOME):
         compilation.note(
             "W_ERROR_UNMATCHED",
             key_place(policy.node, "rules", head(policy)),

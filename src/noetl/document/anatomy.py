@@ -128,12 +128,15 @@ def _case_tools(step: Mapping) -> Iterator[Mapping]:
 
 
 def _workbook_tasks(workbook: Node | None) -> Iterator[Mapping]:
-    """Tasks of a workbook in any of its three forms (DOC-09)."""
+    """Tasks of a workbook in any of its three forms (DOC-09), those under a `tool` of their own included."""
+    entries = list(mappings(workbook))
     if isinstance(workbook, Mapping):
         named = workbook.get("tasks") if isinstance(workbook.get("tasks"), Mapping) else workbook
         if isinstance(named, Mapping):
-            yield from (value for _, _, value in named.items() if isinstance(value, Mapping))
-    yield from mappings(workbook)
+            entries += [value for _, _, value in named.items() if isinstance(value, Mapping)]
+    for entry in entries:
+        tool = entry.get("tool")
+        yield tool if isinstance(tool, Mapping) and "kind" not in entry else entry
 
 
 def _mapping(node: Node | None) -> Iterator[Mapping]:

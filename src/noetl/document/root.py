@@ -32,6 +32,9 @@ SECTIONS = (
     "workbook",
     "trigger",
 )
+# What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
+_ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
+_ELSEWHERE = {key: f"move it to metadata.{key}" for key in _ABOUT}
 
 
 def read_root(
@@ -61,7 +64,8 @@ def read_root(
 
 def _check_sections(root: Mapping, reading: Reading, lifted_identity: bool) -> None:
     known = (*SECTIONS, "name", "path") if lifted_identity else SECTIONS
-    known_keys(reading, root, known, "E_ROOT_KEY", "a playbook", handled=("vars", "spec", "name", "path"))
+    handled = ("vars", "spec", "name", "path")
+    known_keys(reading, root, known, "E_ROOT_KEY", "a playbook", handled=handled, elsewhere=_ELSEWHERE)
     if "vars" in root:
         hint = "inputs go to workload; execution state to ctx by set_ctx; iteration state to iter by set_iter"
         reading.error("E_ROOT_VARS", root.keys["vars"], "a playbook has no vars at its root", hint)

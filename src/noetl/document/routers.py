@@ -22,7 +22,7 @@ _LIST = "next: [{step: …, when: …}]"
 
 def read_router(reading: Reading, node: Node | None) -> Router | None:
     """v10's `next`. An older shape is refused, and read all the same, so that its targets still count."""
-    if node is None:
+    if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
     if not isinstance(node, Mapping):
         found = describe(node)
@@ -85,8 +85,10 @@ def _read_arcs(reading: Reading, items: Sequence | None) -> tuple[Arc, ...]:
 
 def _read_arc(reading: Reading, item: Node) -> Arc | None:
     if not isinstance(item, Mapping):
-        name = f"- step: {item.value}" if isinstance(item, Scalar) and item.value else "- step: …"
-        reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", name)
+        hint = f"- step: {item.value}" if isinstance(item, Scalar) and item.value else "- step: …"
+        if reading.dialect is Dialect.V2_EVAL and isinstance(item, Scalar):
+            hint += "; names alone are v2-case, where several fork (metadata.dialect: v2-case)"
+        reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
         return None
     handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
     known_keys(reading, item, ("step", "when", "args", "spec"), _CODE, "an arc", closed=True, handled=handled)

@@ -7,6 +7,7 @@ author sees everything at once (VAL-19).
 from __future__ import annotations
 
 from collections.abc import Collection
+from collections.abc import Mapping as Table
 from difflib import get_close_matches
 
 import msgspec
@@ -75,16 +76,18 @@ def known_keys(
     *,
     closed: bool = False,
     handled: Collection[str] = (),
+    elsewhere: Table[str, str] | None = None,
 ) -> None:
     """Note every key of `node` outside `allowed` (DOC-10).
 
     An error under noetl.io/v10, --strict, `closed`, or for a typo; else the warning W_UNKNOWN_KEY. Keys with a code of
-    their own are `handled` by the caller: they are passed over here and never suggested.
+    their own are `handled` by the caller: they are passed over here and never suggested. `elsewhere` has the hints of
+    keys that exist, only not here.
     """
     for key, key_node, _ in node.items():
         if key in allowed or key in handled:
             continue
-        hint = did_you_mean(key, allowed)
+        hint = (elsewhere or {}).get(key) or did_you_mean(key, allowed)
         if closed or reading.strict or reading.v10_api or is_typo(key, allowed):
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:
@@ -151,6 +154,9 @@ def choice(
     return None
 
 
+_BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # booleans of YAML 1.1, text today
+
+
 def guard(reading: Reading, node: Node | None, what: str = "when") -> Scalar | None:
     """A condition: a boolean, a template, or the text true/false; bare text would always be true (VAL-16)."""
     if node is None:
@@ -175,7 +181,15 @@ def guard(reading: Reading, node: Node | None, what: str = "when") -> Scalar | N
             "E_GUARD_LITERAL",
             node,
             f"{what} is plain text and would always be true",
-            f'write "{{{{ {node.value.strip()} }}}}"',
+            _guard_hint(node.value.strip()),
         )
         return None
     return node
+
+
+def _guard_hint(text: str) -> str:
+    if text.lower() in _BOOLEAN_WORDS:
+        return f'write {_BOOLEAN_WORDS[text.lower()]}: YAML 1.2 reads "{text}" as text'
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()  # single braces, where double ones were meant
+    return f'write "{{{{ {text} }}}}"'

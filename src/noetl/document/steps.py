@@ -13,6 +13,10 @@ from noetl.document.tasks import is_single, read_tool
 
 COMMON_KEYS = ("step", "desc", "spec", "args", "loop", "tool", "set_ctx", "result", "next")
 _CODE = "E_STEP_KEY"
+_OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
+# Keys that people write on a step and that stand somewhere else.
+ELSEWHERE = {"description": "write desc", **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
+ELSEWHERE["kind"] = "move it into tool: {kind: …}"
 
 
 def read_common(reading: Reading, node: Mapping, name: Scalar) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def read_result(reading: Reading, node: Mapping, spec: Mapping | None) -> Mappin
     result = mapping(reading, written, _CODE, "result", shape)
     if result is None:
         return None
-    known_keys(reading, result, ("store", "output_select"), _CODE, "result", closed=True)
+    known_keys(reading, result, ("store", "output_select"), _CODE, "result")
     store = mapping(reading, result.get("store"), _CODE, "result.store", shape)
     if store is not None:
         text(reading, store.get("kind"), _CODE, "result.store.kind", shape)

@@ -31,7 +31,9 @@ def read_tool(reading: Reading, node: Node | None, what: str = "tool") -> tuple[
         case Scalar():
             if node.value is not None:
                 message = f"{what} must be a task or a list of tasks, and this is {describe(node)}"
-                reading.error("E_TOOL_KIND", node, message, _TOOL)
+                is_word = isinstance(node.value, str) and node.value.isidentifier()
+                hint = f"tool: {{kind: {node.value}, …}}, with its inputs inside" if is_word else _TOOL
+                reading.error("E_TOOL_KIND", node, message, hint)
             return ()
 
 

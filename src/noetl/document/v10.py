@@ -11,7 +11,7 @@ from noetl.document.root import read_root
 from noetl.document.routers import read_router
 from noetl.document.scope_policies import read_scope_policy, refuse_misplaced
 from noetl.document.shapes import Reading, known_keys
-from noetl.document.steps import COMMON_KEYS, read_common
+from noetl.document.steps import COMMON_KEYS, ELSEWHERE, read_common
 from noetl.document.tasks import read_task, read_tool
 from noetl.document.waits import BLOCKS, read_wait_blocks
 
@@ -26,7 +26,7 @@ def read_v10(root: Mapping, reading: Reading) -> Playbook:
 def read_step(reading: Reading, node: Mapping, name: Scalar) -> Step:
     refusals = STEP[Dialect.V10]
     refuse(reading, node, refusals)
-    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=refusals)
+    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=refusals, elsewhere=ELSEWHERE)
     common = read_common(reading, node, name)
     spec: Mapping | None = common["spec"]
     policy = _read_policy(reading, spec) if spec else None

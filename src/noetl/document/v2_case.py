@@ -12,7 +12,7 @@ from noetl.document.quantities import plain_text
 from noetl.document.root import read_root
 from noetl.document.shapes import Reading, choice, known_keys, mapping
 from noetl.document.step_options import check_step_options
-from noetl.document.steps import read_result
+from noetl.document.steps import ELSEWHERE, read_result
 from noetl.document.v2_case_loop import read_loop
 from noetl.document.v2_case_options import read_options
 from noetl.document.v2_case_retry import read_retry
@@ -36,7 +36,8 @@ def read_v2_case(root: Mapping, reading: Reading) -> Playbook | None:
 
 
 def _step(reading: Reading, node: Mapping, name: Scalar) -> Step:
-    known_keys(reading, node, (*_KEYS, *_EVERYWHERE, *BLOCKS), "E_STEP_KEY", "a step", handled=tuple(_REFUSED))
+    keys = (*_KEYS, *_EVERYWHERE, *BLOCKS)
+    known_keys(reading, node, keys, "E_STEP_KEY", "a step", handled=tuple(_REFUSED), elsewhere=ELSEWHERE)
     for key, (code, message, hint) in _REFUSED.items():
         if key in node:
             reading.error(code, node.keys[key], message, hint)

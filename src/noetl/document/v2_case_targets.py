@@ -14,6 +14,7 @@ from noetl.document.waits_time import duration
 from noetl.source import is_template
 
 _FORM = "write a step's name, or a list of names or {step: …, args: {…}}"
+_CONDITIONS = ("when", "then", "else")
 _TASK_FORM = "write - next: {next: [{step: …}]}"
 
 
@@ -53,8 +54,9 @@ def _target(reading: Reading, node: Node) -> Arc | None:
         )
         return None
     _refuse_conditions(reading, node)
-    known_keys(reading, node, ("step", "args", "spec", "when", "then"), "E_NEXT_SHAPE", "a target", closed=True)
-    if "step" not in node:
+    keys = ("step", "args", "spec")
+    known_keys(reading, node, keys, "E_NEXT_SHAPE", "a target", closed=True, handled=_CONDITIONS)
+    if "step" not in node and not any(key in node for key in _CONDITIONS):
         reading.error("E_NEXT_SHAPE", opening(node), "this target names no step", _FORM)
     name = text(reading, node.get("step"), "E_NEXT_SHAPE", "a target's step", _FORM)
     args = mapping(reading, node.get("args"), "E_NEXT_SHAPE", "a target's args")
@@ -78,7 +80,7 @@ def _arc(node: Node, name: Scalar, args: Mapping | None = None, spec: Mapping | 
 
 
 def _refuse_conditions(reading: Reading, node: Mapping) -> None:
-    for key in ("when", "then"):
+    for key in _CONDITIONS:
         if key in node:
             reading.error(
                 "E_NEXT_WHEN",

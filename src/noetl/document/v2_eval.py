@@ -10,7 +10,7 @@ from noetl.document.playbook import Dialect, Playbook, Step
 from noetl.document.root import read_root
 from noetl.document.routers import read_next_list
 from noetl.document.shapes import Reading, known_keys
-from noetl.document.steps import COMMON_KEYS, read_common
+from noetl.document.steps import COMMON_KEYS, ELSEWHERE, read_common
 from noetl.document.tasks import read_task
 from noetl.document.waits import BLOCKS
 
@@ -25,7 +25,8 @@ def read_v2_eval(root: Mapping, reading: Reading) -> Playbook:
 def read_step(reading: Reading, node: Mapping, name: Scalar) -> Step:
     refusals = STEP[Dialect.V2_EVAL]
     refuse(reading, node, refusals)
-    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=(*refusals, *BLOCKS))
+    handled = (*refusals, *BLOCKS)
+    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=handled, elsewhere=ELSEWHERE)
     _refuse_blocks(reading, node)
     common = read_common(reading, node, name)
     spec: Mapping | None = common["spec"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.document.playbook import Task
-from noetl.document.shapes import Reading, opening, text
+from noetl.document.shapes import Reading, known_keys, opening, text
 
 _SHAPE = "workbook: {tasks: {name: {kind: …}}}"
 
@@ -30,7 +30,7 @@ def _entries(reading: Reading, node: Node | None) -> Iterator[tuple[Scalar, Node
     match node:
         case Mapping():
             for _, key, value in _tasks_of(node).items():
-                yield key, value
+                yield key, _task_of(reading, value)
         case Sequence():
             for item in node:
                 yield from _listed(reading, item)
@@ -56,4 +56,12 @@ def _listed(reading: Reading, item: Node) -> Iterator[tuple[Scalar, Node]]:
     else:
         name = text(reading, item.values["name"], "E_TASK_KEY", "name")
         if name is not None:
-            yield name, item if "kind" in item else item.get("tool") or item
+            yield name, _task_of(reading, item)
+
+
+def _task_of(reading: Reading, entry: Node) -> Node:
+    """The task itself: the entry, or the one `tool` it holds."""
+    if not isinstance(entry, Mapping) or "kind" in entry or "tool" not in entry:
+        return entry
+    known_keys(reading, entry, ("name", "desc", "tool"), "E_TASK_KEY", "a workbook task with a tool")
+    return entry.values["tool"]

@@ -27,9 +27,11 @@ class Token(msgspec.Struct, frozen=True):
 def tokens(text: str) -> list[Token] | None:
     """All of the text in pieces that join to it again; None if no template can be told from it."""
     try:
-        return [Token(kind, value) for _, kind, value in _LEXER.lex(text)]
+        found = [Token(kind, value) for _, kind, value in _LEXER.lex(text)]
     except TemplateSyntaxError:
         return None
+    rest = text.removeprefix("".join(token.text for token in found))
+    return [*found, Token("data", rest)] if rest else found  # the lexer drops a line break at the end
 
 
 def renamed(text: str, names: Renames) -> str | None:

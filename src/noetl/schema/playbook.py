@@ -52,7 +52,7 @@ def _metadata() -> Schema:
             "version": told(SCALAR, "Its version."),
             "description": told(TEXT, "What it is for."),
             "dialect": told(words("v10"), "Reads the document as this dialect, whatever its shape."),
-            "labels": told(FREE, "Labels of your own."),
+            "labels": told({}, "Labels of your own."),
             "retention": told(DURATION, "How long finished executions are kept."),
         },
         "name",
@@ -101,16 +101,15 @@ def _executor() -> Schema:
 
 
 def _workbook() -> Schema:
-    """The three spellings of DOC-09."""
-    by_name: Schema = {"type": "object", "additionalProperties": ref("task")}
-    wrapped = mapping({"tasks": by_name}, "tasks")
-    listed = {
-        "type": "object",
-        "required": ["name"],
-        "if": {"required": ["tool"]},
+    """The three spellings of DOC-09; a task may stand under a `tool` of its own (DESIGN §5)."""
+    task = {
+        "if": {"required": ["tool"], "not": {"required": ["kind"]}},
         "then": mapping({"name": TEXT, "desc": TEXT, "tool": ref("task")}, "tool"),
         "else": ref("task"),
     }
+    by_name: Schema = {"type": "object", "additionalProperties": task}
+    wrapped = mapping({"tasks": by_name}, "tasks")
+    listed = {"type": "object", "required": ["name"], **task}
     return {"description": "Reusable tasks by name.", "anyOf": [wrapped, by_name, array(listed)]}
 
 

@@ -21,13 +21,19 @@ _WAYS_OUT = {
     "safe": "text here is never escaped, so nothing has to be marked safe",
     "pprint": 'use "tojson" with an indent',
     "namespace": "use a python task to count or collect",
+    "combine": "use a python task to merge mappings",
+    "strftime": "write now().strftime('%Y-%m-%d')",
+    "ternary": "write a if condition else b",
+    "zip": "use a python task",
+    "uuid4": "a replay would differ: use execution_id, or a python task",
+    "env": "a playbook reads its workload: pass the value in when you start it",
 }
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
     """The error for a `kind` ("filter", "test", "function") that is not on the allow-list."""
     way_out = _WAYS_OUT.get(name)
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, known, n=1, cutoff=0.7)
     if way_out is None and near:
         way_out = f'did you mean "{near[0]}"?'
     if way_out is None and len(known) < 10:

@@ -113,6 +113,13 @@ _OUTCOME_NAMES = {
 }
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this": "event", "error": "event.error"}
 _CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or a task's name with .result"}
+_CONDITION_NAMES = {
+    "this": "response",
+    "_prev": "response",
+    "result": "response.data for http, SQL and playbooks, response for other kinds",
+    "error": "response.error",
+    "status_code": "response.status_code",
+}
 
 
 def visible(site: Site, dialect: str) -> frozenset[str]:
@@ -126,7 +133,7 @@ def foreign(name: str, dialect: str, site: Site | None = None) -> str | None:
     if site is not None and name in visible(site, dialect):
         return None
     if dialect == V2_CASE:
-        return _CASE_NAMES.get(name)
+        return (_CONDITION_NAMES.get(name) if site is Site.CASE_WHEN else None) or _CASE_NAMES.get(name)
     if name == "vars":
         return "ctx" if dialect == V10 else None
     routing = site in (Site.ARC, Site.SET_CTX_STEP, Site.EMIT, Site.HANDLER)

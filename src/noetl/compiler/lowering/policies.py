@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl.compiler.compilation import key_place
+from noetl.compiler.guards import ERROR_OUTCOME, decided, shape_of
 from noetl.compiler.lowering.tracing import Lowering
 from noetl.compiler.lowering.values import authored, written
 from noetl.document.playbook import Dialect, Task, Then
@@ -13,6 +14,7 @@ from noetl.document.playbook import Rule as WrittenRule
 from noetl.net.task import Backoff, Directive, Mutations, Policy, Retry, Rule
 from noetl.net.task import Task as NetTask
 from noetl.templates.authored import Authored
+from noetl.templates.logic import Const
 
 # What 000 and 003 leave unsaid: an error that no rule took fails, a success goes on (V2E-04).
 _DEFAULT_PAIR = (
@@ -29,14 +31,14 @@ def lower_policy(
     if policy is None:
         if lowering.playbook.dialect is not Dialect.V2_EVAL:
             return None
-        _trace_defaults(lowering, task, address, 0)
+        _trace_defaults(lowering, task, address, 0, len(_DEFAULT_PAIR))
         return Policy(rules=_DEFAULT_PAIR)
     for index, rule in enumerate(policy.rules):
         made = task.generated if rule.when is None else None  # a rule of nobody's words points at the construct
         lowering.trace(f"{address}/rules/{index}", key_place(task.node, made, rule) if made else rule, made or "")
     rules = _rules(policy)
     if len(rules) > len(policy.rules):
-        _trace_defaults(lowering, task, address, len(policy.rules))
+        _trace_defaults(lowering, task, address, len(policy.rules), len(rules))
     return Policy(
         rules=rules,
         on_unmatched=_on_unmatched(policy, lowering.on_unmatched),
@@ -46,16 +48,20 @@ def lower_policy(
     )
 
 
-def _trace_defaults(lowering: Lowering, task: Task, address: str, first: int) -> None:
+def _trace_defaults(lowering: Lowering, task: Task, address: str, first: int, end: int) -> None:
     """The rules nobody wrote point at the task they complete."""
-    for index in range(first, first + len(_DEFAULT_PAIR)):
+    for index in range(first, end):
         lowering.trace(f"{address}/rules/{index}", task.name_node or task, "default")
 
 
 def _rules(policy: WrittenPolicy) -> tuple[Rule, ...]:
     rules = tuple(_rule(rule) for rule in policy.rules)
-    has_else = any(rule.when is None for rule in policy.rules)
-    return rules + _DEFAULT_PAIR if policy.strict and not has_else else rules
+    if not policy.strict or any(rule.when is None for rule in policy.rules):
+        return rules
+    # Where the author takes every error with a rule of their own, a second one could never decide anything.
+    shapes = [shape_of(rule.when) for rule in policy.rules]
+    takes_errors = any(shape != Const(True) and decided(shape, ERROR_OUTCOME) is True for shape in shapes)
+    return rules + (_DEFAULT_PAIR[1:] if takes_errors else _DEFAULT_PAIR)
 
 
 def _on_unmatched(policy: WrittenPolicy, default: Directive) -> Directive:

@@ -6,6 +6,7 @@ Only text that the author marked (`| identifier`, `| sql`), and a command that i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from noetl.errors import ToolError
@@ -13,7 +14,7 @@ from noetl.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
-from noetl.templates.sql.cutting import KEYCHAIN, Hole
+from noetl.templates.sql.cutting import Hole
 from noetl.templates.sql.lexer import HOLE, tokens
 from noetl.templates.sql.names import column, is_piece, is_plain, names_in
 from noetl.templates.sql.places import Place
@@ -33,20 +34,25 @@ from noetl.templates.sql.plan import (
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
 
+KEYCHAIN = "keychain"
 _SEPARATE = frozenset(" \t\n\r\f\v(),;")
 
 
-def bind(authored: Any, scope: ScopeLike, *, now: float | None = None) -> Bound:
-    """The statements of an authored SQL input: text, or a list of texts. TemplateError or ToolError `sql.fragment`."""
+def bind(authored: Any, scope: ScopeLike, *, now: float | None = None, secrets: Collection[str] = (KEYCHAIN,)) -> Bound:
+    """The statements of an authored SQL input: text, or a list of texts. TemplateError or ToolError `sql.fragment`.
+
+    What templates read under the names of `secrets` may only be bound (O-23).
+    """
     if isinstance(authored, list):
-        return Bound(tuple(each for text in authored for each in bind(text, scope, now=now).statements))
+        each = (bind(text, scope, now=now, secrets=secrets).statements for text in authored)
+        return Bound(tuple(statement for statements in each for statement in statements))
     if not isinstance(authored, str):
         raise ToolError("sql.fragment", f"SQL is text or a list of texts, not {type(authored).__name__}")
     if is_template(authored):
         whole = parse(authored)
         if whole.single:
-            return _dynamic(authored, whole.evaluate(scope, now), any(r.root == KEYCHAIN for r in whole.references))
-    binding = _Binding(scope, now)
+            return _dynamic(authored, whole.evaluate(scope, now), any(r.root in secrets for r in whole.references))
+    binding = _Binding(scope, now, secrets)
     return Bound(tuple(binding.statement(planned) for planned in plan(authored)))
 
 
@@ -65,13 +71,13 @@ def read(text: Any) -> Bound:
 def _dynamic(source: str, value: Any, secret: bool) -> Bound:
     """A command that is one expression is SQL made at run time: run as given (W_SQL_FRAGMENT at check time)."""
     if secret:
-        raise _refusal(source.strip(), "reads the keychain, and such a value can only be bound")
+        raise _refusal(source.strip(), "reads a secret, and a secret can only be bound")
     return read(value)
 
 
 class _Binding:
-    def __init__(self, scope: ScopeLike, now: float | None) -> None:
-        self._scope, self._now = scope, now
+    def __init__(self, scope: ScopeLike, now: float | None, secrets: Collection[str]) -> None:
+        self._scope, self._now, self._secrets = scope, now, secrets
 
     def statement(self, planned: PlannedStatement) -> Statement:
         parts: list[Part] = []
@@ -102,11 +108,11 @@ class _Binding:
     def _bare(self, bare: Bare, parts: list[Part]) -> None:
         value = self._value(bare.hole)
         if isinstance(value, SqlIdentifier | SqlFragment):
-            parts.append(str.__str__(_open(bare.hole, value)))
+            parts.append(str.__str__(self._open(bare.hole, value)))
         elif bare.place is Place.NAME or (bare.place is Place.OPEN and isinstance(value, str | list)):
-            parts.append(_names(bare, value))
+            parts.append(_names(bare, self._open(bare.hole, value)))
         elif not bare.bindable:
-            parts.append(constant(_open(bare.hole, value)))
+            parts.append(constant(self._open(bare.hole, value)))
         elif bare.listed and isinstance(value, list):
             _any_of(bare.listed, parts)
             parts.append(Parameter(value))
@@ -117,7 +123,7 @@ class _Binding:
         written = []
         for text in word.texts:
             if isinstance(text, Hole):
-                value = _open(text, self._value(text))
+                value = self._open(text, self._value(text))
                 if not is_piece(value):
                     raise _refusal(text.source, f"is part of a name and gives {_shown(value)}, which no name can hold")
                 text = str(value)
@@ -138,7 +144,7 @@ class _Binding:
         if piece.bindable:
             return Parameter(value)
         for hole in holes:
-            _open(hole, value)
+            self._open(hole, value)
         return "NULL" if value is None else quoted(value)
 
     def _joined(self, texts: Texts, escapes: bool) -> str:
@@ -166,13 +172,19 @@ class _Binding:
             if isinstance(text, str):
                 written.append(text)
                 continue
-            value = _open(text, self._value(text))
+            value = self._open(text, self._value(text))
             if marked and not isinstance(value, SqlFragment | SqlIdentifier):
                 raise _refusal(text.source, "would become code of the body it stands in: mark it {{ … | sql }}")
             if isinstance(value, str) and HOLE in value:
                 raise _refusal(text.source, "holds the character U+0000")
             written.append(escape(self._text(text) if not isinstance(value, str) else str.__str__(value)))
         return written
+
+    def _open(self, hole: Hole, value: Any) -> Any:
+        """`value`, unless it is secret and so may only be bound."""
+        if hole.reads(self._secrets):
+            raise _refusal(hole.source, "reads a secret, and a secret can only be bound")
+        return value
 
     def _value(self, hole: Hole) -> Any:
         return hole.template.evaluate(self._scope, self._now, marks=True)
@@ -186,8 +198,8 @@ class _Binding:
 
 
 def _names(bare: Bare, value: Any) -> str:
-    names = names_in(_open(bare.hole, value))
-    if names is None or ("*" in names and bare.place is Place.NAME):
+    names = names_in(value)
+    if names is None or ("*" in names and bare.place is Place.NAME) or (bare.single and len(names) != 1):
         raise _refusal(
             bare.hole.source,
             f"stands where SQL takes a name and gives {_shown(value)}; for a value write it in quotes, "
@@ -211,13 +223,6 @@ def _touch(left: Part, right: Piece) -> bool:
     before = left[-1:] if isinstance(left, str) else "$"
     after = right[:1] if isinstance(right, str) else "$"
     return before not in _SEPARATE and after not in _SEPARATE
-
-
-def _open(hole: Hole, value: Any) -> Any:
-    """`value`, unless it comes from the keychain and so may only be bound (O-23)."""
-    if hole.secret:
-        raise _refusal(hole.source, "reads the keychain, and such a value can only be bound")
-    return value
 
 
 def _refusal(source: str, why: str) -> ToolError:

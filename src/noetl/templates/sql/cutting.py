@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
@@ -14,8 +15,6 @@ _OPENING = re.compile(r"\{\{[-+]?|\{%|\{#")
 _INSIDE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[({\[]|-?\}\}|[)}\]]", re.DOTALL)
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
-KEYCHAIN = "keychain"
-
 
 class Hole(msgspec.Struct, frozen=True):
     """One template: `left` and `right` take away the blanks beside it, where they matter (`{{-`, `-}}`)."""
@@ -25,10 +24,9 @@ class Hole(msgspec.Struct, frozen=True):
     left: bool = False
     right: bool = False
 
-    @property
-    def secret(self) -> bool:
-        """Whether it reads the keychain: then it may only be bound (O-23)."""
-        return any(read.root == KEYCHAIN for read in self.template.references)
+    def reads(self, names: Collection[str]) -> bool:
+        """Whether it reads one of `names`."""
+        return any(read.root in names for read in self.template.references)
 
 
 def cut(text: str) -> tuple[str, tuple[Hole, ...]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_PART = r'(?:[^\W\d][\w$]*|"(?:[^"\x00]|"")+")'
+_PART = r'(?:[^\W\d]\w*|"(?:[^"\x00]|"")+")'
 _NAME = re.compile(rf"{_PART}(?:\.{_PART})*\Z")
 _PARTS = re.compile(_PART)
 _PLAIN = re.compile(r"[^\W\d][\w$]*\Z")
-_PIECE = re.compile(r"[\w$]*\Z")
+_PIECE = re.compile(r"\w+\Z")
 
 STAR = "*"
 
@@ -33,7 +33,12 @@ def is_plain(word: str) -> bool:
 
 
 def column(name: str) -> str:
-    """A name in quotes, so that a keyword is a column like any other; plain names fold as unquoted ones do."""
+    """A name in quotes, so that a keyword is a column like any other; plain names fold as unquoted ones do, which
+    leaves letters beyond ASCII alone."""
     if name == STAR:
         return STAR
-    return ".".join(part if part[0] == '"' else f'"{part.lower()}"' for part in _PARTS.findall(name))
+    return ".".join(part if part[0] == '"' else f'"{_folded(part)}"' for part in _PARTS.findall(name))
+
+
+def _folded(word: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in word)

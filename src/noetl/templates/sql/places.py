@@ -118,6 +118,8 @@ class Walk:
                 return self._frame.call and not self._frame.selects
             case "TO":
                 return before == "SIMILAR"
+            case "ZONE":
+                return self._before == ["AT", "TIME"]
             case "FIRST" | "NEXT":
                 return before == "FETCH"
             case _:

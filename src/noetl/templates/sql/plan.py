@@ -24,12 +24,14 @@ Texts = tuple[str | Hole, ...]
 
 
 class Bare(msgspec.Struct, frozen=True):
-    """A template that stands by itself. `listed`: alone in `IN (…)`, a list may take its place."""
+    """A template that stands by itself. `listed`: alone in `IN (…)`, a list may take its place. `single`: part of a
+    qualified name, a call or a cast, where a list of names would mean something else."""
 
     hole: Hole
     place: Place
     bindable: bool
     listed: str = ""  # "IN" or "NOT IN"
+    single: bool = False
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -148,7 +150,8 @@ class _Planning:
         elif following == "::" and place is Place.OPEN:  # a cast is how a value is told there
             place = Place.VALUE
         hole = next(self._holes)
-        return Bare(hole, place, self._binds, self._listed(index) if place is Place.VALUE else "")
+        single = following in (".", "(") or self._next(index, -1) in (".", "::")
+        return Bare(hole, place, self._binds, self._listed(index) if place is Place.VALUE else "", single)
 
     def _text(self, token: Token) -> QuotedText | str:
         escapes = token.text[0] in "eE"

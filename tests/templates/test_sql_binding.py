@@ -1,0 +1,348 @@
+"""SQL text with templates: what is bound, what may be a name, what is refused (DESIGN §8, O-23)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.errors import TemplateError, ToolError
+from noetl.net.task import Task
+from noetl.pipeline.preparation import SQL_INPUTS, prepare
+from noetl.templates.authored import Authored
+from noetl.templates.scope import Scope
+from noetl.templates.sql.binding import bind, read
+from noetl.templates.sql.placeholders import with_params
+from noetl.tools.kinds import KINDS
+
+EVIL = "x'; DROP TABLE t; --"
+
+
+def bound(sql: Any, **scope: Any) -> list[tuple[str, list[Any]]]:
+    return [(statement.text.strip(), list(statement.params)) for statement in bind(sql, scope).statements]
+
+
+@pytest.mark.req("TOOL-05")
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        # after an operator
+        ("SELECT * FROM t WHERE a = {{ x }}", "SELECT * FROM t WHERE a = $1"),
+        ("SELECT * FROM t WHERE a={{ x }}", "SELECT * FROM t WHERE a= $1"),
+        ("SELECT * FROM t WHERE a ->> {{ x }} = 'k'", "SELECT * FROM t WHERE a ->> $1 = 'k'"),
+        ("UPDATE t SET a = {{ x }}, b = 2", "UPDATE t SET a = $1, b = 2"),
+        ("SELECT f(a => {{ x }})", "SELECT f(a => $1)"),
+        ("SELECT a = ({{ x }})", "SELECT a = ($1)"),
+        # in a value list or call
+        ("INSERT INTO t (a) VALUES ({{ x }})", "INSERT INTO t (a) VALUES ($1)"),
+        ("INSERT INTO t VALUES (1, {{ x }})", "INSERT INTO t VALUES (1, $1)"),
+        ("INSERT INTO t VALUES (1), ({{ x }})", "INSERT INTO t VALUES (1), ($1)"),
+        ("SELECT f({{ x }}, 1)", "SELECT f($1, 1)"),
+        ("SELECT a AS b, f({{ x }})", "SELECT a AS b, f($1)"),
+        ("SELECT s.f(1, {{ x }})", "SELECT s.f(1, $1)"),
+        ("SELECT * FROM f({{ x }})", "SELECT * FROM f($1)"),
+        ("SELECT * FROM t WHERE a IN ({{ x }}, 'b')", "SELECT * FROM t WHERE a IN ($1, 'b')"),
+        ("SELECT ARRAY[{{ x }}]", "SELECT ARRAY[ $1 ]"),
+        ("SELECT CAST({{ x }} AS int)", "SELECT CAST($1 AS int)"),
+        ("SELECT extract(year FROM {{ x }})", "SELECT extract(year FROM $1)"),
+        # after words that take a value
+        ("SELECT 1 LIMIT {{ x }} OFFSET {{ x }}", "SELECT 1 LIMIT $1 OFFSET $2"),
+        ("SELECT * FROM t WHERE a LIKE {{ x }}", "SELECT * FROM t WHERE a LIKE $1"),
+        ("SELECT * FROM t WHERE a BETWEEN {{ x }} AND {{ x }}", "SELECT * FROM t WHERE a BETWEEN $1 AND $2"),
+        ("SELECT a FROM t FETCH FIRST {{ x }} ROWS ONLY", "SELECT a FROM t FETCH FIRST $1 ROWS ONLY"),
+        ("SELECT CASE WHEN a THEN {{ x }} ELSE {{ x }} END", "SELECT CASE WHEN a THEN $1 ELSE $2 END"),
+        ("SELECT a AT TIME ZONE {{ x }}, b", "SELECT a AT TIME ZONE $1, b"),
+        ("SELECT a IS NOT DISTINCT FROM {{ x }}", "SELECT a IS NOT DISTINCT FROM $1"),
+        # with a cast
+        ("SELECT {{ x }}::text", "SELECT $1 ::text"),
+        # in quotes
+        ("SELECT '{{ x }}'", "SELECT $1"),
+        ("SELECT a LIKE'{{ x }}'", "SELECT a LIKE $1"),
+        ("SELECT '{{ x }}'::text, E'{{ x }}', $$ {{ x }} $$", "SELECT $1 ::text, $2, $3"),
+    ],
+)
+def test_a_template_in_a_value_position_is_bound(sql: str, text: str) -> None:
+    ((found, params),) = bound(sql, x=EVIL)
+
+    assert found == text
+    assert all(EVIL in value for value in params)
+    assert len(params) == sql.count("{{")
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "text"),
+    [
+        ("SELECT * FROM {{ x }}", "orders", "SELECT * FROM orders"),
+        ("SELECT * FROM s.{{ x }}", "orders", "SELECT * FROM s. orders"),
+        ("SELECT * FROM {{ x }}.t", "s", "SELECT * FROM s .t"),
+        ("SELECT * FROM {{ x }}", 'S."my orders"', 'SELECT * FROM S."my orders"'),
+        ("SELECT * FROM t ORDER BY {{ x }}", "a, b", "SELECT * FROM t ORDER BY a, b"),
+        ("SELECT * FROM t ORDER BY a {{ x }}", "DESC", "SELECT * FROM t ORDER BY a DESC"),
+        ("SELECT a FROM t GROUP BY {{ x }}", ["a", "b"], "SELECT a FROM t GROUP BY a, b"),
+        ("INSERT INTO t ({{ x }}) VALUES (1, 2)", "a, b", "INSERT INTO t (a, b) VALUES (1, 2)"),
+        ("INSERT INTO s.t ({{ x }}) SELECT 1", "a", "INSERT INTO s.t (a) SELECT 1"),
+        ("UPDATE t SET {{ x }} = 1", "a", "UPDATE t SET a = 1"),
+        ("CREATE TABLE {{ x }} (a int)", "t", "CREATE TABLE t (a int)"),
+        ("CREATE INDEX ON t ({{ x }})", "a", "CREATE INDEX ON t (a)"),
+        ("SELECT a::{{ x }} FROM t", "int", "SELECT a:: int FROM t"),
+        ("SELECT {{ x }}(1)", "lower", "SELECT lower(1)"),
+        ("SELECT * FROM events_{{ x }}", 2024, "SELECT * FROM events_2024"),
+        ("SELECT * FROM events_{{ x }}_raw", "eu", "SELECT * FROM events_eu_raw"),
+        ('SELECT "a {{ x }}" FROM t', EVIL + '"', f'SELECT "a {EVIL}""" FROM t'),
+        # where a value may stand too, a name is quoted: a keyword is then a column like any other
+        ("SELECT {{ x }} FROM t", "a, B.c", 'SELECT "a", "b"."c" FROM t'),
+        ("SELECT {{ x }} FROM t", "*", "SELECT * FROM t"),
+        ("SELECT {{ x }} FROM t", "ÉA", 'SELECT "Éa" FROM t'),
+        ("SELECT * FROM t WHERE {{ x }} = 1", "true", 'SELECT * FROM t WHERE "true" = 1'),
+        ("SELECT * FROM t WHERE a = 1 OR {{ x }}", "current_user", 'SELECT * FROM t WHERE a = 1 OR "current_user"'),
+        ("DELETE FROM t WHERE a = 1 RETURNING {{ x }}", "id", 'DELETE FROM t WHERE a = 1 RETURNING "id"'),
+    ],
+)
+def test_elsewhere_text_that_is_a_name_is_that_name(sql: str, value: Any, text: str) -> None:
+    assert bound(sql, x=value) == [(text, [])]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT {{ x }}",
+        "SELECT * FROM {{ x }}",
+        "SELECT * FROM t {{ x }}",
+        "SELECT * FROM t WHERE {{ x }}",
+        "SELECT * FROM t ORDER BY {{ x }}",
+        "SELECT * FROM events_{{ x }}",
+        "SELECT a::{{ x }}",
+        "SELECT 1{{ x }}",
+        "SELECT 1.{{ x }}",
+        "SELECT ${{ x }}$",
+        "SELECT B'{{ x }}'",
+        "SELECT U&'{{ x }}'",
+        "INSERT INTO t ({{ x }}) VALUES (1)",
+        "DO $$ BEGIN PERFORM {{ x }}; END $$",
+        "CREATE FUNCTION f() RETURNS int AS $$ SELECT {{ x }} $$ LANGUAGE sql",
+        "{% if x %}SELECT 1{% endif %}",
+        "SELECT 1 WHERE a IN ({% for i in x %}{{ i }}{% endfor %})",
+    ],
+)
+@pytest.mark.parametrize("value", [EVIL, "a b", "a--", "a/*", "f()", "", "1; SELECT 2", "a\u00a0b", "$$"])
+def test_elsewhere_any_other_text_is_refused(sql: str, value: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        bound(sql, x=value)
+
+    assert caught.value.kind == "sql.fragment"
+
+
+@pytest.mark.parametrize("sql", ["SELECT a.{{ x }}", "SELECT {{ x }}.a", "SELECT {{ x }}(1)", "SELECT a::{{ x }}"])
+def test_a_part_of_a_name_is_one_name(sql: str) -> None:
+    """`a.b, c` would be another column, or another table."""
+    assert bound(sql, x="b")
+    with pytest.raises(ToolError, match="stands where SQL takes a name"):
+        bound(sql, x="b, c")
+
+
+def test_a_refusal_says_what_to_write_instead() -> None:
+    with pytest.raises(ToolError) as caught:
+        bound("SELECT * FROM {{ ctx.table }}", ctx={"table": "a b"})
+
+    assert caught.value.message == (
+        '{{ ctx.table }} stands where SQL takes a name and gives "a b"; for a value write it in quotes, '
+        "for a name {{ … | identifier }}, for SQL of your own {{ … | sql }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "text", "params"),
+    [
+        ("SELECT * FROM {{ x | identifier }}", 'SELECT * FROM "a b"', []),
+        ("SELECT * FROM t WHERE a = {{ x | identifier }}", 'SELECT * FROM t WHERE a = "a b"', []),
+        ("SELECT * FROM {{ [x, x] | identifier }}", 'SELECT * FROM "a b"."a b"', []),
+        ("SELECT {{ 'now()' | sql }}, '{{ x }}'", "SELECT now(), $1", ["a b"]),
+        ("DO $$ {{ 'NULL;' | sql }} $$", "DO $$ NULL; $$", []),
+    ],
+)
+def test_what_the_author_marked_is_sql(sql: str, text: str, params: list[Any]) -> None:
+    assert bound(sql, x="a b") == [(text, params)]
+
+
+def test_a_marked_value_cannot_end_the_body_it_stands_in() -> None:
+    with pytest.raises(ToolError, match="would end the body"):
+        bound("DO $$ {{ x | sql }} $$", x="NULL; $$; DROP TABLE t; $$")
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "text"),
+    [
+        ("CREATE TABLE t (a text DEFAULT '{{ x }}')", EVIL, "CREATE TABLE t (a text DEFAULT 'x''; DROP TABLE t; --')"),
+        ("CREATE TABLE t (a int DEFAULT -{{ x }})", -1, "CREATE TABLE t (a int DEFAULT - -1)"),
+        ("SET app.user = '{{ x }}'", EVIL, "SET app.user = 'x''; DROP TABLE t; --'"),
+        ("SELECT DATE '{{ x }}'", EVIL, "SELECT DATE 'x''; DROP TABLE t; --'"),
+        ("SELECT INTERVAL'{{ x }} days'", 3, "SELECT INTERVAL '3 days'"),
+        ("SELECT TIMESTAMP WITH TIME ZONE '{{ x }}'", "Z", "SELECT TIMESTAMP WITH TIME ZONE 'Z'"),
+        ("COMMENT ON TABLE t IS {{ x }}", None, None),
+        ("ALTER TABLE t ALTER a SET DEFAULT {{ x }}", None, "ALTER TABLE t ALTER a SET DEFAULT NULL"),
+        ("ALTER TABLE t ALTER a SET DEFAULT {{ x }}", True, "ALTER TABLE t ALTER a SET DEFAULT TRUE"),
+        (
+            "ALTER TABLE t ALTER a SET DEFAULT {{ x }}",
+            {"k": "'"},
+            """ALTER TABLE t ALTER a SET DEFAULT '{"k": "''"}'""",
+        ),
+    ],
+)
+def test_where_sql_takes_no_parameter_a_value_is_a_constant(sql: str, value: Any, text: str | None) -> None:
+    if text is None:
+        with pytest.raises(ToolError, match="stands where SQL takes a name"):
+            bound(sql, x=value)
+    else:
+        assert bound(sql, x=value) == [(text, [])]
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [(5, "5"), (1.5, "1.5"), (True, "true"), (None, None), ({"a": 1}, '{"a": 1}'), ([1], "[1]"), ("", "")],
+)
+def test_a_template_alone_in_quotes_is_its_value_as_text(value: Any, param: str | None) -> None:
+    assert bound("SELECT '{{ x }}'", x=value) == [("SELECT $1", [param])]
+
+
+@pytest.mark.parametrize(
+    ("sql", "param"),
+    [
+        ("SELECT 'a {{ x }} b'", "a v b"),
+        ("SELECT 'a''s {{ x }}'", "a's v"),
+        ("SELECT 'a {{- x -}} b'", "avb"),
+        ("SELECT '{{ x }}{{ x }}'", "vv"),
+        ("SELECT 'a {# never #}{{ x }}'", "a v"),
+        (r"SELECT E'\t\\\'\x41\101\u0042 {{ x }}'", "\t\\'AAB v"),
+        ("SELECT $t$ it's {{ x }} $t$", " it's v "),
+        ("SELECT '{{ missing }}!'", "!"),
+        ("SELECT '{{ {'a': {'b': x}} | tojson }}'", '{"a": {"b": "v"}}'),
+        ("SELECT '{{ '}}' ~ x }}'", "}}v"),
+    ],
+)
+def test_quoted_text_with_templates_is_one_parameter(sql: str, param: str) -> None:
+    assert bound(sql, x="v") == [("SELECT $1", [param])]
+
+
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("SELECT 1; SELECT 2", 2),
+        ("SELECT 1;;\n;  -- nothing\n", 1),
+        ("SELECT ';'; SELECT \";\"", 2),
+        ("SELECT $$;$$; SELECT $a$;$$;$a$", 2),
+        ("SELECT 1 /* ; /* ; */ ; */; SELECT 2 -- ;", 2),
+        (r"SELECT E'\';'; SELECT 2", 2),
+        ("SELECT 'it''s;'", 1),
+        ("CREATE FUNCTION f() LANGUAGE sql BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; SELECT 2; END; SELECT 3", 2),
+        ("CREATE RULE r AS ON INSERT TO t DO (DELETE FROM a; DELETE FROM b); SELECT 1", 2),
+        ("DO $body$ BEGIN NULL; END $body$; SELECT 1", 2),
+        ("BEGIN; SELECT 1; COMMIT", 3),
+        ("SELECT a$b$c; SELECT 1", 2),
+        ("", 0),
+    ],
+)
+def test_statements_are_apart_at_semicolons_outside_of_everything_else(sql: str, count: int) -> None:
+    assert len(bind(sql, {}).statements) == len(read(sql).statements) == count
+
+
+def test_commands_are_a_list_of_texts() -> None:
+    assert bound(["SELECT {{ x }} + 1; SELECT 2", "{{ y }}"], x=1, y="SELECT 3") == [
+        ("SELECT $1 + 1", [1]),
+        ("SELECT 2", []),
+        ("SELECT 3", []),
+    ]
+
+
+def test_templates_in_comments_are_not_even_evaluated() -> None:
+    ((text, params),) = bound("SELECT 1 -- {{ 1 / 0 }}\n + /* {{ 1 / 0 }} */ 2")
+
+    assert (text.split(), params) == (["SELECT", "1", "+", "2"], [])
+
+
+def test_a_command_that_is_one_expression_is_sql_as_given_and_no_template() -> None:
+    assert bound("{{ x }}", x="SELECT '{{ y }}'; SELECT 2") == [("SELECT '{{ y }}'", []), ("SELECT 2", [])]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "{{ keychain.pg }}",
+        "SELECT * FROM {{ keychain.pg }}",
+        "SELECT * FROM t_{{ keychain.pg }}",
+        'SELECT "{{ keychain.pg }}"',
+        "SELECT {{ keychain.pg | identifier }}",
+        "SELECT {{ keychain.pg | sql }}",
+        "CREATE ROLE r PASSWORD '{{ keychain.pg }}'",
+        "SELECT DATE '{{ keychain.pg }}'",
+        "DO $$ {{ keychain.pg | sql }} $$",
+    ],
+)
+def test_a_value_of_the_keychain_may_only_be_bound(sql: str) -> None:
+    with pytest.raises(ToolError, match="reads a secret, and a secret can only be bound") as caught:
+        bound(sql, keychain={"pg": "sesame"})
+
+    assert "sesame" not in caught.value.message
+
+
+def test_a_secret_handed_on_as_args_may_only_be_bound_too() -> None:
+    inputs = {"command": "SELECT f({{ args.pw }}, {{ pw }})", "args": {"pw": "{{ keychain.pg }}"}}
+    scope = Scope({"args": {}, "keychain": {"pg": "sesame"}})
+
+    prepared = prepare(Task(name="t", kind="postgres", inputs=Authored(inputs)), scope, now=0.0)
+
+    assert prepared.inputs["command"].statements[0].params == ("sesame", "sesame")
+    for sql in ("SELECT * FROM {{ args.pw }}", "SELECT * FROM {{ pw }}", "{{ args.pw }}"):
+        with pytest.raises(ToolError, match="a secret can only be bound"):
+            prepare(Task(name="t", kind="postgres", inputs=Authored({**inputs, "command": sql})), scope, now=0.0)
+
+
+def test_a_value_of_the_keychain_is_bound() -> None:
+    assert bound("SELECT f({{ keychain.pg }}, '{{ keychain.pg }}')", keychain={"pg": "s"}) == [
+        ("SELECT f($1, $2)", ["s", "s"])
+    ]
+
+
+def test_a_list_alone_in_in_is_bound_whole() -> None:
+    assert bound("SELECT 1 WHERE a IN ({{ x }}) AND b NOT IN ( {{ x }} )", x=[1, 2]) == [
+        ("SELECT 1 WHERE a = ANY ($1) AND b <> ALL ($2 )", [[1, 2], [1, 2]])
+    ]
+
+
+def test_a_template_that_fails_is_a_template_error() -> None:
+    with pytest.raises(TemplateError):
+        bound("SELECT {{ 1 / 0 }} + 1")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 'a", 'SELECT "a', "SELECT $$ a", "SELECT /* a", "SELECT '{{ x }}", "SELECT \x00"]
+)
+def test_sql_that_ends_inside_a_quote_is_refused(sql: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        bind(sql, {"x": 1})
+
+    assert caught.value.kind == "sql.fragment"
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "text", "values"),
+    [
+        ("SELECT $2, $1", ["a", "b"], "SELECT $1, $2", ["b", "a"]),
+        ("SELECT $1, $1", ["a"], "SELECT $1, $2", ["a", "a"]),
+        ("SELECT %s, 5 % 3", ["a"], "SELECT $1, 5 % 3", ["a"]),
+        ("SELECT '$1 %s :n', :n", {"n": 1}, "SELECT '$1 %s :n', $1", [1]),
+        ("SELECT a::int, b[1:2], :n", {"n": 1, "int": 2}, "SELECT a::int, b[1:2], $1", [1]),
+        ("SELECT %(n)s, :n, :other", {"n": 1}, "SELECT $1, $2, :other", [1, 1]),
+        ("SELECT a ? 'k', %s", ["x"], "SELECT a ? 'k', $1", ["x"]),
+    ],
+)
+def test_params_fill_placeholders_outside_of_quotes(sql: str, params: Any, text: str, values: list[Any]) -> None:
+    (statement,) = with_params(read(sql), params).statements
+
+    assert (statement.text, list(statement.params)) == (text, values)
+
+
+def test_the_inputs_that_are_bound_are_those_the_kinds_declare_as_sql() -> None:
+    """Rendered as text, a value would become SQL: the two tables must never part."""
+    declared = {name: frozenset(one.name for one in kind.inputs if one.sql) for name, kind in KINDS.items()}
+
+    assert {name: inputs for name, inputs in declared.items() if inputs} == SQL_INPUTS
