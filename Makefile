@@ -52,5 +52,5 @@ lock: ## pin the newest versions of all dependencies, with hashes and without ad
 	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock
 
 clean: ## remove what the other verbs made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf .demo .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,7 +13,15 @@ from noetl.clock import ManualClock
 from noetl.compiler.compiling import compile_playbook
 from noetl.diagnostics import Findings
 from noetl.document.reading import read_playbook
-from noetl.engine.commands import ClaimOrder, Command, RecordReport, StartExecution
+from noetl.engine.commands import (
+    CancelExecution,
+    ClaimOrder,
+    Command,
+    PauseExecution,
+    RecordReport,
+    ResumeExecution,
+    StartExecution,
+)
 from noetl.engine.deciding import advance
 from noetl.engine.decision import Decision
 from noetl.engine.evolution import replayed
@@ -55,8 +63,8 @@ def net_of(text: str) -> Net:
 class Conversation:
     """One execution, driven by hand. Step runs are named `step#n`, n counting the runs of a step from one."""
 
-    def __init__(self, text: str, *, worker_id: str = "w1", load: Any = None) -> None:
-        self.plan = Plan(net_of(text), **({"load": load} if load else {}))
+    def __init__(self, text: str | Net, *, worker_id: str = "w1", load: Any = None) -> None:
+        self.plan = Plan(text if isinstance(text, Net) else net_of(text), **({"load": load} if load else {}))
         self.execution = Execution(execution_id="x1", trace_id="t1")
         self.clock = ManualClock()
         self.log: list[Event] = []
@@ -85,6 +93,23 @@ class Conversation:
 
     def start(self, **payload: Any) -> list[Event]:
         return self.tell(StartExecution(at=self.clock.now(), net_hash=self.plan.net_hash, payload=payload))
+
+    def pause(self) -> list[Event]:
+        return self.tell(PauseExecution(at=self.clock.now()))
+
+    def resume(self) -> list[Event]:
+        return self.tell(ResumeExecution(at=self.clock.now()))
+
+    def cancel(self, reason: str = "asked for") -> list[Event]:
+        return self.tell(CancelExecution(at=self.clock.now(), reason=reason))
+
+    def running(self) -> list[str]:
+        """The step runs that are going on, by name."""
+        return sorted(name for name, run_id in self.names.items() if run_id in self.execution.runs)
+
+    def dropped(self) -> list[tuple[str, str]]:
+        """The tokens that were dropped: where, and why."""
+        return [(event.step or "", event.payload.reason) for event in self.log if event.event_type == "token.dropped"]  # type: ignore[union-attr]
 
     def run(self, name: str) -> StepRun:
         return self.execution.runs[self.names[name if "#" in name else f"{name}#1"]]

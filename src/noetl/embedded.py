@@ -1,15 +1,16 @@
 """Embedded: store, orchestrator and worker in one process, for `noetl run`, `noetl.run()` and pytest (WRK-08).
 
-An embedded run drives its own execution and nothing else. An interrupted one is taken up by `resume`.
+An embedded run drives its own execution with its children, and nothing else. An interrupted one is taken up by
+`resume`. `driving` drives many executions side by side.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,17 +23,25 @@ from noetl.engine.scopes import payload_of
 from noetl.errors import NoetlError, PlaybookError, RefusedError
 from noetl.ids import uuid7
 from noetl.net.net import Net
+from noetl.net.tasks import tasks_of
 from noetl.orchestrator.conduct import Conductor, Watch
+from noetl.orchestrator.library import StoreLibrary
+from noetl.orchestrator.requests import attend, command_for
+from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.events import Final
+from noetl.records.orders import Verdict
 from noetl.records.outcomes import Error
-from noetl.settings import default_db, results_folder
-from noetl.store.contract import Results, Store
+from noetl.store.catalog import CatalogRow
+from noetl.store.contract import Store
+from noetl.store.opening import MEMORY, open_store
+from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.identity import is_gone, own_worker_id
-from noetl.worker.service import Worker
+from noetl.worker.service import SLOTS, Worker
 
-MEMORY = ":memory:"
+if TYPE_CHECKING:
+    from noetl.keychain.keychain import Keychain
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,20 +60,39 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.status is Final.COMPLETED
 
 
-def run(playbook: str | Path, payload: dict[str, Any] | None = None, *, db: str | Path | None = None) -> RunResult:
+def run(
+    playbook: str | Path,
+    payload: dict[str, Any] | None = None,
+    *,
+    db: str | Path | None = None,
+    allow: Collection[str] = (),
+) -> RunResult:
     """Run a playbook, given as a path or as its text, to its end. See `arun`."""
-    return asyncio.run(arun(playbook, payload, db=db))
+    return asyncio.run(arun(playbook, payload, db=db, allow=allow))
 
 
 async def arun(
-    playbook: str | Path, payload: dict[str, Any] | None = None, *, db: str | Path | None = None
+    playbook: str | Path,
+    payload: dict[str, Any] | None = None,
+    *,
+    db: str | Path | None = None,
+    allow: Collection[str] = (),
 ) -> RunResult:
     """Check the playbook, run it here, and give its result.
 
-    `db` is the store's file; without one, the user's own is used; ":memory:" keeps nothing. PlaybookError when it has
-    errors, RefusedError when it cannot be run here; a run that fails is a result, not an exception.
+    `db` is the store's file; without one, the user's own is used; ":memory:" keeps nothing. `allow` turns on tool
+    kinds that are off by default (shell, script). PlaybookError when it has errors, RefusedError when it cannot be run
+    here; a run that fails is a result, not an exception.
     """
-    return await run_net(compiled(playbook), payload=payload or {}, db=db)
+    async with driving(db, tools=tools_here(allow)) as driver:
+        result = await driver.run(playbook, payload)
+        await driver.drained()
+        return result
+
+
+def tools_here(allow: Collection[str] = ()) -> Registry:
+    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7)."""
+    return Registry(permissions=Permissions(kinds=frozenset(allow), data_folders=(str(Path.cwd()),)))
 
 
 def compiled(playbook: str | Path) -> Net:
@@ -92,42 +120,158 @@ async def run_net(
     tools: Registry | None = None,
     clock: Clock | None = None,
     sleep: Sleep = asyncio.sleep,
+    keychain: Keychain | None = None,
+    origin: Path | None = None,
 ) -> RunResult:
-    """Run a compiled playbook. Refused before anything is recorded when it uses what cannot be run yet."""
-    tools, clock = tools or Registry(), clock or SystemClock()
+    """Run a compiled playbook, read from the file `origin` where there is one. Refused before anything is recorded
+    when it uses what cannot be run yet."""
+    tools = tools or tools_here()
+    _check_runnable(net, tools)
+    async with driving(db, tools=tools, clock=clock, watch=watch, sleep=sleep, keychain=keychain) as driver:
+        if origin is not None:
+            await driver.register(net, origin=origin)
+        result = await driver.result(await driver.start(net, payload, execution_id=execution_id))
+        await driver.drained()
+        return result
+
+
+def _check_runnable(net: Net, tools: Registry) -> None:
+    """RefusedError says what cannot be run here, and the way out where there is one."""
+    if off := _turned_off(net, tools):
+        raise RefusedError(off)
     if missing := not_runnable(net, tools.runs):
         raise RefusedError(f"this playbook uses {', '.join(missing)}, which this version cannot run yet")
-    execution_id = execution_id or uuid7(clock.now())
-    async with _driving(db, tools, clock, watch, sleep) as conductor:
-        await conductor.start(net, execution_id=execution_id, trace_id=execution_id.replace("-", ""), payload=payload)
-        return _told(await conductor.ended(execution_id), conductor)
 
 
-async def resume(execution_id: str, *, db: str | Path | None = None, watch: Watch | None = None) -> RunResult:
-    """Take up an execution whose process ended; one that is over is only told."""
-    async with _driving(db, Registry(), SystemClock(), watch) as conductor:
-        await conductor.take_up(execution_id, is_gone=is_gone)
-        return _told(await conductor.ended(execution_id), conductor)
+def _turned_off(net: Net, tools: Registry) -> str | None:
+    """Why a kind of this playbook cannot be run here, where its operator can do something about it."""
+    kinds = dict.fromkeys(task.kind for step in net.transitions for task in tasks_of(step))
+    return next((why for kind in kinds if (why := tools.refusal(kind))), None)
+
+
+async def resume(
+    execution_id: str,
+    *,
+    db: str | Path | None = None,
+    watch: Watch | None = None,
+    tools: Registry | None = None,
+) -> RunResult:
+    """Take up an execution whose process ended, and its children; a pause is lifted. One that is over is only told."""
+    async with driving(db, tools=tools, watch=watch) as driver:
+        await driver.take_up(execution_id)
+        await driver.resume(execution_id)
+        result = await driver.result(execution_id)
+        await driver.drained()
+        return result
+
+
+class Driver:
+    """Executions on one store, driven here side by side. Get one from `driving`."""
+
+    def __init__(self, conductor: Conductor, library: StoreLibrary, tools: Registry, clock: Clock) -> None:
+        self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
+
+    async def start(
+        self, playbook: Net | str | Path, payload: dict[str, Any] | None = None, *, execution_id: str | None = None
+    ) -> str:
+        """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
+        net = playbook if isinstance(playbook, Net) else await self._read(playbook)
+        _check_runnable(net, self._tools)
+        chosen = execution_id or uuid7(self._clock.now())
+        trace_id = chosen.replace("-", "")
+        await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {})
+        return chosen
+
+    async def result(self, execution_id: str) -> RunResult:
+        """How an execution ended, once it has."""
+        told = _told(await self._conductor.ended(execution_id), self._conductor)
+        self._conductor.release(execution_id)
+        return told
+
+    async def run(self, playbook: Net | str | Path, payload: dict[str, Any] | None = None) -> RunResult:
+        return await self.result(await self.start(playbook, payload))
+
+    async def register(self, playbook: Net | str | Path, *, origin: Path | None = None) -> CatalogRow:
+        """Put a playbook into the store's catalogue, where others find it by its path."""
+        if isinstance(playbook, Net):
+            return await self._library.register(playbook, source=_text_of(origin), origin=origin)
+        is_text = isinstance(playbook, str) and "\n" in playbook
+        origin = None if is_text else Path(playbook)
+        source = str(playbook) if is_text else _text_of(origin)
+        return await self._library.register(compiled(playbook), source=source, origin=origin)
+
+    async def _read(self, playbook: str | Path) -> Net:
+        row = await self.register(playbook)
+        return await self._conductor.net(row.net_hash)
+
+    async def take_up(self, execution_id: str) -> None:
+        """Go on with an execution of this store, and its children, whose process has ended."""
+        await self._conductor.take_up(execution_id, is_gone=is_gone)
+
+    async def pause(self, execution_id: str, reason: str | None = None) -> Verdict:
+        return await self._control(execution_id, "pause", reason)
+
+    async def resume(self, execution_id: str, reason: str | None = None) -> Verdict:
+        return await self._control(execution_id, "resume", reason)
+
+    async def cancel(self, execution_id: str, reason: str | None = None) -> Verdict:
+        return await self._control(execution_id, "cancel", reason)
+
+    async def _control(self, execution_id: str, action: str, reason: str | None) -> Verdict:
+        command = command_for(action, at=self._clock.now(), reason=reason)
+        return await self._conductor.control(execution_id, command)
+
+    async def drained(self) -> None:
+        """Return once no nested execution is left that nobody waited for."""
+        while children := self._conductor.open_children():
+            await self._conductor.ended(children[0])
 
 
 @asynccontextmanager
-async def _driving(
-    db: str | Path | None, tools: Registry, clock: Clock, watch: Watch | None, sleep: Sleep = asyncio.sleep
-) -> AsyncIterator[Conductor]:
-    """A conductor with a worker beside it. If the worker breaks, so does whoever waits inside."""
-    store, results = _opened(db)
+async def driving(
+    db: str | Path | None = None,
+    *,
+    tools: Registry | None = None,
+    clock: Clock | None = None,
+    watch: Watch | None = None,
+    sleep: Sleep = asyncio.sleep,
+    keychain: Keychain | None = None,
+    slots: int = SLOTS,
+) -> AsyncIterator[Driver]:
+    """Drive executions on one store for as long as the block lasts. What has not ended then can be taken up later.
+
+    `slots` is how many orders are worked on at a time. If the worker breaks, so does whoever waits inside.
+    """
+    tools, clock = tools or tools_here(), clock or SystemClock()
+    store, results = open_store(db)
     dispatch = MemoryDispatch()
-    conductor = Conductor(store, results, dispatch, clock, watch=watch)
-    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), sleep=sleep)
+    desk = SecretDesk(lambda: keychain or _own_keychain(store, clock))
+    library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: _check_runnable(net, tools))
+    conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
+    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
+    conductor.stop = worker.stop
     try:
         async with asyncio.TaskGroup() as group:
-            serving = group.create_task(worker.serve())
-            yield conductor
-            serving.cancel()
+            beside = [group.create_task(worker.serve())]
+            if str(db) != MEMORY:  # others may ask for something in the same file
+                beside.append(group.create_task(attend(conductor, store.requests, clock)))
+            yield Driver(conductor, library, tools, clock)
+            for task in beside:
+                task.cancel()
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:
         await store.close()
+
+
+def _text_of(origin: Path | None) -> str | None:
+    return origin.read_text("utf-8") if origin is not None else None
+
+
+def _own_keychain(store: Store, clock: Clock) -> Keychain:
+    from noetl.keychain.opening import open_keychain  # only when a playbook names a secret
+
+    return open_keychain(store.credentials, clock)
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -143,22 +287,10 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
 
 
-def _opened(db: str | Path | None) -> tuple[Store, Results]:
-    if str(db) == MEMORY:
-        from noetl.store.memory import MemoryStore
-        from noetl.store.results import MemoryResults
-
-        return MemoryStore(), MemoryResults()
-    from noetl.store.results import FileResults
-    from noetl.store.sqlite.store import SqliteStore
-
-    path = Path(db) if db is not None else default_db()
-    return SqliteStore.open(path), FileResults(results_folder(path))
-
-
 def _told(execution: Execution, conductor: Conductor) -> RunResult:
     assert execution.status is not None, "only an execution that is over is told"
-    started, finished = execution.started_at or 0.0, execution.finished_at or 0.0
+    finished = execution.finished_at or 0.0
+    started = execution.started_at or finished
     return RunResult(
         execution_id=execution.execution_id,
         status=execution.status,

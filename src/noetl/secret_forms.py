@@ -16,19 +16,19 @@ import msgspec
 
 SHORTEST = 6  # characters; a shorter value would mask innocent text everywhere, so it is warned about instead
 
+_NESTED = 3  # JSON text inside JSON text, so deep; a secret without quotes and backslashes stays the same in it
+
 _ESCAPES = msgspec.json.Encoder()
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
 
 
 def forms_of(secret: str) -> set[str]:
     """Every form of `secret` that is masked, itself included; none is shorter than SHORTEST."""
-    forms = {secret}
-    for form in _TEXT_FORMS:
-        forms.add(form(secret))
     body = secret.encode("utf-8", "surrogatepass")
-    forms.update(_base64_forms(body))
-    forms.add(body.hex())
-    forms.add(body.hex().upper())
+    forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
+    forms |= {form(secret) for form in _TEXT_FORMS}
+    for _ in range(_NESTED):
+        forms |= {escaped(form) for form in forms for escaped in (json_escaped, _ascii_json)}
     return {form for form in forms if len(form) >= SHORTEST}
 
 
@@ -36,6 +36,11 @@ def json_escaped(text: str) -> str:
     """The text as it stands inside a JSON string. It is made character by character, so the escaped form of a part
     is a part of the escaped form."""
     return _ESCAPES.encode(text)[1:-1].decode()
+
+
+def _ascii_json(text: str) -> str:
+    """The same with \\uXXXX, as many libraries write it."""
+    return json.dumps(text)[1:-1]
 
 
 def _lower_percents(text: str) -> str:
@@ -48,9 +53,7 @@ _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
     lambda text: quote(text),
     quote_plus,
     _lower_percents,
-    json_escaped,
-    lambda text: json.dumps(text)[1:-1],  # with \uXXXX, as many libraries write
-    lambda text: json.dumps(text).replace("/", "\\/")[1:-1],
+    lambda text: _ascii_json(text).replace("/", "\\/"),
     lambda text: repr(text)[1:-1],
     lambda text: escape(text, quote=True),
 )

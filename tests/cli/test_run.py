@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from noetl.cli.live import Live
+from noetl.cli.live_lines import Lines
 from noetl.records.taxonomy import TAXONOMY
 from tests.cli.running import call
 from tests.conversing import playbook
@@ -27,6 +26,7 @@ workflow:
     tool: {kind: noop, args: {said: "{{ args.said }}"}}
 """
 FAILING = "workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(3)'}}]"
+SHELL = "workflow: [{step: start, tool: {kind: shell, cmds: 'echo hi'}}]"
 
 
 @pytest.fixture
@@ -69,11 +69,7 @@ def test_a_run_prints_its_result_its_status_and_its_id(file: Path, tmp_path: Pat
         (HELLO, 0, "completed"),
         (FAILING, 1, "ValueError: 3"),
         ("workflow: [{step: start, next: {arcs: [{step: nowhere}]}}]", 3, "error[E_NEXT_REF]"),
-        (
-            "workflow: [{step: start, loop: {in: [1], iterator: x}, tool: {kind: noop}}]",
-            4,
-            "uses loop (step start), which this version cannot run yet",
-        ),
+        (SHELL, 4, "--allow shell"),
     ],
 )
 def test_the_exit_code_says_how_it_ended(tmp_path: Path, text: str, code: int, said: str) -> None:
@@ -84,7 +80,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, text: str, code: int, s
 
 
 def test_a_refused_run_leaves_no_store(tmp_path: Path) -> None:
-    file = write(tmp_path, "workflow: [{step: start, loop: {in: [1], iterator: x}, tool: {kind: noop}}]")
+    file = write(tmp_path, SHELL)
 
     call("run", str(file), "--db", str(tmp_path / "s.db"))
 
@@ -157,35 +153,28 @@ def test_a_file_or_an_execution_is_named_and_not_both(arguments: tuple[str, ...]
 
 
 def test_resuming_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    code, _, stderr = call("run", "--resume", "x9", "--db", str(tmp_path / "s.db"))
+    db = str(tmp_path / "s.db")
+    assert "there is no store" in call("run", "--resume", "x9", "--db", db)[2]
+    call("run", str(write(tmp_path, HELLO)), "--db", db)
+
+    code, _, stderr = call("run", "--resume", "x9", "--db", db)
 
     assert code == 4
-    assert "no execution x9" in stderr
+    assert 'no execution "x9"' in stderr
 
 
-def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    db = tmp_path / "s.db"
-    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nresult = 'through'"
-    file = write(tmp_path, f"workflow: [{{step: start, tool: {{kind: python, code: {json.dumps(code)}}}}}]")
-    running = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", str(db)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    while "started" not in (line := running.stderr.readline()) or "at start" in line:
-        assert line, "the run ended before it was interrupted"
+@pytest.mark.parametrize("options", [("--allow", "shell"), ("--allow", "script,shell")])
+def test_kinds_that_run_programs_are_allowed_one_by_one_or_in_a_list(tmp_path: Path, options: tuple[str, ...]) -> None:
+    code, stdout, stderr = call("run", str(write(tmp_path, SHELL)), "--memory", *options)
 
-    running.send_signal(signal.SIGINT)
-    _, stderr = running.communicate(timeout=30)
+    assert code == 0, stderr
+    assert "hi" in stdout
+    assert call("run", "x.yaml", "--allow", "http")[0] == 2
 
-    assert running.returncode == 130
-    command = stderr.strip().splitlines()[-1].partition("noetl run ")[2].split()
-    gate.touch()
-    exit_code, stdout, _ = call("run", *command)
-    assert exit_code == 0
-    assert stdout.strip() == "through"
+
+def test_a_quiet_run_says_its_result_and_nothing_else(tmp_path: Path, file: Path) -> None:
+    assert call("run", str(file), "--memory", "-q") == (0, '{\n  "said": "hello world"\n}\n', "")
+    assert "ValueError: 3" in call("run", str(write(tmp_path, FAILING)), "--memory", "-q")[2]
 
 
 def test_a_run_that_needs_no_template_engine_does_not_import_one(file: Path) -> None:
@@ -216,7 +205,7 @@ workflow:
         t=broken("py.exception", "it\x1b[31m broke\nbadly"),
     )
 
-    Live(lines.append)(ran.events)
+    Lines(lines.append)(ran.events)
 
     text = "\n".join(lines)
     assert "again in 3 s (attempt 2)" in text

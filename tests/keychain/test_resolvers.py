@@ -196,6 +196,20 @@ async def test_what_a_request_lacks_is_told_before_it_starts() -> None:
     assert '"pg_x"' in name_problem.message
 
 
+@pytest.mark.req("KEY-06")
+async def test_a_value_too_short_to_be_masked_is_warned_about_by_its_entrys_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A promise that cannot be kept is not made."""
+    keychain = new_keychain(environment={"PIN": "1234", "LONG": "long enough"})
+
+    await keychain.missing((entry("pin", "env"), entry("long", "env")), ())
+
+    [warning] = caplog.messages
+    assert '"pin"' in warning
+    assert "1234" not in warning
+
+
 async def test_a_plug_in_that_breaks_is_told_by_its_exceptions_name_only() -> None:
     """Its words may hold what it found."""
 
@@ -257,6 +271,16 @@ async def test_an_embedded_keychain_reads_the_process_but_never_our_own_settings
     assert found.whole() == "from the process"
     with pytest.raises(ToolError, match="no variable NOETL_MASTER_KEY"):
         await keychain.material((entry("a", "env", var="NOETL_MASTER_KEY"),), "a")
+
+
+@pytest.mark.parametrize("odd", ["caf\udce9", object()])
+async def test_what_is_no_plain_text_is_not_resolved(odd: object) -> None:
+    class Odd:
+        async def resolve(self, one: KeychainEntry, sources: Sources) -> Material:
+            return Material(fields={"value": odd})
+
+    with pytest.raises(ToolError, match="not plain data in UTF-8"):
+        await resolved(entry("x", "odd"), resolvers={"odd": Odd()})
 
 
 def test_a_material_is_printed_without_its_values() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
 from noetl.records.envelope import Event
 from noetl.records.events import (
     ArcConsidered,
@@ -94,6 +95,15 @@ class Scene:
     def _claim(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
         return self._told(talk, talk.claim(words[0], worker_id=options.get("worker")))
 
+    def _pause(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
+        return self._told(talk, talk.pause())
+
+    def _resume(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
+        return self._told(talk, talk.resume())
+
+    def _cancel(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
+        return self._told(talk, talk.cancel())
+
     def _report(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
         name, what = words[0], words[-1]
         entries = _entries(talk, name, what, options)
@@ -168,8 +178,12 @@ def _words_of(event: Event, names: dict[str, str]) -> str:
             return f"by {payload.worker_id}" + (f" lease {payload.lease_epoch}" if payload.lease_epoch else "")
         case StepStarted():
             return f"by {payload.worker_id}"
-        case TokenDropped():
+        case TokenDropped() | PlaybookCancelled():
             return payload.reason
+        case TokenHeld():
+            return payload.reason + (f" {payload.slot}" if payload.slot else "")
+        case JoinFilled() | JoinUnfilled():
+            return f"{len(payload.tokens)} tokens"
         case TaskStarted():
             return f"{payload.task} attempt {payload.attempt}"
         case TaskProcessed():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -210,3 +212,15 @@ async def test_user_name_and_password_of_a_url_are_sent_and_never_shown() -> Non
     assert found.result["url"] == f"{server.url}/a"
     assert "cret" not in error.message
     assert f"GET {server.url}/a answered 403" in error.message
+
+
+def test_nothing_of_http_is_imported_before_a_task_needs_it() -> None:
+    """httpx2 takes a fifth of a second; a policy for addresses is made without it."""
+    code = (
+        "import sys; from noetl.tools.registry import Registry; import noetl.tools.http.addresses;"
+        "Registry().runs('http'); print([m for m in sys.modules if m.startswith(('httpx2', 'httpcore2'))])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

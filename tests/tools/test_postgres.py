@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -169,6 +171,51 @@ async def test_a_template_means_what_its_value_written_there_would_mean(
 
 
 @pytest.mark.req("TOOL-05")
+async def test_text_comes_through_every_kind_of_quote_unchanged(run: Run) -> None:
+    """Bound or written as a constant: the server must read exactly the text that was given."""
+    pieces = [
+        "'",
+        "''",
+        '"',
+        "\\",
+        "\\'",
+        "--",
+        "/*",
+        "*/",
+        ";",
+        "$$",
+        "$q$",
+        "\n",
+        "\r",
+        "\t",
+        "é",
+        "\u2028",
+        "{{ x }}",
+        "%s",
+        "$1",
+    ]
+    scope = {"texts": [first + "a" + second for first in pieces for second in pieces]}
+    sql = (
+        "SELECT '{{ texts[%d] }}' AS bound, text '{{ texts[%d] }}' AS constant, text 'it''s {{ texts[%d] }}' AS mixed, "
+        "$q$ {{ texts[%d] }}$q$ AS dollar, E'\\\\{{ texts[%d] }}' AS escaped, upper({{ texts[%d] }}) AS argument, "
+        '1 AS "{{ texts[%d] }}"'
+    )
+
+    for index, text in enumerate(scope["texts"]):
+        (row,) = await rows(run, sql.replace("%d", str(index)), scope)
+
+        assert row == {
+            "bound": text,
+            "constant": text,
+            "mixed": f"it's {text}",
+            "dollar": f" {text}",
+            "escaped": f"\\{text}",
+            "argument": text.upper(),
+            text: 1,
+        }
+
+
+@pytest.mark.req("TOOL-05")
 async def test_text_takes_the_type_of_the_column_it_meets(run: Run) -> None:
     await run(
         "CREATE TYPE mood AS ENUM ('good', 'bad'); "
@@ -196,6 +243,15 @@ async def test_text_takes_the_type_of_the_column_it_meets(run: Run) -> None:
     )
     refused = await run("SELECT * FROM k WHERE i = {{ s }}", scope)
     assert refused.helpers["pg"]["code"] == "22P02"
+
+
+@pytest.mark.parametrize(("text", "code"), [("a\x00b", "22021"), ("a\ud800b", "22000")])
+async def test_text_that_no_database_keeps_is_an_ordinary_error(run: Run, text: str, code: str) -> None:
+    outcome = await run("SELECT upper({{ s }})", {"s": text})
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code) == ("pg.error", code)
+    assert "ud800" not in str(outcome.error)
 
 
 @pytest.mark.req("TOOL-05")
@@ -303,6 +359,19 @@ async def test_auth_names_a_credential_that_the_context_resolves(tool: PostgresT
     )
 
     assert outcome.result["data"] == [{"d": pg_auth["database"]}]
+
+
+@pytest.mark.parametrize(("kind", "package"), [("postgres", "asyncpg"), ("duckdb", "duckdb")])
+def test_a_kind_without_its_driver_names_its_extra(kind: str, package: str) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; from noetl.tools.registry import Registry\n"
+        f"try: Registry().tool({kind!r})\n"
+        "except Exception as problem: print(problem.kind, problem)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl[{kind}]'
 
 
 async def test_a_server_that_is_not_there_is_told_without_the_password(tool: PostgresTool) -> None:

@@ -1,102 +1,112 @@
-"""Live: what a run does, one line per transition as it happens, for people (DEPENDENCIES §6).
+"""Live: who is shown what of a run. A screen on a terminal, lines elsewhere, nothing for programs (DEPENDENCIES §6).
 
-Only what is committed is shown. Signs come with words, never alone and never as colour alone; text from playbooks and
-tools is made safe to print.
+Everything here goes to standard error; standard output is for what the run gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol, TextIO, TypeVar
 
-from noetl.cli.terminal import Paint, plain, visible
+import click
+
+from noetl.cli.progress import Progress
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    NextSelected,
-    ReportRefused,
-    StepDenied,
-    StepDone,
-    StepFailed,
-    StepStarted,
-    TaskProcessed,
-    TokenClaimed,
-    TokenDropped,
-    WorkflowStarted,
-)
-from noetl.records.outcomes import Error
 
-_WIDEST = 160  # of a message; the log has the rest
-_STEP = 16  # columns of a step's name
+Given = TypeVar("Given")
 
 
-class Live:
-    """Turns events into lines for `write`."""
+class View(Protocol):
+    """Hears of events as they are committed, and is called now and then for what no event says."""
 
-    def __init__(self, write: Callable[[str], None], *, paint: Paint = plain) -> None:
-        self._write = write
-        self._paint = paint
-        self._began: float | None = None
+    period_s: float
+
+    def __call__(self, events: Sequence[Event]) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def say(self, text: str) -> None:
+        """One line about the run itself."""
+
+    def close(self) -> None: ...
+
+
+def is_for_people(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether the stream is a terminal that somebody looks at: not a build log, not a dumb one."""
+    if environment.get("CI", "").lower() not in ("", "0", "false") or environment.get("TERM") == "dumb":
+        return False
+    if not (stream.encoding or "").lower().startswith("utf"):
+        return False
+    return stream.isatty()
+
+
+def view_for(output: str, progress: Progress, *, quiet: bool = False) -> View | None:
+    """The view that suits where standard error goes; `progress` is what is known already, of a resumed run."""
+    if output == "jsonl":
+        return _Events()
+    if quiet:
+        return None
+    if is_for_people(sys.stderr, os.environ):
+        return _screen(progress)
+    if output == "json":
+        return None
+    from noetl.cli.live_lines import Lines
+
+    return Lines(lambda line: click.echo(line, err=True), paint=click.style, progress=progress)
+
+
+def _screen(progress: Progress) -> View:
+    from rich.console import Console
+
+    from noetl.cli.live_screen import Screen
+
+    color = getattr(click.get_current_context(silent=True), "color", None)
+    console = Console(stderr=True, no_color=color is False or None, highlight=False, markup=False, emoji=False)
+    return Screen(console, progress=progress)
+
+
+class _Events:
+    """Every event as one line of JSON on standard output."""
+
+    period_s = 60.0
 
     def __call__(self, events: Sequence[Event]) -> None:
+        import msgspec
+
+        from noetl.records.envelope import readable
+
         for event in events:
-            if self._began is None:
-                self._began = event.ts
-            for line in self._lines(event):
-                elapsed = self._paint(f"{event.ts - self._began:8.3f}s", dim=True)
-                self._write(f"{elapsed}  {visible(event.step or ''):{_STEP}}  {line}")
+            click.echo(msgspec.json.encode(readable(event)))
 
-    def _lines(self, event: Event) -> Iterable[str]:
-        payload = event.payload
-        match payload:
-            case WorkflowStarted():
-                yield f"▸ started at {visible(payload.entry)}"
-            case StepStarted() if not event.on_behalf and payload.worker_id != "server":
-                yield "▸ started"
-            case TokenClaimed() if payload.lease_epoch > 1:
-                yield f"▸ taken up again (lease {payload.lease_epoch})"
-            case TaskProcessed():
-                yield from self._task(payload)
-            case StepDone():
-                yield self._paint("✓ done", fg="green")
-            case StepFailed():
-                yield self._bad("failed", payload.error)
-            case StepDenied():
-                yield self._paint("- denied", fg="yellow")
-            case TokenDropped() if payload.error is not None:
-                yield self._bad("dropped", payload.error)
-            case NextSelected():
-                yield from self._route(payload)
-            case ReportRefused():
-                yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
+    def tick(self) -> None:
+        """Events say it all."""
 
-    def _task(self, processed: TaskProcessed) -> Iterable[str]:
-        name, outcome, decision = visible(processed.task), processed.outcome, processed.decision
-        if outcome.error is None:
-            line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
-        else:
-            line = "  " + self._bad(f"{name}", outcome.error)
-        if decision.do == "retry":
-            line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
-        elif decision.do == "jump":
-            line += f"; jump to {visible(decision.next or '')}"
-        elif outcome.error is not None and decision.error is None:
-            line += f"; {decision.do}, policy {decision.rule}"
-        yield line
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
 
-    def _route(self, selected: NextSelected) -> Iterable[str]:
-        fired = [visible(arc.step) for arc in selected.arcs if arc.fired]
-        if fired:
-            yield f"→ {', '.join(fired)}"
-        elif selected.ended == "tolerated":
-            yield self._paint("- failure tolerated (best effort)", fg="yellow")
-
-    def _bad(self, word: str, error: Error) -> str:
-        return self._paint(f"✗ {word}", fg="red") + f": {told(error)}"
+    def close(self) -> None:
+        """Nothing is held open."""
 
 
-def told(error: Error) -> str:
-    """An error in one line: its kind and words, and the cause behind it."""
-    text = f"{error.kind}: {error.message}"
-    if error.cause is not None:
-        text += f" (because of {error.cause.kind}: {error.cause.message})"
-    first = visible(" ".join(text.split()))
-    return first if len(first) <= _WIDEST else first[: _WIDEST - 1] + "…"
+async def shown(running: Awaitable[Given], view: View | None) -> Given:
+    """Wait for the run, with its view kept alive meanwhile."""
+    if view is None:
+        return await running
+    ticking = asyncio.ensure_future(_ticking(view))
+    try:
+        return await running
+    finally:
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+        view.close()
+
+
+async def _ticking(view: View) -> None:
+    while True:
+        view.tick()
+        await asyncio.sleep(view.period_s)

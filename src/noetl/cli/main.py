@@ -13,12 +13,22 @@ from importlib import import_module
 import click
 
 from noetl.cli.terminal import color_option
-from noetl.errors import BackendError, NoetlError, PlaybookError
+from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
 
 INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 
 COMMANDS = {
     "run": "Run a playbook here.",
+    "register": "Put playbooks into the catalogue.",
+    "executions": "List what has been run.",
+    "status": "Show where an execution stands.",
+    "events": "Print the events of an execution.",
+    "logs": "Print what the tasks of an execution printed.",
+    "result": "Print the result of an execution or of a step.",
+    "ctx": "Print the variables of an execution.",
+    "pause": "Pause an execution.",
+    "resume": "Go on with a paused execution.",
+    "cancel": "End an execution before its time.",
     "check": "Check playbooks and prove their nets.",
     "fmt": "Format playbooks.",
     "graph": "Draw a playbook as text, Mermaid, DOT or SVG.",
@@ -97,7 +107,7 @@ def _code_of(error: Exception) -> int:
     match error:
         case PlaybookError():
             return INVALID
-        case BackendError() | OSError():
+        case BackendError() | RefusedError() | OSError():
             return REFUSED
         case _:
             return 1

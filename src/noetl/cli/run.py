@@ -5,32 +5,56 @@ What the run gives goes to standard output; how it goes, to standard error. Exit
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
+from noetl.cli.files import STDIN
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
+    from noetl.cli.live import View
+    from noetl.cli.progress import Progress
     from noetl.embedded import RunResult
     from noetl.net.net import Net
-    from noetl.records.envelope import Event
+    from noetl.store.sqlite.history import SqliteHistory
 
-DONE, FAILED, INVALID, REFUSED, INTERRUPTED = 0, 1, 3, 4, 130
+MEMORY = ":memory:"
+ALLOWABLE = ("shell", "script", "container")
+
+
+def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """`--allow shell,script` and `--allow shell --allow script` mean the same."""
+    kinds = tuple(kind.strip() for text in given for kind in text.split(",") if kind.strip())
+    for kind in kinds:
+        if kind not in ALLOWABLE:
+            raise click.BadParameter(f'"{kind}" is not one of {", ".join(ALLOWABLE)}')
+    return kinds
 
 
 @click.command("run")
 @click.argument("file", required=False, metavar="FILE|-")
-@click.option("--db", metavar="PATH", help="Store file; without it, the one in your data folder.")
+@db_option
 @click.option("--memory", is_flag=True, help="Keep nothing: the run cannot be resumed or read later.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input; JSON values are taken as such.")
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Inputs laid over the playbook's workload.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
-@click.option("--resume", "resume_id", metavar="ID", help="Take up an interrupted run of this store.")
+@click.option(
+    "--resume", "resume_id", metavar="ID", help='Take up an interrupted run of this store; "last" is one too.'
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    callback=_kinds,
+    metavar="KIND,…",
+    help="Turn on tool kinds that run programs of this machine: shell, script, container.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @click.option("--local", is_flag=True, hidden=True, help="Run here; that is what this command does.")
 @color_option
 @click.pass_context
@@ -43,44 +67,127 @@ def command(
     payload: str | None,
     output: str,
     resume_id: str | None,
+    allow: tuple[str, ...],
+    quiet: bool,
     local: bool,
 ) -> None:
     """Run a playbook here and print its result.
 
+    On a terminal the run is shown as it goes; piped, as plain lines on standard error. Ctrl-C records what is done and
+    says how to go on later; a second one stops at once.
+
     Exits with 0 when it is done, 1 when it failed, 3 when the playbook has errors, 4 when it cannot be run here,
-    130 when it was interrupted.
+    5 when it was cancelled, 130 when it was interrupted.
     """
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook file, or an execution with --resume ID")
-    place = ":memory:" if memory else db
+    run = _Run(MEMORY if memory else db, output, allow, quiet)
     if resume_id is not None:
         if settings or payload is not None or memory:
             raise click.UsageError("a resumed run keeps its own inputs and its store")
-        ctx.exit(_resume(resume_id, place, output))
+        ctx.exit(run.resume(resume_id))
     assert file is not None
-    ctx.exit(_run(file, place, settings, payload, output))
+    ctx.exit(run.begin(file, settings, payload))
 
 
-def _run(file: str, place: str | None, settings: Sequence[str], payload: str | None, output: str) -> int:
-    from noetl.cli.payload import payload_from
+class _Run:
+    """One run as the command line asked for it."""
 
-    inputs = payload_from(payload, settings)
-    net = _checked(file)
-    if net is None:
-        return INVALID
-    from noetl.clock import SystemClock
-    from noetl.embedded import run_net
-    from noetl.ids import uuid7
+    def __init__(self, place: str | None, output: str, allow: Sequence[str], quiet: bool) -> None:
+        self._place, self._output, self._allow, self._quiet = place, output, allow, quiet
 
-    execution_id = uuid7(SystemClock().now())
-    running = run_net(net, payload=inputs, db=place, execution_id=execution_id, watch=_watching(output))
-    return _ended(running, execution_id, place, output)
+    def begin(self, file: str, settings: Sequence[str], payload: str | None) -> int:
+        from noetl.cli.payload import payload_from
+
+        inputs = payload_from(payload, settings)
+        net = _checked(file)
+        if net is None:
+            return INVALID
+        from noetl.cli.progress import Progress
+        from noetl.clock import SystemClock
+        from noetl.embedded import run_net, tools_here
+        from noetl.ids import uuid7
+
+        execution_id = uuid7(SystemClock().now())
+        view = self._view(Progress())
+        tools = tools_here(self._allow)
+        running = run_net(
+            net,
+            payload=inputs,
+            db=self._place,
+            execution_id=execution_id,
+            watch=view,
+            tools=tools,
+            origin=None if file == STDIN else Path(file),
+        )
+        return self._ended(running, execution_id, view)
+
+    def resume(self, given: str) -> int:
+        from noetl.cli.status import progress_of
+        from noetl.embedded import resume, tools_here
+
+        async def look(history: SqliteHistory) -> tuple[str, Progress]:
+            row = await found(history, given)
+            return row.execution_id, await progress_of(history, row.execution_id)
+
+        execution_id, progress = read(self._place, look)
+        view = self._view(progress)
+        resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(self._allow))
+        return self._ended(resuming, execution_id, view)
+
+    def _view(self, progress: Progress) -> View | None:
+        from noetl.cli.live import view_for
+
+        return view_for(self._output, progress, quiet=self._quiet)
+
+    def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: View | None) -> int:
+        """Wait for the run and tell how it ended."""
+        from noetl.cli.interruption import Interrupted, run_interruptibly
+        from noetl.cli.live import shown
+        from noetl.errors import BackendError, RefusedError
+
+        def stopping() -> None:
+            text = "interrupted: recording what is done; once more stops at once"
+            view.say(text) if view is not None else click.echo(text, err=True)
+
+        try:
+            result = run_interruptibly(shown(running, view), at_first=stopping, at_once=INTERRUPTED)
+        except Interrupted:
+            self._say_how_to_resume(execution_id)
+            return INTERRUPTED
+        except (RefusedError, BackendError) as problem:
+            click.echo(f"error: {problem}", err=True)
+            return REFUSED
+        self._print(result)
+        return CODES[result.status.value]
+
+    def _say_how_to_resume(self, execution_id: str) -> None:
+        click.echo(f"execution {execution_id} has not ended", err=True)
+        if self._place != MEMORY:
+            click.echo(f"take it up with: {resume_hint(self._place, execution_id)}", err=True)
+
+    def _print(self, result: RunResult) -> None:
+        if self._output == "jsonl":
+            return
+        if self._output == "json":
+            click.echo(as_json(result))
+            return
+        if not self._quiet or not result.ok:
+            _tell(result)
+        if isinstance(result.result, str):
+            click.echo(result.result)
+        elif result.result is not None:
+            click.echo(as_json(result.result))
 
 
-def _resume(execution_id: str, place: str | None, output: str) -> int:
-    from noetl.embedded import resume
+def _tell(result: RunResult) -> None:
+    """How it ended, for people."""
+    from noetl.cli.live_words import told
 
-    return _ended(resume(execution_id, db=place, watch=_watching(output)), execution_id, place, output)
+    color = {"completed": "green", "failed": "red"}.get(result.status.value, "yellow")
+    why = f": {told(result.error)}" if result.error is not None else ""
+    click.echo(click.style(result.status.value, fg=color, bold=True) + why, err=True)
+    click.echo(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s", err=True)
 
 
 def _checked(file: str) -> Net | None:
@@ -95,63 +202,3 @@ def _checked(file: str) -> Net | None:
 
         print_diagnostics(checked)
     return checked.net
-
-
-def _watching(output: str) -> Any:
-    """Who hears of events as they are committed."""
-    if output == "jsonl":
-        return _print_events
-    if output == "json":
-        return None
-    from noetl.cli.live import Live
-
-    return Live(lambda line: click.echo(line, err=True), paint=click.style)
-
-
-def _print_events(events: Sequence[Event]) -> None:
-    import msgspec
-
-    from noetl.records.envelope import readable
-
-    for event in events:
-        click.echo(msgspec.json.encode(readable(event)))
-
-
-def _ended(running: Coroutine[Any, Any, RunResult], execution_id: str, place: str | None, output: str) -> int:
-    """Wait for the run and tell how it ended."""
-    from noetl.errors import BackendError, RefusedError
-
-    try:
-        result = asyncio.run(running)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted: execution {execution_id} has not ended", err=True)
-        if place != ":memory:":
-            option = f" --db {place}" if place else ""
-            click.echo(f"take it up with: noetl run{option} --resume {execution_id}", err=True)
-        return INTERRUPTED
-    except (RefusedError, BackendError) as problem:
-        click.echo(f"error: {problem}", err=True)
-        return REFUSED
-    _print(result, output)
-    return DONE if result.ok else FAILED
-
-
-def _print(result: RunResult, output: str) -> None:
-    import msgspec
-
-    if output == "jsonl":
-        return
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(result)))
-        return
-    from noetl.cli.live import told
-
-    if result.error is not None:
-        click.echo(click.style("failed", fg="red", bold=True) + f": {told(result.error)}", err=True)
-    else:
-        click.echo(click.style(result.status.value, fg="green", bold=True), err=True)
-    click.echo(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s", err=True)
-    if isinstance(result.result, str):
-        click.echo(result.result)
-    elif result.result is not None:
-        click.echo(msgspec.json.format(msgspec.json.encode(result.result)))

@@ -12,57 +12,101 @@ import msgspec
 from noetl.durations import seconds
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
-from noetl.engine.identity import order_id_of, run_id_of
+from noetl.engine.holding import PARK
+from noetl.engine.identity import SERVER, order_id_of, run_id_of
+from noetl.engine.limits import over_quota, places_of, turned_away
+from noetl.engine.loops.beginning import begin_loop
 from noetl.engine.plan import Plan
-from noetl.engine.scopes import admission_scope
+from noetl.engine.scopes import admission_names, admission_scope
 from noetl.errors import TemplateError, ToolError
+from noetl.ids import derived
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
-from noetl.records.events import StepDenied, StepScheduled, StepStarted, TokenClaimed, TokenDropped
+from noetl.records.control import TokenHeld
+from noetl.records.events import StepDenied, StepFailed, StepScheduled, StepStarted, TokenClaimed, TokenDropped
 from noetl.records.outcomes import Error
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 
-SERVER = "server"  # the worker id of what is decided in place
-
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """`rule` is the index of the rule that decided, None for the default."""
+    """`rule` is the index of the rule that decided, None for the default. `park`: neither yes nor no yet (O-03)."""
 
     allowed: bool
+    park: bool = False
     rule: int | None = None
     meta: dict[str, Any] = {}
 
 
 def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
-    """Schedule the token's step, or drop the token: denied, broken, or past the budget (ROUTE-10)."""
+    """Schedule the token's step, hold the token back, or drop it: denied, broken, or past a budget (ROUTE-10)."""
     draft = Draft(execution, at, token.event_id)
     about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id)}
     step = plan.step(token.step)
+    if token.failure is not None:
+        return _failed_join(draft, token, token.failure, about)
     if execution.step_runs >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
     scope = admission_scope(plan, execution, token)
     try:
         ruling = rule_on(step.admission, scope, at)
+        if ruling.park:
+            return _parked(draft, execution, token, about)
         if not ruling.allowed:
-            draft.add(StepDenied(token_id=token.token_id, rule=ruling.rule), **about)
-            return _dropped(draft, token, about, "denied", None)
-        args = _args(step, token, scope, at)
-        limits = _limits(step, scope, at)
+            return denied(draft, token, ruling.rule)
+        if error := over_quota(execution, step):
+            return _dropped(draft, token, about, "quota", error)
+        places = places_of(step, token, scope, at)
+        if (decision := turned_away(draft, execution, token, places, about)) is not None:
+            return decision
+        scheduled = _schedule(plan, step, token, ruling, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')
         return _dropped(draft, token, about, "failed", error)
-    tasks = step.tasks
-    scheduled = StepScheduled(
+    scheduled = msgspec.structs.replace(scheduled, slots=tuple(place.slot for place in places))
+    if step.loop is not None:
+        looped = msgspec.structs.replace(scheduled, order_id=None, looped=True)
+        names = admission_names(plan, execution, token)
+        return begin_loop(plan, execution, draft, step, looped, names=names, about=about, at=at)
+    return _scheduled(draft, scheduled, about, token.priority)
+
+
+def _schedule(plan: Plan, step: Transition, token: Token, ruling: Ruling, scope: Scope, at: float) -> StepScheduled:
+    timeout_s, deadline_s = _limits(step, scope, at)
+    return StepScheduled(
         token_id=token.token_id,
-        order_id=None if plan.in_place(token.step) else order_id_of(about["step_run_id"]),
-        task=tasks[0].name if tasks else None,
-        args=args,
+        order_id=None if plan.in_place(token.step) else order_id_of(run_id_of(token.token_id)),
+        task=step.tasks[0].name if step.tasks else None,
+        args=_args(step, token, scope, at),
         token_meta=ruling.meta,
-        **limits,
+        timeout_s=timeout_s,
+        deadline_s=deadline_s,
+        joins=step.join is not None,
     )
-    return _scheduled(draft, scheduled, about)
+
+
+def denied(draft: Draft, token: Token, rule: int | None) -> Decision:
+    about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id)}
+    draft.add(StepDenied(token_id=token.token_id, rule=rule), **about)
+    return _dropped(draft, token, about, "denied", None)
+
+
+def _parked(draft: Draft, execution: Execution, token: Token, about: dict[str, Any]) -> Decision:
+    if token.held == PARK:
+        return Decision()  # judged again, and still neither yes nor no
+    event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
+    draft.add(TokenHeld(token_id=token.token_id, reason=PARK), event_id=event_id, **about)
+    return draft.decision()
+
+
+def _failed_join(draft: Draft, token: Token, failure: Error, about: dict[str, Any]) -> Decision:
+    """Its join could not fill: the step run fails without having begun, and its arcs may take that (O-01)."""
+    draft.add(StepScheduled(token_id=token.token_id, args=token.args, joins=True), **about)
+    draft.add(TokenClaimed(token_id=token.token_id, worker_id=SERVER), **about)
+    draft.add(StepStarted(worker_id=SERVER), **about)
+    draft.add(StepFailed(error=failure), on_behalf=True, **about)
+    return draft.decision()
 
 
 def rule_on(admission: Admission | None, scope: Scope, now: float) -> Ruling:
@@ -79,7 +123,7 @@ def rule_on(admission: Admission | None, scope: Scope, now: float) -> Ruling:
     index, rule = next(matching, (None, None))
     if rule is None:
         return Ruling(allowed=False)
-    return Ruling(allowed=rule.allow, rule=index, meta=_meta([rule], scope, now))
+    return Ruling(allowed=rule.allow and not rule.park, park=rule.park, rule=index, meta=_meta([rule], scope, now))
 
 
 def _guarded_or_else(matching: list[tuple[int, AdmitRule]]) -> list[tuple[int, AdmitRule]]:
@@ -88,11 +132,14 @@ def _guarded_or_else(matching: list[tuple[int, AdmitRule]]) -> list[tuple[int, A
 
 
 def _all_of(matching: list[tuple[int, AdmitRule]], scope: Scope, now: float) -> Ruling:
-    """Inclusive: one must allow and none deny (ADM-07)."""
-    denying = next((index for index, rule in matching if not rule.allow), None)
+    """Inclusive: one must allow and none deny (ADM-07); where one would wait and none decides, it waits."""
+    denying = next((index for index, rule in matching if not rule.allow and not rule.park), None)
     if denying is not None or not matching:
         return Ruling(allowed=False, rule=denying)
-    return Ruling(allowed=True, rule=matching[0][0], meta=_meta([rule for _, rule in matching], scope, now))
+    if all(rule.park for _, rule in matching):
+        return Ruling(allowed=False, park=True, rule=matching[0][0])
+    allowing = [(index, rule) for index, rule in matching if not rule.park]
+    return Ruling(allowed=True, rule=allowing[0][0], meta=_meta([rule for _, rule in allowing], scope, now))
 
 
 def _meta(rules: list[AdmitRule], scope: Scope, now: float) -> dict[str, Any]:
@@ -115,23 +162,25 @@ def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, err
     return draft.decision()
 
 
-def _limits(step: Transition, scope: Scope, now: float) -> dict[str, float]:
+def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, float | None]:
     """How long the step run may take, rendered once and recorded (WRK-07)."""
-    limits = {}
-    for name in ("timeout_s", "deadline_s"):
+
+    def limit(name: str) -> float | None:
         written = getattr(step.lifecycle, name) if step.lifecycle else None
-        if written is not None:
-            try:
-                limits[name] = seconds(render(written, scope, now=now))
-            except ValueError as problem:
-                raise TemplateError(f"{name}: {problem}") from None
-    return limits
+        if written is None:
+            return None
+        try:
+            return seconds(render(written, scope, now=now))
+        except ValueError as problem:
+            raise TemplateError(f"{name}: {problem}") from None
+
+    return limit("timeout_s"), limit("deadline_s")
 
 
-def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any]) -> Decision:
+def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], priority: int) -> Decision:
     draft.add(scheduled, **about)
     if scheduled.order_id is not None:
-        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"]))
+        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"], priority))
     else:
         draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
         draft.add(StepStarted(worker_id=SERVER), **about)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from noetl.engine.loops.opening import levels_of
+from noetl.net.case import Action
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc
 from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.pipeline.case.rules import listens
 
 
 def not_runnable(net: Net, runs_kind: Callable[[str], bool]) -> list[str]:
@@ -22,18 +26,14 @@ def not_runnable(net: Net, runs_kind: Callable[[str], bool]) -> list[str]:
 
 
 def _of_playbook(net: Net) -> Iterator[str]:
-    if net.keychain:
-        yield "keychain (playbook)"
     if net.executor.concurrency:
         yield "concurrency (executor)"
-    if net.executor.fail_fast:
-        yield "failure mode fail_fast (executor)"
 
 
 def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str]:
     parts = {
-        "loop": step.loop,
-        "join": step.join,
+        "loop.spec.extend": step.loop and any(level.extend for level in levels_of(step)),
+        "loop.spec.complete_when": step.loop and any(level.complete_when for level in levels_of(step)),
         "timer": step.timer,
         "message": step.message,
         "signal": step.signal,
@@ -41,45 +41,38 @@ def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str
         "timeout": step.timeout,
         "compensation": step.compensation,
         "on_event handlers": step.handlers,
-        "case": step.case,
-        "sink": step.sink,
-        "emit": step.emit,
-        "concurrency": step.concurrency,
+        "eval_mode: on_event": step.case and step.case.on_event and listens(step.case),
         "rate": step.rate,
-        "end: execution": step.ends_execution,
-        "on_error: continue": step.on_error_continue,
-        "admission with park": step.admission and any(rule.park for rule in step.admission.rules),
     }
     yield from (name for name, part in parts.items() if part)
-    for task in step.tasks:
+    for task in tasks_of(step):
         yield from (f"{what} of task {task.name}" for what in _of_task(task, runs_kind))
+    for rule in step.case.rules if step.case else ():
+        yield from _of_actions(rule.actions)
     for arc in step.router.arcs if step.router else ():
         yield from (f"{what} of the arc to {arc.target or 'a computed step'}" for what in _of_arc(arc))
+
+
+def _of_actions(actions: tuple[Action, ...]) -> Iterator[str]:
+    for action in actions:
+        if action.delay is not None:
+            yield "delay of a transition"
+        if action.trigger_compensation:
+            yield "trigger_compensation of a transition"
 
 
 def _of_task(task: Task, runs_kind: Callable[[str], bool]) -> Iterator[str]:
     if not runs_kind(task.kind):
         yield f"tool kind {task.kind}"
-    if task.repeat:
-        yield "retry with pagination"
     if task.policy is None:
         return
     if task.policy.before or task.policy.after or task.policy.finally_:
         yield "hooks"
-    for name in ("set_vars", "set_shared", "set_prev"):
-        if any(rule.mutations and getattr(rule.mutations, name) for rule in task.policy.rules):
-            yield name
 
 
 def _of_arc(arc: Arc) -> Iterator[str]:
     parts = {
-        "computed target": arc.computed,
         "delay": arc.delay,
-        "priority": arc.priority,
-        "dedupe": arc.dedupe,
-        "partition": arc.partition,
-        "tokens": arc.tokens != 1,
-        "cancel": arc.cancel,
         "trigger_compensation": arc.trigger_compensation,
     }
     yield from (name for name, part in parts.items() if part)

@@ -15,10 +15,11 @@ from noetl.records.taxonomy import Source
 
 
 class DispatchStep(msgspec.Struct, frozen=True):
-    """An order is ready for a worker."""
+    """An order is ready for a worker; those of a higher `priority` are claimed first (ADV-03)."""
 
     order_id: str
     step_run_id: str
+    priority: int = 0
 
 
 class LeaseOrder(msgspec.Struct, frozen=True):
@@ -70,13 +71,9 @@ class Draft:
             about.setdefault("step", run.step)
             about.setdefault("step_run_id", run.step_run_id)
         ordinal = len(self.events)
-        fields = {
-            "event_id": derived(execution.execution_id, self._cause, payload.event_type, ordinal),
-            "ts": self._at,
-            "source": Source.SERVER,
-            "parent_id": self._cause,
-            **about,
-        }
+        fields = {"ts": self._at, "source": Source.SERVER, "parent_id": self._cause, **about}
+        if "event_id" not in fields:
+            fields["event_id"] = derived(execution.execution_id, self._cause, payload.event_type, ordinal)
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
@@ -86,6 +83,26 @@ class Draft:
         )
         self.events.append(event)
         return event
+
+    def report(
+        self, payload: Payload, run: StepRun, *, event_id: str, at: float, parent_id: str, task_run_id: str | None
+    ) -> None:
+        """Write one event of a worker's. The same as `add`, for what comes by the thousand."""
+        execution = self._execution
+        event = Event(
+            execution_id=execution.execution_id,
+            trace_id=execution.trace_id,
+            seq=execution.seq + len(self.events) + 1,
+            event_id=event_id,
+            ts=at,
+            source=Source.WORKER,
+            payload=payload,
+            parent_id=parent_id,
+            step=run.step,
+            step_run_id=run.step_run_id,
+            task_run_id=task_run_id,
+        )
+        self.events.append(event)
 
     def owe(self, effect: Effect) -> None:
         self.effects.append(effect)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from noetl.engine.execution import Boundary, Due, Execution, StepRun, Token
+from noetl.engine import holding
+from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun, Token
+from noetl.engine.loops import evolution as loops
 from noetl.pipeline.patches import write
-from noetl.pipeline.progress import after
+from noetl.pipeline.progress import after, entered
+from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted, Taken
+from noetl.records.control import (
+    Emitted,
+    JoinFilled,
+    JoinUnfilled,
+    PlaybookCancelled,
+    PlaybookPaused,
+    PlaybookResumed,
+    TokenHeld,
+)
 from noetl.records.envelope import Event
 from noetl.records.events import (
+    CaseStarted,
     CtxPatched,
     ExecutionRequested,
+    KeychainRefreshed,
     NextEnqueued,
     NextSelected,
     PlaybookProcessed,
@@ -30,6 +44,14 @@ from noetl.records.events import (
     TokenEnqueued,
     WorkflowFinished,
     WorkflowStarted,
+)
+from noetl.records.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopDone,
+    LoopScheduled,
+    LoopStarted,
 )
 from noetl.records.outcomes import Error, Status, TaskResult
 from noetl.records.position import Position
@@ -64,16 +86,25 @@ def _apply(execution: Execution, event: Event) -> None:
         case TokenEnqueued():
             execution.agenda[payload.token_id] = Due.ADMIT
         case TokenDropped():
-            _token_dropped(execution, payload)
+            _token_dropped(execution, event, payload)
+        case TokenHeld():
+            holding.hold(execution, payload)
+        case JoinFilled() | JoinUnfilled():
+            holding.meet(execution, payload)
         case StepScheduled():
             _scheduled(execution, event, payload)
         case TokenClaimed():
             _claimed(execution, event, payload)
         case TaskProcessed():
-            run = execution.runs[_run_id(event)]
-            run.position, run.in_task = after(run.position, payload, event.ts), False
+            _processed(execution.runs[_run_id(event)], payload, event.ts)
         case TaskStarted():
-            execution.runs[_run_id(event)].in_task = True
+            _task_started(execution.runs[_run_id(event)], payload)
+        case CaseStarted():
+            _case_started(execution.runs[_run_id(event)], payload)
+        case LoopStarted() | LoopScheduled() | IterationStarted() | IterationDone() | IterationFailed():
+            _looped(execution, event, payload)
+        case LoopDone():
+            _ended(execution, event, TaskResult(result=payload.results, ref=payload.ref), None)
         case StepStarted():
             execution.runs[_run_id(event)].started_at = event.ts
         case CtxPatched():
@@ -87,9 +118,27 @@ def _apply(execution: Execution, event: Event) -> None:
             _selected(execution, event, payload)
         case TokenConsumed():
             _consumed(execution, event, payload)
+        case PlaybookPaused() | PlaybookResumed():
+            execution.paused = isinstance(payload, PlaybookPaused)
+        case PlaybookCancelled():
+            execution.cancelled = payload.reason
         case PlaybookProcessed():
             execution.status, execution.finished_at = payload.status, event.ts
-        case RequestEvaluated() | StepDenied() | NextEnqueued() | ReportRefused() | WorkflowFinished():
+            _note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
+        case (
+            RequestEvaluated()
+            | StepDenied()
+            | KeychainRefreshed()
+            | NextEnqueued()
+            | ReportRefused()
+            | Emitted()
+            | CaseEvaluated()
+            | RetryStarted()
+            | RetryProcessed()
+            | SinkStarted()
+            | SinkProcessed()
+            | WorkflowFinished()
+        ):
             pass  # told for the reader; the state follows from their neighbours
         case _:
             assert_never(payload)
@@ -103,22 +152,36 @@ def _run_id(event: Event) -> str:
 def _requested(execution: Execution, payload: ExecutionRequested) -> None:
     execution.path, execution.version = payload.path, payload.version
     execution.net_hash, execution.request = payload.net_hash, payload.payload
+    execution.parent_execution_id, execution.depth = payload.parent_execution_id, payload.depth
+    execution.parent_step_run_id = payload.parent_step_run_id
 
 
 def _token_created(execution: Execution, event: Event, payload: TokenCreated) -> None:
     parent = execution.runs.get(payload.parent_step_run_id or "")
-    execution.tokens[payload.token_id] = Token(
+    token = execution.tokens[payload.token_id] = Token(
         token_id=payload.token_id,
         step=payload.step,
         args=payload.args,
         event_id=event.event_id,
         source=parent.ended if parent else None,
+        fork=payload.fork,
+        priority=payload.priority,
+        partition=payload.partition,
     )
+    holding.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
+    if payload.dedupe is not None:
+        execution.deduped[payload.dedupe] = event.ts
 
 
-def _token_dropped(execution: Execution, payload: TokenDropped) -> None:
-    del execution.tokens[payload.token_id]
-    del execution.agenda[payload.token_id]
+def _token_dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
+    """From wherever it was: on its way, held, or with a step run that nobody wants any more."""
+    run = execution.runs.pop(_run_id(event), None)
+    if run is not None:
+        execution.agenda.pop(run.step_run_id, None)
+        for order_id in run.loop.ranges if run.loop else (run.order_id,) if run.order_id and not run.ended else ():
+            _close(execution, order_id, WITHDRAWN)
+    execution.agenda.pop(payload.token_id, None)
+    holding.leave(execution, execution.tokens.pop(payload.token_id))
     _note_failure(execution, payload.error)
 
 
@@ -143,7 +206,14 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
         deadline_s=payload.deadline_s,
     )
     execution.step_runs += 1
-    del execution.agenda[payload.token_id]
+    execution.runs_of[event.step] = execution.runs_of.get(event.step, 0) + 1
+    execution.agenda.pop(payload.token_id, None)  # a parked one is admitted without having been due
+    token = execution.tokens[payload.token_id]
+    if payload.joins and not token.inputs:
+        token.inputs = [token.as_input()]
+    holding.take(execution, token, payload.slots)
+    if payload.looped:
+        return  # what follows is its loop's business
     if payload.order_id is None:
         execution.agenda[step_run_id] = Due.RUN
     else:
@@ -152,17 +222,98 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
 
 def _claimed(execution: Execution, event: Event, payload: TokenClaimed) -> None:
     run = execution.runs[_run_id(event)]
-    run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+    if run.loop is not None and payload.order_id is not None:
+        loops.claimed(run.loop, payload.order_id, payload.worker_id, payload.lease_epoch)
+        _ask_for_loop(execution, run)
+    else:
+        run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+
+
+def _task_started(run: StepRun, payload: TaskStarted) -> None:
+    if run.loop is None:
+        run.in_task = True
+    else:
+        loops.in_task(run.loop, payload.path)
+
+
+def _processed(run: StepRun, payload: TaskProcessed, at: float) -> None:
+    if run.loop is None:
+        run.position, run.in_task = after(run.position, payload, at), False
+    else:
+        loops.processed(run.loop, payload, at)
+    if payload.decision.set_vars:
+        write(run.vars, payload.decision.set_vars)
+    for key, value in payload.decision.set_shared.items():
+        run.shared.setdefault(key, []).append((payload.path, value))
+
+
+def _case_started(run: StepRun, payload: CaseStarted) -> None:
+    if run.loop is None:
+        run.position = entered(run.position, payload.decision)
+    else:
+        loops.case_started(run.loop, payload)
+
+
+def _looped(
+    execution: Execution,
+    event: Event,
+    payload: LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed,
+) -> None:
+    run = execution.runs[_run_id(event)]
+    if isinstance(payload, LoopStarted):
+        run.loop = loops.opened(run.loop, payload, event.event_id, execution.ctx)
+    assert run.loop is not None
+    match payload:
+        case LoopScheduled():
+            loops.scheduled(run.loop, payload)
+            execution.orders[payload.order_id] = run.step_run_id
+        case IterationStarted():
+            loops.begun(run.loop, payload, run.position)
+        case IterationDone() | IterationFailed():
+            if ended := loops.ended(run.loop, payload):
+                _close(execution, ended.order_id, ended.lease_epoch)
+    _ask_for_loop(execution, run)
+
+
+def _ask_for_loop(execution: Execution, run: StepRun) -> None:
+    assert run.loop is not None
+    if run.loop.due or run.loop.failing:
+        execution.agenda.setdefault(run.step_run_id, Due.LOOP)
+    else:
+        execution.agenda.pop(run.step_run_id, None)
+
+
+def _close(execution: Execution, order_id: str, epoch: int) -> None:
+    del execution.orders[order_id]
+    execution.closed[order_id] = epoch
 
 
 def _ended(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:
     run = execution.runs[_run_id(event)]
-    run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, error=error)
+    run.ended = Boundary(
+        name=event.event_type,
+        step=run.step,
+        event_id=event.event_id,
+        result=result,
+        error=error,
+        loop=event.payload if isinstance(event.payload, LoopDone) else None,
+    )
+    run.taken = _taken(run, error)
     execution.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
     if run.order_id is not None:
-        del execution.orders[run.order_id]
-        execution.closed[run.order_id] = run.lease_epoch
+        _close(execution, run.order_id, run.lease_epoch)
+    if run.loop is not None:
+        for order_id in run.loop.ranges:
+            _close(execution, order_id, WITHDRAWN)
+        run.loop = None
+
+
+def _taken(run: StepRun, error: Error | None) -> tuple[Taken, ...]:
+    """The transitions that rules of v2-case took; of a loop those of its iterations, in their order (V2C-23)."""
+    if run.loop is None:
+        return run.position.case.taken if run.position.case is not None else ()
+    return () if error else tuple(one for path in sorted(run.loop.taken) for one in run.loop.taken[path])
 
 
 def _selected(execution: Execution, event: Event, payload: NextSelected) -> None:
@@ -175,6 +326,7 @@ def _selected(execution: Execution, event: Event, payload: NextSelected) -> None
 
 
 def _consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:
-    del execution.tokens[payload.token_id]
-    del execution.runs[_run_id(event)]
-    del execution.agenda[_run_id(event)]
+    """With its step run, or in a join, where another token went on."""
+    holding.leave(execution, execution.tokens.pop(payload.token_id))
+    if execution.runs.pop(_run_id(event), None) is not None:
+        del execution.agenda[_run_id(event)]

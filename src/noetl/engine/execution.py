@@ -11,7 +11,11 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.loops.state import LoopRun, Range
+from noetl.engine.marking import Fork, Slot
+from noetl.records.cases import Taken
 from noetl.records.events import Final
+from noetl.records.loops import LoopDone
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position
 
@@ -24,21 +28,38 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str
     result: TaskResult | None = None
     error: Error | None = None
+    loop: LoopDone | None = None
 
 
 class Token(msgspec.Struct, kw_only=True):
-    """A token that has not been consumed; `event_id` is its `token.created`."""
+    """A token that has not been consumed; `event_id` is its `token.created`. `fork` is its innermost group, `inputs`
+    those it was joined from, `failure` why its join could not fill (O-01). `held` says what it waits for, `slot` the
+    one it queues for or is called to, `slots` those its run holds."""
 
     token_id: str
     step: str
     args: dict[str, Any]
     event_id: str
     source: Boundary | None = None
+    fork: str | None = None
+    inputs: list[dict[str, Any]] = []
+    failure: Error | None = None
+    priority: int = 0
+    partition: str | None = None
+    held: str | None = None
+    slot: str | None = None
+    slots: tuple[str, ...] = ()
+
+    def as_input(self) -> dict[str, Any]:
+        """As `token.inputs` lists it."""
+        return {"from": self.source.step if self.source else None, "args": self.args}
 
 
 class StepRun(msgspec.Struct, kw_only=True):
     """One consumption of a token. `order_id` None: decided in the server. `in_task`: its task has been started and not
-    processed. `ended` is set until its arcs are settled."""
+    processed. `ended` is set until its arcs are settled. A looped step run has its orders and positions in `loop`.
+    `vars` and `shared`, with the path of who contributed, are of v2-eval (V2E-05, V2E-07). `taken` are the
+    transitions that rules of v2-case took."""
 
     step_run_id: str
     token_id: str
@@ -55,6 +76,13 @@ class StepRun(msgspec.Struct, kw_only=True):
     timeout_s: float | None = None
     deadline_s: float | None = None
     ended: Boundary | None = None
+    loop: LoopRun | None = None
+    taken: tuple[Taken, ...] = ()
+    vars: dict[str, Any] = {}
+    shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+
+
+WITHDRAWN = -1  # the epoch of an order that was closed before it ended
 
 
 class Due(StrEnum):
@@ -62,6 +90,7 @@ class Due(StrEnum):
 
     ADMIT = "admit"  # a token waits at its step
     RUN = "run"  # a step run is decided in the server
+    LOOP = "loop"  # a loop has iterations to hand out, or has ended
     ROUTE = "route"  # a step run has ended
 
 
@@ -69,7 +98,10 @@ class Execution(msgspec.Struct, kw_only=True):
     """State after event `seq`. `agenda` maps token and step run ids to what is due, in the order it came due.
 
     `orders` leads from an open order to its step run; `closed` keeps the epoch under which an order ended, to tell
-    a repeated report from a fenced one. `written_by` names the event that last wrote a key of `ctx` (SCOPE-07).
+    a repeated report from a fenced one (WITHDRAWN: nobody wants it any more). `written_by` names the event that last
+    wrote a key of `ctx` (SCOPE-07). `forks`, `parked`, `slots` and `blocked` say where tokens are held: `blocked`
+    counts, by join, the groups that keep others from meeting there. `runs_of` counts the runs of each step,
+    `deduped` has the moment each key of an arc was last enqueued.
     """
 
     execution_id: str
@@ -92,6 +124,17 @@ class Execution(msgspec.Struct, kw_only=True):
     results: dict[str, TaskResult] = {}
     ends: dict[str, TaskResult] = {}
     step_runs: int = 0
+    runs_of: dict[str, int] = {}
+    forks: dict[str, Fork] = {}
+    parked: dict[str, None] = {}
+    slots: dict[str, Slot] = {}
+    blocked: dict[str, int] = {}
+    deduped: dict[str, float] = {}
+    parent_execution_id: str | None = None
+    parent_step_run_id: str | None = None
+    depth: int = 0
+    paused: bool = False
+    cancelled: str | None = None
     error: Error | None = None
     status: Final | None = None
     finished_at: float | None = None
@@ -103,3 +146,8 @@ class Execution(msgspec.Struct, kw_only=True):
     def run_of(self, order_id: str) -> StepRun | None:
         step_run_id = self.orders.get(order_id)
         return self.runs[step_run_id] if step_run_id is not None else None
+
+    def lease_of(self, order_id: str) -> StepRun | Range | None:
+        """Who holds an open order, under which epoch: the step run itself, or a range of its loop."""
+        run = self.run_of(order_id)
+        return run.loop.ranges[order_id] if run is not None and run.loop is not None else run

@@ -8,19 +8,25 @@ from typing import Any
 from noetl.engine.decision import Decision, Draft, EndExecution
 from noetl.engine.execution import Execution
 from noetl.records.events import Final, PlaybookProcessed, WorkflowFinished
-from noetl.records.outcomes import TaskResult
+from noetl.records.outcomes import Error, TaskResult
 
 END = "end"  # a step of this name gives the result, when it has one (O-08)
 
 
 def finish(execution: Execution, at: float) -> Decision:
     """Close an execution in which no token is left."""
-    status = Final.COMPLETED if execution.error is None else Final.FAILED
+    status, error = _ending(execution)
     draft = Draft(execution, at, execution.last_event_id)
     draft.add(WorkflowFinished(status=status))
-    draft.add(PlaybookProcessed(status=status, result_of=_result_of(execution), error=execution.error))
+    draft.add(PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
     draft.owe(EndExecution(status))
     return draft.decision()
+
+
+def _ending(execution: Execution) -> tuple[Final, Error | None]:
+    if execution.cancelled is not None:
+        return Final.CANCELLED, Error(kind="cancelled", message=execution.cancelled)
+    return (Final.COMPLETED if execution.error is None else Final.FAILED), execution.error
 
 
 def _result_of(execution: Execution) -> tuple[str, ...]:

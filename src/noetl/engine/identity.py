@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from noetl.ids import derived
+from noetl.records.events import KeychainRefreshed, TaskProcessed, TaskStarted
+
+SERVER = "server"  # the worker id of what is decided in place
 
 
-def token_id_of(execution_id: str, source_event_id: str | None = None, arc: int | None = None) -> str:
-    """Of the token an arc makes on an event; with neither, of the start token."""
-    return derived("token", execution_id, source_event_id or "", "" if arc is None else arc)
+def token_id_of(execution_id: str, source_event_id: str | None = None, arc: int | None = None, ordinal: int = 0) -> str:
+    """Of the token an arc makes on an event, the first of them or another; with neither, of the start token."""
+    further = (ordinal,) if ordinal else ()
+    return derived("token", execution_id, source_event_id or "", "" if arc is None else arc, *further)
+
+
+def fork_id_of(execution_id: str, source_event_id: str) -> str:
+    """Of the group that the tokens of one firing make."""
+    return derived("fork", execution_id, source_event_id)
 
 
 def run_id_of(token_id: str) -> str:
@@ -16,3 +25,8 @@ def run_id_of(token_id: str) -> str:
 
 def order_id_of(step_run_id: str) -> str:
     return derived("order", step_run_id)
+
+
+def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed) -> str:
+    """What tells an entry from the others of its task run, which may renew several secrets."""
+    return f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.identity import SERVER
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
@@ -47,7 +48,14 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
     run_id = task_run_id(run.step_run_id, position)
     about = {"on_behalf": True, "task_run_id": run_id, "parent_id": run.event_id}
     draft.add(
-        TaskStarted(task=task.name, kind=KIND, visit=position.visit, attempt=position.attempt, task_run_id=run_id),
+        TaskStarted(
+            task=task.name,
+            kind=KIND,
+            visit=position.visit,
+            attempt=position.attempt,
+            task_run_id=run_id,
+            worker_id=SERVER,
+        ),
         run=run,
         **about,
     )
@@ -80,7 +88,7 @@ def _processed(
             task=task,
             following=following,
             position=position,
-            step_run_id=run.step_run_id,
+            task_run_id=run_id,
             outcome=outcome,
             scope=task_scope(around, position, task, outcome=outcome),
             now=at,
@@ -94,4 +102,5 @@ def _processed(
         outcome=outcome,
         decision=decision,
         keeps_prev=outcome.ok and keeps_prev(KIND, prepared.inputs),
+        worker_id=SERVER,
     )

@@ -2,46 +2,103 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from noetl.net.encoding import content_hash, to_json
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Task
+from noetl.pipeline.case.parts import has_case
+from noetl.pipeline.limits import Keep, fits, max_payload_bytes, nowhere_to_keep
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
+from noetl.pipeline.secret_reads import keychain_reads
 from noetl.pipeline.surroundings import Load, nothing_stored
+from noetl.records.references import Reference
 from noetl.templates.authored import Authored
+
+_COLLECTIONS = 4  # of loops, kept in memory beside the state
 
 MAX_STEP_RUNS = 10_000  # default of executor.spec.policy.limits.max_step_runs (O-33)
 
 
 class Plan:
-    """What deciding asks of a net. `load` fetches stored results for templates that read them (RES-06)."""
+    """What deciding asks of a net. `load` fetches stored results for templates that read them (RES-06), `keep`
+    stores what is too large for an event."""
 
-    def __init__(self, net: Net, *, load: Load = nothing_stored) -> None:
+    def __init__(self, net: Net, *, load: Load = nothing_stored, keep: Keep = nowhere_to_keep) -> None:
         self.net = net
-        self.load = load
+        self.load, self.keep = load, keep
+        self._collections: dict[str, Any] = {}
+        self._reachable: dict[str, frozenset[str]] = {}
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
+        self._max_payload_bytes = max_payload_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
 
     def step(self, name: str) -> Transition:
         return self._steps[name]
 
+    def has_step(self, name: str) -> bool:
+        return name in self._steps
+
     def in_place(self, name: str) -> bool:
         """Whether the server decides this step itself, without an order (PERFORMANCE §2)."""
         return self._in_place[name]
+
+    def reachable(self, name: str) -> frozenset[str]:
+        """The steps that a token which stands at `name` can still come to."""
+        found = self._reachable.get(name)
+        if found is None:
+            found = self._reachable[name] = _reachable(self._steps, name)
+        return found
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value of the server's own may travel in an event (RES-03)."""
+        return fits(value, self._max_payload_bytes)
+
+    def collection(self, reference: Reference) -> Any:
+        """A stored value that is asked for again and again: the last few are kept."""
+        found = self._collections.get(reference.checksum)
+        if found is None:
+            while len(self._collections) >= _COLLECTIONS:
+                del self._collections[next(iter(self._collections))]
+            found = self._collections[reference.checksum] = self.load(reference)
+        return found
 
     def net_json(self) -> bytes:
         return to_json(self.net)
 
 
+def _reachable(steps: Mapping[str, Transition], name: str) -> frozenset[str]:
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for target in _targets(steps, steps[waiting.pop()]):
+            if target not in seen and target in steps:
+                seen.add(target)
+                waiting.append(target)
+    return frozenset(seen)
+
+
+def _targets(steps: Mapping[str, Transition], step: Transition) -> Iterator[str]:
+    """Where the tokens of a step may go; a computed target that cannot be told may be any step (C-27)."""
+    rules = step.case.rules if step.case else ()
+    arcs = [arc for rule in rules for action in rule.actions for arc in action.transition]
+    for arc in (*arcs, *(step.router.arcs if step.router else ())):
+        yield from (arc.target,) if arc.target else arc.candidates or steps
+    if step.timeout is not None and step.timeout.alternative:
+        yield step.timeout.alternative
+
+
 def _decided_in_place(step: Transition) -> bool:
-    return all(_needs_no_worker(task) for task in step.tasks)
+    return not has_case(step) and all(_needs_no_worker(task) for task in step.tasks)
 
 
 def _needs_no_worker(task: Task) -> bool:
-    if task.kind != NOOP or _placed_at_worker(task.spec):
+    if task.kind != NOOP or _placed_at_worker(task.spec) or keychain_reads(task):
         return False
     policy = task.policy
     if policy is None:

@@ -6,13 +6,22 @@ late one is kept as refused. Nothing in a report can make a token (SRV-04): rout
 
 from __future__ import annotations
 
+from typing import Any
+
+from noetl.engine.case_recording import add_notes, without_notes
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
-from noetl.engine.execution import Execution, StepRun
+from noetl.engine.execution import WITHDRAWN, Execution, StepRun
+from noetl.engine.identity import told_apart
+from noetl.engine.loops.reporting import record_range
+from noetl.engine.loops.state import Range
 from noetl.engine.patching import patch_ctx
+from noetl.engine.plan import Plan
 from noetl.ids import derived
-from noetl.pipeline.progress import after
+from noetl.pipeline.progress import after, entered
 from noetl.records.events import (
+    CaseStarted,
+    KeychainRefreshed,
     ReportRefused,
     StepDone,
     StepFailed,
@@ -28,31 +37,36 @@ from noetl.records.taxonomy import Source
 
 def claim(execution: Execution, command: ClaimOrder) -> Decision:
     """Give the order to a worker under a new epoch, if nobody was quicker."""
-    run = execution.run_of(command.order_id)
-    if run is None or run.lease_epoch != command.seen_epoch:
+    run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
+    if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=Verdict.FENCED)
-    epoch = run.lease_epoch + 1
+    epoch = lease.lease_epoch + 1
     draft = Draft(execution, command.at, derived(command.order_id, epoch))
     draft.add(
         TokenClaimed(token_id=run.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch),
         run=run,
         parent_id=run.event_id,
     )
-    if run.lease_epoch == 0:
+    if run.started_at is None:
         draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
     draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch))
     return draft.decision()
 
 
-def record(execution: Execution, command: RecordReport) -> Decision:
+def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     report = command.report
     if not execution.is_open:
         return Decision(verdict=Verdict.TERMINAL)
-    run = execution.run_of(report.order_id)
-    if run is None and execution.closed.get(report.order_id) == report.lease_epoch:
+    run, lease = execution.run_of(report.order_id), execution.lease_of(report.order_id)
+    closed = execution.closed.get(report.order_id) if run is None else None
+    if closed == report.lease_epoch:
         return Decision(verdict=Verdict.DUPLICATE)
-    if run is None or run.lease_epoch != report.lease_epoch or run.worker_id != report.worker_id:
+    if closed == WITHDRAWN:
+        return Decision(verdict=Verdict.CANCELLED)
+    if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
         return _refused(execution, command, run)
+    if isinstance(lease, Range):
+        return record_range(plan, execution, run, lease, command)
     return _recorded(execution, run, command)
 
 
@@ -87,17 +101,29 @@ def _entered(
 ) -> Position:
     """Add one entry, unless the log has it already."""
     entry = timed.entry
-    about = {"source": Source.WORKER, "ts": timed.at}
+    about: dict[str, Any] = {"source": Source.WORKER, "ts": timed.at}
     match entry:
-        case TaskStarted() | TaskProcessed():
+        case TaskStarted() | KeychainRefreshed() | TaskProcessed():
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
-            event_id = _entry_id(report, entry.task_run_id, entry.event_type)
-            draft.add(entry, run=run, event_id=event_id, task_run_id=entry.task_run_id, **about)
+            event_id = _entry_id(report, entry.task_run_id, told_apart(entry))
+            about["task_run_id"] = entry.task_run_id
+            recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
+            draft.add(recorded, run=run, event_id=event_id, **about)
             if isinstance(entry, TaskProcessed):
+                add_notes(draft, run, entry, event_id, **about)
                 if entry.decision.set_ctx:
                     patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
                 return after(position, entry, timed.at)
+        case CaseStarted():
+            if position.case is not None:
+                return position
+            event_id = _entry_id(report, run.step_run_id, entry.event_type)
+            draft.add(without_notes(entry), run=run, event_id=event_id, **about)
+            add_notes(draft, run, entry, event_id, **about)
+            if entry.decision.set_ctx:
+                patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
+            return entered(position, entry.decision)
         case StepDone() | StepFailed():
             event_id = _entry_id(report, run.step_run_id, entry.event_type)
             draft.add(entry, run=run, event_id=event_id, **about)

@@ -9,34 +9,28 @@ from typing import Any
 
 import msgspec
 
+from noetl.durations import seconds
+from noetl.engine.case_routing import decided_by_rules, sets_own_vars, shortcut
 from noetl.engine.decision import Decision, Draft
+from noetl.engine.emission import emit
 from noetl.engine.execution import Boundary, Execution, StepRun
-from noetl.engine.identity import run_id_of, token_id_of
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import arc_scope
+from noetl.engine.sending import Fired, send
+from noetl.engine.withdrawal import all_but, others_at, withdraw
 from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router
-from noetl.records.events import (
-    ArcConsidered,
-    NextEnqueued,
-    NextSelected,
-    TokenConsumed,
-    TokenCreated,
-    TokenEnqueued,
-)
+from noetl.records.control import PlaybookCancelled
+from noetl.records.events import ArcConsidered, NextSelected, TokenConsumed
 from noetl.records.outcomes import Error
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+from noetl.templates.scopes import V2_CASE
 
 FAILED = "step.failed"
-
-
-class Fired(msgspec.Struct, frozen=True):
-    arc: int
-    target: str
-    args: dict[str, Any]
+EXECUTION = "*"  # an arc that cancels the whole execution
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,30 +40,72 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
-    """Write the step's own `set_ctx`, choose arcs, make their tokens, consume this one."""
+    """Write the step's own `set_ctx`, tell its own events, choose arcs, make their tokens, consume this one."""
     boundary = run.ended
     assert boundary is not None, "only a step run that has ended is routed"
     step = plan.step(run.step)
     draft = Draft(execution, at, boundary.event_id)
-    selection = _settle(plan, draft, execution, run, at)
-    draft.add(_record(step, boundary, selection), run=run)
-    for fired in selection.fired:
-        _enqueue(plan, draft, execution, run, fired)
+    ctx, error = _own_end(plan, draft, execution, run, step, at)
+    if step.ends_execution and boundary.error is None and error is None:
+        draft.add(NextSelected(event=boundary.name, mode=Mode.EXCLUSIVE.value, ended="done"), run=run)
+        withdraw(draft, execution, all_but(execution, run.token_id), "ended")  # nobody else goes on (BEYOND §1)
+    else:
+        selection = Selection(error=error) if error else _selected(plan, execution, run, step, ctx, at)
+        draft.add(_record(step, boundary, selection), run=run)
+        _follow(plan, draft, execution, run, selection.fired, at)
     draft.add(TokenConsumed(token_id=run.token_id), run=run)
     return draft.decision()
 
 
-def _settle(plan: Plan, draft: Draft, execution: Execution, run: StepRun, at: float) -> Selection:
+def _own_end(
+    plan: Plan, draft: Draft, execution: Execution, run: StepRun, step: Transition, at: float
+) -> tuple[dict[str, Any], Error | None]:
+    """The step's own `set_ctx` and events; the `ctx` its arcs see then, and why they are not asked, if so."""
     assert run.ended is not None
-    step = plan.step(run.step)
     ctx = execution.ctx
     try:
-        if step.set_ctx is not None and run.ended.error is None:
+        if step.set_ctx is not None and run.ended.error is None and not sets_own_vars(step):
             patch = render(step.set_ctx, arc_scope(plan, execution, run, run.ended), now=at, keys=True)
             ctx = patch_ctx(draft, execution, run, patch)
+        emit(plan, draft, execution, run, step, ctx, at)
     except (TemplateError, ToolError) as problem:
-        return Selection(error=Error(kind=problem.kind, message=f'set_ctx of step "{run.step}": {problem}'))
-    return select(step.router or Router(), run.ended, arc_scope(plan, execution, run, run.ended, ctx=ctx), at)
+        return ctx, Error(kind=problem.kind, message=f'the end of step "{run.step}": {problem}')
+    return ctx, None
+
+
+def _selected(
+    plan: Plan, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
+) -> Selection:
+    assert run.ended is not None
+    scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
+    if plan.net.dialect == V2_CASE:
+        return _by_case(plan, step, run, scope, at)
+    return select(step.router or Router(), run.ended, scope, at)
+
+
+def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...], at: float) -> None:
+    """Withdraw what the arcs that fire cancel, then make their tokens."""
+    cancelled = dict.fromkeys(step for one in fired for step in one.cancel)
+    if EXECUTION in cancelled:
+        draft.add(PlaybookCancelled(reason=f'an arc of step "{run.step}" cancels the execution'), run=run)
+        withdraw(draft, execution, all_but(execution, run.token_id))
+        return
+    if cancelled:  # those that were there before: a new token may go to the very step that was cleared
+        withdraw(draft, execution, others_at(execution, cancelled, run.token_id))
+    send(plan, draft, execution, run, fired, at)
+
+
+def _by_case(plan: Plan, step: Transition, run: StepRun, scope: Scope, at: float) -> Selection:
+    """A transition that a rule took, else the `next` shortcut (V2C-04)."""
+    assert run.ended is not None
+    try:
+        if fired := decided_by_rules(plan, run):
+            considered = tuple(ArcConsidered(step=one.target, guard=True, fired=True) for one in fired)
+            return Selection(considered=considered, fired=fired)
+        router = shortcut(plan, step, scope, at)
+    except (TemplateError, ToolError) as problem:
+        return Selection(error=Error(kind=problem.kind, message=f'next of step "{run.step}": {problem}'))
+    return select(router, run.ended, scope, at)
 
 
 def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Selection:
@@ -84,7 +120,7 @@ def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Sele
             guard, takes = _considered(arc, router, boundary, scope, now)
             considered.append(ArcConsidered(step=arc.target, guard=guard, fired=takes))
             if takes:
-                fired.append(Fired(index, arc.target, _args(arc, scope, now)))
+                fired.append(_fired(index, arc, boundary.step, scope, now))
         except (TemplateError, ToolError) as problem:
             message = f'arc {index} of step "{boundary.step}" to "{arc.target}": {problem}'
             return Selection(considered=tuple(considered), error=Error(kind=problem.kind, message=message))
@@ -99,11 +135,51 @@ def _considered(arc: Arc, router: Router, boundary: Boundary, scope: Scope, now:
     return "unguarded", boundary.name != FAILED or router.unguarded_always  # ROUTE-05
 
 
+def _fired(index: int, arc: Arc, source: str, scope: Scope, now: float) -> Fired:
+    key, window_s = _dedupe(arc, scope, now)
+    partition = render(arc.partition, scope, now=now) if arc.partition is not None else None
+    return Fired(
+        arc=index,
+        target=arc.target,
+        args=_args(arc, scope, now),
+        tokens=arc.tokens,
+        priority=_priority(arc, scope, now),
+        partition=_text(partition) if partition is not None else None,
+        dedupe=f"{source}/{index}/{key}" if key is not None else None,
+        window_s=window_s,
+        cancel=arc.cancel,
+    )
+
+
 def _args(arc: Arc, scope: Scope, now: float) -> dict[str, Any]:
     args = render(arc.args, scope, now=now) if arc.args is not None else None
     if args is not None and not isinstance(args, dict):
         raise TemplateError(f"args must be a mapping, this gave {type(args).__name__}")
     return args or {}
+
+
+def _priority(arc: Arc, scope: Scope, now: float) -> int:
+    value = render(arc.priority, scope, now=now) if arc.priority is not None else 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise TemplateError(f"priority must be a whole number, this gave {value!r}") from None
+
+
+def _dedupe(arc: Arc, scope: Scope, now: float) -> tuple[str | None, float | None]:
+    """`{key, window}`, or the key alone (ADV-04). A key that is null says nothing."""
+    written = render(arc.dedupe, scope, now=now) if arc.dedupe is not None else None
+    key, window = (written.get("key"), written.get("window")) if isinstance(written, dict) else (written, None)
+    try:
+        window_s = seconds(window) if window is not None else None
+    except ValueError as problem:
+        raise TemplateError(f"dedupe.window: {problem}") from None
+    return (None if key is None else _text(key)), window_s
+
+
+def _text(key: Any) -> str:
+    """A rendered key as text, so that equal values are one key and different types are not."""
+    return key if isinstance(key, str) else msgspec.json.encode(key, order="sorted").decode()
 
 
 def _record(step: Transition, boundary: Boundary, selection: Selection) -> NextSelected:
@@ -121,25 +197,3 @@ def _end_of_token(step: Transition, boundary: Boundary) -> tuple[str, Error | No
     if boundary.error is None:
         return "done", None
     return ("tolerated", None) if step.best_effort else ("failed", boundary.error)
-
-
-def _enqueue(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: Fired) -> None:
-    assert run.ended is not None
-    source = run.ended.event_id
-    token_id = token_id_of(execution.execution_id, source, fired.arc)
-    draft.add(NextEnqueued(token_id=token_id, step=fired.target, arc=fired.arc), run=run)
-    about: dict[str, Any] = {"step": fired.target, "step_run_id": run_id_of(token_id)}
-    draft.add(
-        TokenCreated(
-            token_id=token_id,
-            step=fired.target,
-            path=plan.net.path,
-            version=plan.net.version,
-            args=fired.args,
-            source_event_id=source,
-            parent_step_run_id=run.step_run_id,
-            arc=fired.arc,
-        ),
-        **about,
-    )
-    draft.add(TokenEnqueued(token_id=token_id), **about)

@@ -11,10 +11,14 @@ import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
 from noetl.engine.plan import Plan
+from noetl.engine.step_vars import StepVars
+from noetl.pipeline.case.names import boundary_names
 from noetl.pipeline.scopes import Views
 from noetl.pipeline.surroundings import Load, Surroundings
+from noetl.records.loops import LoopDone
 from noetl.records.outcomes import TaskResult
 from noetl.templates.scope import Scope
+from noetl.templates.scopes import V2_CASE, V2_EVAL
 
 _ALIASES = {  # DESIGN §5: names of the boundary event that playbooks in the wild compare with
     "step.done": frozenset({"call.done", "step.exit"}),
@@ -46,10 +50,30 @@ def event_of(boundary: Boundary | None, load: Load) -> dict[str, Any] | None:
         "name": EventName(boundary.name),
         "step": boundary.step,
         "status": "error" if error else "success",
-        "data": {"error": error} if error else _result(boundary.result),
+        "data": _data(boundary, error, load),
         "result": None if error else _Payload(boundary.result, load),
         "error": error,
     }
+
+
+def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> dict[str, Any]:
+    if error is not None:
+        return {"error": error}
+    if boundary.loop is not None:
+        return _loop(boundary.loop, load)
+    return _result(boundary.result)
+
+
+def _loop(done: LoopDone, load: Load) -> dict[str, Any]:
+    data: dict[str, Any] = {"total": done.total, "done": done.done, "failed": done.failed}
+    if done.ref is not None:
+        data["ref"] = msgspec.to_builtins(done.ref)
+    else:
+        data["results"] = data["result"] = done.results
+    if done.paths is not None or done.paths_ref is not None:
+        stored = TaskResult(ref=done.paths_ref)
+        data["paths"] = _Payload(stored, load) if done.paths_ref else done.paths
+    return data
 
 
 def _result(result: TaskResult | None) -> dict[str, Any]:
@@ -93,15 +117,25 @@ class _Payload:
 
 
 def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:
-    namespaces: dict[str, Any] = {
+    return Scope(admission_names(plan, execution, token), steps=Views(execution.results, plan.load))
+
+
+def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str, Any]:
+    own = {"vars": execution.ctx} if plan.net.dialect == V2_CASE else {}
+    return {
+        **own,
         "args": token.args,
         "ctx": execution.ctx,
         "workload": execution.workload,
         "event": event_of(token.source, plan.load),
         "execution_id": execution.execution_id,
-        "token": {"inputs": [], "meta": {}},
+        "token": {"inputs": token.inputs, "meta": {}},
     }
-    return Scope(namespaces, steps=Views(execution.results, plan.load))
+
+
+def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
+    """`token` as the pipeline of a step run reads it: what was joined for it, and what admission set."""
+    return {"inputs": execution.tokens[run.token_id].inputs, "meta": run.token_meta}
 
 
 def arc_scope(
@@ -115,6 +149,10 @@ def arc_scope(
         "event": event_of(boundary, plan.load),
         "execution_id": execution.execution_id,
     }
+    if plan.net.dialect == V2_EVAL:
+        namespaces["vars"] = StepVars(run)
+    elif plan.net.dialect == V2_CASE:
+        namespaces.update(vars=namespaces["ctx"], **boundary_names(boundary.result, boundary.error, plan.load))
     return Scope(namespaces, steps=Views(execution.results, plan.load))
 
 
@@ -125,7 +163,9 @@ def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> Surroundi
         args=run.args,
         workload=execution.workload,
         ctx=execution.ctx,
-        token={"inputs": [], "meta": run.token_meta},
+        token=token_of(execution, run),
         results=execution.results,
         load=plan.load,
+        vars=run.vars if plan.net.dialect == V2_EVAL else None,
+        vars_in_ctx=plan.net.dialect == V2_CASE,
     )

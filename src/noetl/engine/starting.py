@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.engine.commands import StartExecution
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import Decision, Draft, EndExecution
 from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
 from noetl.engine.plan import Plan
 from noetl.pipeline.patches import overlaid
+from noetl.records.control import PlaybookPaused
 from noetl.records.events import (
     ExecutionRequested,
+    Final,
+    PlaybookProcessed,
     RequestEvaluated,
     TokenCreated,
     TokenEnqueued,
@@ -31,12 +34,19 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
             payload=command.payload,
             parent_execution_id=command.parent_execution_id,
             parent_step_run_id=command.parent_step_run_id,
+            depth=command.depth,
         )
     )
+    if command.refused is not None:
+        draft.add(PlaybookProcessed(status=Final.FAILED, error=command.refused))
+        draft.owe(EndExecution(Final.FAILED))
+        return draft.decision()
     draft.add(RequestEvaluated(name=net.name))
     draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=net.entry))
     token_id = token_id_of(execution.execution_id)
     about: dict[str, Any] = {"step": net.entry, "step_run_id": run_id_of(token_id)}
     draft.add(TokenCreated(token_id=token_id, step=net.entry, path=net.path, version=net.version, args={}), **about)
     draft.add(TokenEnqueued(token_id=token_id), **about)
+    if command.paused:
+        draft.add(PlaybookPaused(reason="its parent is paused"))
     return draft.decision()

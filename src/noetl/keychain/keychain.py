@@ -6,6 +6,7 @@ until it is due, since every fetch costs its endpoint a call.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -14,7 +15,10 @@ from noetl.errors import ToolError
 from noetl.keychain.contract import UNRESOLVED, Sources, unresolved
 from noetl.keychain.resolvers import Resolvers
 from noetl.net.net import KeychainEntry
-from noetl.records.materials import VALUE, Material
+from noetl.records.materials import VALUE, Material, secrets_in
+from noetl.secret_forms import SHORTEST
+
+_log = logging.getLogger(__name__)
 
 _MOST_TOKENS = 1_000
 _MAP_THEMSELVES = ("env", "secret_manager")
@@ -31,7 +35,7 @@ class Keychain:
         `auth`) that is neither an entry nor a stored credential (KEY-02, VAL-21)."""
         for entry in entries:
             try:
-                await self._looked_up(entry)
+                _warn_if_short(entry, await self._looked_up(entry))
             except ToolError as problem:
                 return problem
         declared = {entry.name for entry in entries}
@@ -73,7 +77,7 @@ class Keychain:
         kept = self._tokens.get(identity)
         if kept is not None and not kept.due(self._sources.clock.now()):
             return kept
-        found = _mapped(entry, await self._resolved(entry))
+        found = _checked(entry, _mapped(entry, await self._resolved(entry)))
         if found.refresh_after is not None:
             if len(self._tokens) >= _MOST_TOKENS:
                 self._tokens.pop(next(iter(self._tokens)))
@@ -89,6 +93,21 @@ class Keychain:
             raise unresolved(entry, problem.message) from None
         except Exception as problem:  # a plug-in's; its words may hold what it found
             raise unresolved(entry, f"its resolver failed with {type(problem).__name__}") from None
+
+
+def _warn_if_short(entry: KeychainEntry, found: Material) -> None:
+    if any(len(text) < SHORTEST for text in secrets_in(found)):
+        message = 'keychain entry "%s" has a value of fewer than %d characters, which cannot be masked in logs'
+        _log.warning(message, entry.name, SHORTEST)
+
+
+def _checked(entry: KeychainEntry, found: Material) -> Material:
+    """What is not text in UTF-8 and plain data could be neither used nor masked."""
+    try:
+        msgspec.json.encode(found.fields)
+    except (TypeError, UnicodeError, RecursionError):
+        raise unresolved(entry, "what was found is not plain data in UTF-8") from None
+    return found
 
 
 def _entry(entries: Sequence[KeychainEntry], name: str) -> KeychainEntry | None:

@@ -22,6 +22,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()  # accepted spellings; the compiler renames them to `name` with an I_ALIAS note
     verbatim: bool = False  # never rendered as a template (python's code)
     sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)
+    quoted: bool = False  # command text: each template value is one argument (DESIGN §8)
 
 
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,84 +7,113 @@ afterwards, never before (SRV-05). If a commit fails, what was decided is forgot
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
-from noetl.engine.commands import ClaimOrder, Command, RecordReport, StartExecution
+from noetl.engine.commands import (
+    CancelExecution,
+    ClaimOrder,
+    Command,
+    PauseExecution,
+    RecordReport,
+    ResumeExecution,
+)
 from noetl.engine.deciding import advance
-from noetl.engine.decision import Decision, DispatchStep, EndExecution
-from noetl.engine.evolution import replayed
+from noetl.engine.decision import Decision, DispatchStep
 from noetl.engine.execution import Execution
-from noetl.engine.plan import Plan
 from noetl.errors import RefusedError
-from noetl.net.encoding import from_json
 from noetl.net.net import Net
-from noetl.orchestrator.orders import LEASE_TTL_S, order_for, order_rows
+from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.calls import Calls, Library, NoLibrary
+from noetl.orchestrator.hot import Hot, HotExecutions
+from noetl.orchestrator.orders import LEASE_TTL_S, order_for
+from noetl.orchestrator.ready import Ready, ReadyOrders
+from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.orchestrator.starts import Start, Starts
+from noetl.records.calls import Call, Called
+from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.records.envelope import Event
+from noetl.records.events import StepFailed, TokenDropped
+from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Order, Turn, Verdict
 from noetl.records.references import Reference
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Results, Store
+from noetl.store.contract import ConflictError, OrderRow, OrderState, Results, Store
 
 Watch = Callable[[Sequence[Event]], None]
+Control = PauseExecution | ResumeExecution | CancelExecution
+_T = TypeVar("_T")
 _TRIES = 5
 
 
-class _Ready(msgspec.Struct, frozen=True):
-    execution_id: str
-    order_id: str
-    seen_epoch: int = 0
-
-
-class _Hot(msgspec.Struct):
-    """An execution kept in memory. `committed` is the last `seq` the store has."""
-
-    plan: Plan
-    execution: Execution
-    created_at: float
-    committed: int
-    ended: asyncio.Event
-
-
 class Conductor:
-    """Drives the executions it has started or taken up, and no others. It is the office its worker knows."""
+    """Drives the executions it has started or taken up, with their children, and no others. It is the office its
+    worker knows. `stop`, when it is set, hears of orders that nobody wants any more."""
 
     def __init__(
-        self, store: Store, results: Results, dispatch: Dispatch, clock: Clock, *, watch: Watch | None = None
+        self,
+        store: Store,
+        results: Results,
+        dispatch: Dispatch,
+        clock: Clock,
+        *,
+        watch: Watch | None = None,
+        desk: SecretDesk | None = None,
+        library: Library | None = None,
     ) -> None:
         self._store, self._results, self._dispatch, self._clock = store, results, dispatch, clock
-        self._watch = watch
-        self._hot: dict[str, _Hot] = {}
-        self._plans: dict[str, Plan] = {}
-        self._stale: set[str] = set()  # a commit failed: what memory holds is not what the log tells
-        self._ready: deque[_Ready] = deque()
+        self._watch, self._desk = watch, desk or SecretDesk(None)
+        self._hot = HotExecutions(store, results)
+        self._ready = ReadyOrders()
+        self._abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
         self._deciding = asyncio.Lock()
+        self._starts = Starts(self._begin)
+        self._calls = Calls(self, library or NoLibrary())
+        self.stop: Callable[[Sequence[str]], None] | None = None
 
     async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None:
         """Begin an execution; once this returns, it is durable and will be completed."""
-        now = self._clock.now()
-        plan = self._plan(Plan(net, load=self._results.load))
-        execution = Execution(execution_id=execution_id, trace_id=trace_id)
-        self._hot[execution_id] = _Hot(plan, execution, now, 0, asyncio.Event())
-        command = StartExecution(at=now, net_hash=plan.net_hash, payload=payload)
-        async with self._deciding:
-            await self._commit([(execution_id, self._decide(execution_id, command))])
+        refused = await self._desk.refusal(net)
+        await self.begin(Start(net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused))
+
+    async def begin(self, start: Start) -> None:
+        await self._starts.begin(start)
+
+    async def _begin(self, starts: Sequence[Start]) -> None:
+        """Begin these executions in one transaction."""
+
+        async def decided(batch: Batch) -> None:
+            for start in starts:
+                now = self._clock.now()
+                hot = self._hot.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
+                self._decide(batch, start.execution_id, start.command(now, hot.plan.net_hash))
+
+        await self._together(decided)
+
+    async def refusal(self, net: Net) -> Any:
+        """Why a request for `net` ends before it begins (KEY-02)."""
+        return await self._desk.refusal(net)
 
     async def take_up(self, execution_id: str, *, is_gone: Callable[[str], bool]) -> None:
-        """Go on with an execution whose process ended. `is_gone` tells whether the owner of a lease still lives."""
+        """Go on with an execution whose process ended, and with its children. `is_gone` tells whether the owner of a
+        lease has certainly ended."""
         async with self._deciding:
-            hot = await self._load(execution_id)
-            if not hot.execution.is_open:
-                return
+            await self._take_up(execution_id, is_gone)
+
+    async def _take_up(self, execution_id: str, is_gone: Callable[[str], bool]) -> None:
+        execution = (await self._load(execution_id)).execution
+        if execution.is_open:
             open_orders = await self._store.orders(execution_id)
             for order in open_orders:
                 self._refuse_if_held(order, is_gone)
-            self._ready.extend(_Ready(execution_id, order.order_id, order.lease_epoch) for order in open_orders)
+            for order in open_orders:
+                self._abandoned.add((order.order_id, order.lease_epoch))
+                self._ready.add(_ready(execution, order))
             self._dispatch.ring(len(open_orders))
+        for child in await self._store.children(execution_id):
+            if child.finished_at is None:
+                await self._take_up(child.execution_id, is_gone)
 
     def _refuse_if_held(self, order: OrderRow, is_gone: Callable[[str], bool]) -> None:
         until, owner = order.lease_until or 0.0, order.lease_owner or ""
@@ -96,54 +125,81 @@ class Conductor:
 
     async def ended(self, execution_id: str) -> Execution:
         """The execution, once it is over."""
-        hot = self._hot[execution_id]
-        await hot.ended.wait()
-        return self._hot[execution_id].execution
+        await (await self._load(execution_id)).ended.wait()
+        return (await self._load(execution_id)).execution
+
+    def release(self, execution_id: str) -> None:
+        """Keep an execution that is over in memory no longer."""
+        self._hot.drop(execution_id)
+
+    def drives(self, execution_id: str) -> bool:
+        return execution_id in self._hot
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether some execution here is paused, and waits for somebody outside."""
+        return any((execution := self._hot[one].execution).is_open and execution.paused for one in self._hot)
+
+    async def is_known(self, execution_id: str) -> bool:
+        """Whether the store has this execution."""
+        return await self._store.execution(execution_id) is not None
+
+    def open_children(self) -> list[str]:
+        """The nested executions that are still running here."""
+        return [one for one in self._hot if (e := self._hot[one].execution).is_open and e.parent_execution_id]
+
+    async def control(self, execution_id: str, command: Control) -> Verdict:
+        """Pause, resume or cancel an execution and its children, in one transaction."""
+
+        async def decided(batch: Batch) -> Verdict:
+            await self._load(execution_id)
+            return self._decide(batch, execution_id, command).verdict
+
+        return await self._together(decided)
+
+    async def cancel(self, execution_id: str, reason: str) -> Verdict:
+        return await self.control(execution_id, CancelExecution(at=self._clock.now(), reason=reason))
+
+    async def call(self, call: Call) -> Called:
+        return await self._calls.call(call)
+
+    async def give_up(self, call: Call, reason: str) -> None:
+        await self._calls.give_up(call, reason)
+
+    async def execution(self, execution_id: str) -> Hot:
+        """An execution with its plan, as of now."""
+        return await self._load(execution_id)
 
     # what a worker asks
 
     async def turn(self, turn: Turn) -> Answer:
-        for _ in range(_TRIES):
-            try:
-                async with self._deciding:
-                    return await self._turn(turn)
-            except ConflictError:
-                continue  # somebody else moved one of them: what was decided is forgotten, decide again
-        raise ConflictError("the executions of this turn are moved by others all the time")
+        async def decided(batch: Batch) -> Answer:
+            verdicts: list[Verdict] = []
+            for report in turn.reports:
+                await self._load(report.execution_id)
+                command = RecordReport(at=self._clock.now(), report=report)
+                verdicts.append(self._decide(batch, report.execution_id, command).verdict)
+            return Answer(verdicts=tuple(verdicts), orders=tuple(await self._claim(turn, batch)))
 
-    async def _turn(self, turn: Turn) -> Answer:
-        for execution_id in list(self._stale):
-            await self._load(execution_id)
-        decisions: list[tuple[str, Decision]] = []
-        verdicts: list[Verdict] = []
-        for report in turn.reports:
-            await self._load(report.execution_id)
-            decision = self._decide(report.execution_id, RecordReport(at=self._clock.now(), report=report))
-            decisions.append((report.execution_id, decision))
-            verdicts.append(decision.verdict)
-        claimed = await self._claim(turn, decisions)
-        await self._commit(decisions)
-        return Answer(verdicts=tuple(verdicts), orders=tuple(self._order(ready) for ready in claimed))
+        return await self._together(decided)
 
-    async def _claim(self, turn: Turn, decisions: list[tuple[str, Decision]]) -> list[_Ready]:
-        claimed: list[_Ready] = []
+    async def _claim(self, turn: Turn, batch: Batch) -> list[Order]:
+        claimed: list[Order] = []
         while self._ready and len(claimed) < turn.capacity:
-            ready = self._ready.popleft()
-            await self._load(ready.execution_id)
+            ready = self._ready.take()
+            hot = await self._load(ready.execution_id)
+            if hot.execution.paused:
+                self._ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
+                continue
             command = ClaimOrder(
                 at=self._clock.now(),
                 order_id=ready.order_id,
                 worker_id=turn.worker_id,
                 seen_epoch=ready.seen_epoch,
             )
-            decision = self._decide(ready.execution_id, command)
-            decisions.append((ready.execution_id, decision))
-            if decision.verdict is Verdict.ACCEPTED:
-                claimed.append(ready)
+            if self._decide(batch, ready.execution_id, command).verdict is Verdict.ACCEPTED:
+                claimed.append(order_for(hot.plan, hot.execution, ready.order_id))  # the scopes as of this moment
         return claimed
-
-    def _order(self, ready: _Ready) -> Order:
-        return order_for(self._hot[ready.execution_id].execution, ready.order_id)
 
     async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
         until = self._clock.now() + LEASE_TTL_S
@@ -152,12 +208,28 @@ class Conductor:
             for order_id, epoch in leases.items()
             if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until)
         ]
+        if lost:
+            await self.catch_up()  # somebody else has moved its execution, if it is not over
         return frozenset(lost)
 
+    async def catch_up(self) -> None:
+        """Read again what another process has moved: paused, resumed, cancelled or taken over meanwhile."""
+        async with self._deciding:
+            for execution_id in self._hot:
+                hot = self._hot[execution_id]
+                if not hot.execution.is_open or not hot.committed:
+                    continue
+                row = await self._store.execution(execution_id)
+                if row is not None and row.last_seq != hot.committed:
+                    self._hot.doubt([execution_id])
+                    await self._load(execution_id)
+
     async def net(self, net_hash: str) -> Net:
-        if net_hash not in self._plans:
-            self._plan(Plan(from_json(await self._store.net(net_hash)), load=self._results.load))
-        return self._plans[net_hash].net
+        return await self._hot.net(net_hash)
+
+    async def secret(self, ask: Ask) -> Material:
+        hot = await self._load(ask.execution_id)
+        return await self._desk.answer(ask, hot.plan.net, hot.execution)
 
     def keep(self, value: Any) -> Reference:
         return self._results.put(value)
@@ -167,94 +239,95 @@ class Conductor:
 
     # the shell itself
 
-    def _plan(self, plan: Plan) -> Plan:
-        return self._plans.setdefault(plan.net_hash, plan)
+    async def _together(self, decide: Callable[[Batch], Awaitable[_T]]) -> _T:
+        """Decide something and store all of it in one transaction; again from the log, if others moved it meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                async with self._deciding:
+                    for execution_id in self._hot.stale:
+                        await self._load(execution_id)
+                    batch = Batch()
+                    try:
+                        answer = await decide(batch)
+                    except BaseException:
+                        self._forget(batch)
+                        raise
+                    await self._commit(batch)
+                    return answer
+            except ConflictError as conflict:
+                last = conflict
+        raise last
 
-    async def _load(self, execution_id: str) -> _Hot:
-        """The execution as memory has it, else as the log tells it."""
-        hot = self._hot.get(execution_id)
-        if hot is not None and execution_id not in self._stale:
-            return hot
-        self._stale.discard(execution_id)
-        row = await self._store.execution(execution_id)
-        if row is None:
-            raise RefusedError(f"there is no execution {execution_id} in this store")
-        execution = replayed(execution_id, row.trace_id, await self._store.events(execution_id))
-        await self.net(execution.net_hash)
-        ended = hot.ended if hot else asyncio.Event()
-        hot = _Hot(self._plans[execution.net_hash], execution, row.created_at, execution.seq, ended)
-        if execution_id in self._hot:  # decided and not stored: what it had offered is read again as well
-            await self._offer_again(execution_id)
-        self._hot[execution_id] = hot
-        if not execution.is_open:
-            ended.set()
+    async def _load(self, execution_id: str) -> Hot:
+        """The execution as memory has it, else as the log tells it; then what it had offered is read again as well."""
+        is_stale = execution_id in self._hot.stale
+        hot = await self._hot.load(execution_id)
+        if is_stale:
+            for order in await self._store.orders(execution_id):
+                if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self._abandoned:
+                    self._ready.add(_ready(hot.execution, order))
+            self._dispatch.ring(len(self._ready))
         return hot
 
-    async def _offer_again(self, execution_id: str) -> None:
-        waiting = [order for order in await self._store.orders(execution_id) if order.state is OrderState.READY]
-        self._ready.extend(_Ready(execution_id, order.order_id) for order in waiting)
-        self._dispatch.ring(len(waiting))
-
-    def _decide(self, execution_id: str, command: Command) -> Decision:
+    def _decide(self, batch: Batch, execution_id: str, command: Command) -> Decision:
         hot = self._hot[execution_id]
         decision = advance(hot.plan, hot.execution, command)
+        batch.add(execution_id, command, decision)
         for effect in decision.effects:
             if isinstance(effect, DispatchStep):
-                self._ready.append(_Ready(execution_id, effect.order_id))
+                self._ready.add(Ready(execution_id, effect.order_id, priority=effect.priority))
+        for event in decision.events:
+            if isinstance(event.payload, _SHARED):
+                self._share(batch, execution_id, event)
         return decision
 
-    async def _commit(self, decisions: list[tuple[str, Decision]]) -> None:
+    def _share(self, batch: Batch, execution_id: str, event: Event) -> None:
+        """What happens to an execution, or to a step run that waits for a child, happens to the child (O-02, O-16)."""
+        now, children = self._clock.now(), self._hot.children(execution_id)
+        command: Control = CancelExecution(at=now, reason="its parent was cancelled")
+        match event.payload:
+            case PlaybookPaused():
+                command = PauseExecution(at=now, reason="its parent was paused")
+            case PlaybookResumed():
+                command = ResumeExecution(at=now, reason="its parent was resumed")
+                self._ready.offer_aside(execution_id)
+            case TokenDropped() | StepFailed():
+                children = self._calls.waiting_in(event.step_run_id)
+                command = CancelExecution(at=now, reason="the step that waited for it has ended")
+        for child in children:
+            if child in self._hot:
+                self._decide(batch, child, command)
+
+    async def _commit(self, batch: Batch) -> None:
         """Store everything decided in one transaction, then perform what is owed."""
-        touched = dict.fromkeys(execution_id for execution_id, decision in decisions if decision.events)
-        commits = [self._gathered(execution_id, decisions) for execution_id in touched]
+        commits = batch.commits(self._hot, self._clock.now())
         try:
             if commits:
                 await self._store.commit(commits)
         except BaseException:
-            self._forget(touched)
+            self._forget(batch)
             raise
         for commit in commits:
             self._hot[commit.execution.execution_id].committed = commit.execution.last_seq
-        self._perform(commits, decisions)
-
-    def _gathered(self, execution_id: str, decisions: list[tuple[str, Decision]]) -> Commit:
-        hot = self._hot[execution_id]
-        execution = hot.execution
-        own = [decision for of, decision in decisions if of == execution_id]
-        effects = [effect for decision in own for effect in decision.effects]
-        return Commit(
-            after=hot.committed,
-            execution=ExecutionRow(
-                execution_id=execution_id,
-                trace_id=execution.trace_id,
-                path=execution.path,
-                name=hot.plan.net.name,
-                net_hash=execution.net_hash,
-                status=execution.status.value if execution.status else "running",
-                last_seq=execution.seq,
-                created_at=hot.created_at,
-                finished_at=execution.finished_at,
-            ),
-            events=tuple(event for decision in own for event in decision.events),
-            orders=order_rows(execution_id, effects, now=self._clock.now()),
-            net=hot.plan.net_json() if hot.committed == 0 else None,
-        )
-
-    def _forget(self, execution_ids: Sequence[str] | dict[str, None]) -> None:
-        """Drop what was decided and not stored; the next use reads the log."""
-        for execution_id in execution_ids:
-            if self._hot[execution_id].committed:
-                self._stale.add(execution_id)
-            else:
-                del self._hot[execution_id]  # it never began
-        self._ready = deque(ready for ready in self._ready if ready.execution_id not in execution_ids)
-
-    def _perform(self, commits: list[Commit], decisions: list[tuple[str, Decision]]) -> None:
-        if self._watch is not None:
-            for commit in commits:
+            if self._watch is not None:
                 self._watch(commit.events)
         if self._ready:
             self._dispatch.ring(len(self._ready))
-        for execution_id, decision in decisions:
-            if any(isinstance(effect, EndExecution) for effect in decision.effects):
-                self._hot[execution_id].ended.set()
+        if batch.stopped and self.stop is not None:
+            self.stop(batch.stopped)
+        for execution_id in batch.ended():
+            self._hot[execution_id].ended.set()
+
+    def _forget(self, batch: Batch) -> None:
+        """Drop what was decided and not stored; the next use reads the log."""
+        self._hot.doubt(batch.touched)
+        self._ready.forget(batch.touched)
+
+
+_SHARED = (PlaybookPaused, PlaybookResumed, PlaybookCancelled, TokenDropped, StepFailed)
+
+
+def _ready(execution: Execution, order: OrderRow) -> Ready:
+    run = execution.run_of(order.order_id)
+    priority = execution.tokens[run.token_id].priority if run is not None else 0
+    return Ready(order.execution_id, order.order_id, order.lease_epoch, priority)

@@ -7,6 +7,10 @@ from typing import assert_never
 
 from noetl.engine.decision import CloseOrder, DispatchStep, Effect, EndExecution, LeaseOrder
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.orders import ctx_for, iterations_of
+from noetl.engine.loops.state import Range
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import token_of
 from noetl.records.orders import Order
 from noetl.store.contract import OrderRow, OrderState
 
@@ -16,9 +20,11 @@ LEASE_TTL_S = 30.0  # O-33
 def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> tuple[OrderRow, ...]:
     """One row per order that the effects touch, as the last of them leaves it."""
     rows: dict[str, OrderRow] = {}
+    fresh: set[str] = set()
     for effect in effects:
         match effect:
             case DispatchStep():
+                fresh.add(effect.order_id)
                 row = OrderRow(order_id=effect.order_id, execution_id=execution_id, step_run_id=effect.step_run_id)
             case LeaseOrder():
                 row = OrderRow(
@@ -30,6 +36,9 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
                     lease_epoch=effect.lease_epoch,
                     lease_until=now + LEASE_TTL_S,
                 )
+            case CloseOrder() if effect.order_id in fresh:
+                del rows[effect.order_id]  # made and withdrawn in one commit: nobody has seen it
+                continue
             case CloseOrder():
                 row = OrderRow(
                     order_id=effect.order_id,
@@ -46,29 +55,33 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
     return tuple(rows.values())
 
 
-def order_for(execution: Execution, order_id: str) -> Order:
+def order_for(plan: Plan, execution: Execution, order_id: str) -> Order:
     """The order a worker runs: the scopes as of now, and where its pipeline stands (WRK-04).
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
     """
-    run = execution.run_of(order_id)
+    run, lease = execution.run_of(order_id), execution.lease_of(order_id)
     assert run is not None, "an order that was just claimed has its step run"
+    assert lease is not None
+    span = lease if isinstance(lease, Range) else None
     return Order(
         order_id=order_id,
         execution_id=execution.execution_id,
         step_run_id=run.step_run_id,
         step=run.step,
         net_hash=execution.net_hash,
-        lease_epoch=run.lease_epoch,
+        lease_epoch=lease.lease_epoch,
         trace_id=execution.trace_id,
         args=run.args,
         workload=execution.workload,
-        ctx=dict(execution.ctx),
-        token={"inputs": [], "meta": run.token_meta},
+        ctx=dict(execution.ctx) if span is None else ctx_for(execution, run, span),
+        token=token_of(execution, run),
         results=dict(execution.results),
         position=run.position,
         interrupted=run.in_task,
         expiries=expiries_of(execution, run),
+        vars=dict(run.vars),
+        iterations=None if span is None else iterations_of(plan, run, span),
     )
 
 

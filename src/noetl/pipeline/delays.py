@@ -15,12 +15,12 @@ Render = Callable[[Authored], Any]
 def delay_before_next(retry: Retry, attempt: int, *, render: Render, now: float, spread: float) -> float:
     """Seconds to wait after run number `attempt`. `spread`, from 0 to 1, places the delay within its jitter."""
     written = render(retry.delay) if retry.delay is not None else None
-    delay = _seconds(written, now) if written is not None else (0.0 if retry.backoff is Backoff.NONE else 1.0)
+    delay = length(written, now) if written is not None else (0.0 if retry.backoff is Backoff.NONE else 1.0)
     delay *= _growth(retry.backoff, attempt)
     if retry.max_delay is not None and (cap := render(retry.max_delay)) is not None:
-        delay = min(delay, _seconds(cap, now))
+        delay = min(delay, length(cap, now))
     jitter = render(retry.jitter) if retry.jitter is not None else None
-    return max(0.0, delay - delay * _share(jitter) * spread)
+    return max(0.0, delay - delay * share(jitter) * spread)
 
 
 def _growth(backoff: Backoff, attempt: int) -> float:
@@ -33,7 +33,7 @@ def _growth(backoff: Backoff, attempt: int) -> float:
             return 2.0 ** min(attempt - 1, 1000)
 
 
-def _share(jitter: Any) -> float:
+def share(jitter: Any) -> float:
     """The part of the delay that jitter may take away: `true` all of it, a number that share of it."""
     if jitter is True:
         return 1.0
@@ -42,7 +42,8 @@ def _share(jitter: Any) -> float:
     return 0.0
 
 
-def _seconds(written: Any, now: float) -> float:
+def length(written: Any, now: float) -> float:
+    """Seconds of a delay as written: a number, a duration, or an HTTP date. ValueError for anything else."""
     try:
         return seconds(written)
     except ValueError:

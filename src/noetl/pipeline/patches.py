@@ -11,9 +11,13 @@ from typing import Any
 
 def write(data: dict[str, Any], patch: Mapping[str, Any]) -> None:
     """Replace each key of `patch` in `data`; a dotted key replaces the value at that path, null included."""
+    own: set[int] = set()  # mappings that were copied for this patch: many keys below one of them copy it once
     for key, value in patch.items():
         head, _, rest = key.partition(".")
-        data[head] = _with(data.get(head), rest.split("."), value) if rest else value
+        if rest:
+            _place(data, key.split("."), value, own)
+        else:
+            data[head] = value
 
 
 def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,11 +27,16 @@ def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     return copy
 
 
-def _with(old: Any, path: list[str], value: Any) -> dict[str, Any]:
-    copy = dict(old) if isinstance(old, dict) else {}
-    head, *rest = path
-    copy[head] = _with(copy.get(head), rest, value) if rest else value
-    return copy
+def _place(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> None:
+    *around, last = path
+    for part in around:
+        inner = data.get(part)
+        if id(inner) not in own:
+            inner = dict(inner) if isinstance(inner, dict) else {}
+            own.add(id(inner))
+            data[part] = inner
+        data = inner
+    data[last] = value
 
 
 def overlaid(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import msgspec
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Directive, Mutations, Retry, Rule, Task
 from noetl.pipeline.delays import delay_before_next
-from noetl.pipeline.progress import task_run_id
 from noetl.records.events import Decided
 from noetl.records.outcomes import Error, Outcome
 from noetl.records.position import Position
@@ -28,7 +27,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     following: str | None
     position: Position
-    step_run_id: str
+    task_run_id: str
     outcome: Outcome
     scope: Scope
     now: float
@@ -54,14 +53,20 @@ def judge(run: Run) -> Decided:
 
 def _by_rule(run: Run, index: int, rule: Rule) -> Decided:
     mutations = rule.mutations or Mutations()
-    set_iter = _mapping(run, mutations.set_iter)
-    set_ctx = _mapping(run, mutations.set_ctx)
+    writes: dict[str, Any] = {
+        "set_iter": _mapping(run, mutations.set_iter),
+        "set_ctx": _mapping(run, mutations.set_ctx),
+        "set_vars": _mapping(run, mutations.set_vars),
+        "set_shared": _mapping(run, mutations.set_shared),
+    }
+    if mutations.set_prev is not None:
+        writes["set_prev"] = run.render(mutations.set_prev)
     if rule.do is Directive.RETRY and rule.retry is not None:
         decided = _retried(run, index, rule.retry)
     else:
         decided = _directed(run, index, rule.do, to=rule.to)
     # for every directive, fail and each retry included (POL-12)
-    return msgspec.structs.replace(decided, set_iter=set_iter, set_ctx=set_ctx)
+    return msgspec.structs.replace(decided, **writes)
 
 
 def _mapping(run: Run, written: Authored | None) -> dict[str, Any]:
@@ -93,7 +98,7 @@ def _retried(run: Run, index: int, retry: Retry) -> Decided:
     attempts = _attempts(run.render(retry.attempts))
     attempt = run.position.attempt
     if attempt < attempts:
-        spread = int(task_run_id(run.step_run_id, run.position)[:8], 16) / 0x1_0000_0000
+        spread = int(run.task_run_id[:8], 16) / 0x1_0000_0000
         delay_s = delay_before_next(retry, attempt, render=run.render, now=run.now, spread=spread)
         return Decided(rule=index, do=Directive.RETRY.value, next=run.task.name, delay_s=delay_s)
     if retry.on_exhausted is Directive.CONTINUE:

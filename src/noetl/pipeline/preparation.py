@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from noetl.errors import ToolError
 from noetl.net.task import Task
+from noetl.pipeline.patches import overlaid
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
+from noetl.pipeline.transfer_ends import ends_sql
 from noetl.records.position import Position
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
-from noetl.templates.sql.binding import bind
 
 # Inputs that are SQL, by kind: bound, never rendered (DESIGN §8). `tools.kinds` declares the same, held by a test.
 SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "snowflake", "ducklake"), frozenset({"command", "query"}))
+SHELL_INPUTS = {"shell": frozenset({"cmds"})}  # commands: values are single arguments, as for SQL
+
+KEYCHAIN = "keychain"
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,16 +40,53 @@ def inside(task: Task, around: Surroundings, position: Position, *, now: float) 
     return around
 
 
-def prepare(task: Task, scope: Scope, *, now: float) -> Prepared:
-    """TemplateError where a template fails; the caller makes it an outcome (TPL-09)."""
+def prepare(task: Task, scope: Scope, *, now: float, over: Mapping[str, Any] | None = None) -> Prepared:
+    """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` lies over the inputs: it is
+    rendered already, and never looked through for templates again (V2C-17)."""
     written: dict[str, Any] = task.inputs.data or {}
     sql = {key: written[key] for key in SQL_INPUTS.get(task.kind, ()) if key in written}
-    inputs = _mapping(Authored({key: written[key] for key in written if key not in sql}), scope, now)
-    names = _WithArgs(scope, inputs.get("args"))
-    return Prepared(
-        inputs={**inputs, **{key: bind(text, names, now=now) for key, text in sql.items()}, **task.verbatim},
-        spec=_mapping(task.spec, scope, now),
-    )
+    shell = {key: written[key] for key in SHELL_INPUTS.get(task.kind, ()) if key in written}
+    ends = ends_sql(task.kind, written)
+    plain = {key: written[key] for key in written if key not in sql and key not in shell}
+    inputs = _mapping(Authored({**plain, **ends.plain}), scope, now)
+    if over:
+        inputs = overlaid(inputs, _plain_only(over, sql, shell, ends.sql))
+    if shell:
+        inputs.update(_commands(shell, scope, now))
+    for end, texts in ends.sql.items():
+        inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets={KEYCHAIN})}
+    if sql:
+        names = _WithArgs(scope, inputs.get("args"))
+        inputs.update(_bound(sql, names, now, secrets={KEYCHAIN, *(names.bare if _passes_secrets(task) else ())}))
+    return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
+
+
+def _plain_only(over: Mapping[str, Any], *bound: dict[str, Any]) -> Mapping[str, Any]:
+    """SQL and commands are bound value by value; as rendered text they would be whatever a response said."""
+    for key in over:
+        if any(key in texts for texts in bound):
+            raise ToolError(
+                "sql.fragment", f'"{key}" is not for next_call to write: change the values it reads, in args'
+            )
+    return over
+
+
+def _commands(shell: dict[str, Any], scope: Scope, now: float) -> dict[str, Any]:
+    from noetl.templates.shell.commands import command  # most playbooks have no commands
+
+    return {key: command(text, scope, now=now) for key, text in shell.items()}
+
+
+def _bound(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[str]) -> dict[str, Any]:
+    from noetl.templates.sql.binding import bind  # most playbooks have no SQL
+
+    return {key: bind(text, names, now=now, secrets=secrets) for key, text in sql.items()}
+
+
+def _passes_secrets(task: Task) -> bool:
+    """Whether the task hands something of the keychain on to its SQL as `args`; rather once too often than not."""
+    written = ((task.inputs.data or {}).get("args"), task.args, task.inner_args)
+    return KEYCHAIN.encode() in msgspec.json.encode(written)
 
 
 class _WithArgs:
@@ -52,6 +95,12 @@ class _WithArgs:
     def __init__(self, scope: Scope, args: Any) -> None:
         self._scope = scope
         self._args: dict[str, Any] = args if isinstance(args, dict) else {}
+
+    @property
+    def bare(self) -> set[str]:
+        """The names under which `args` can be read."""
+        given = self.lookup("args")
+        return {"args", *(given if isinstance(given, dict) else ())}
 
     def lookup(self, name: str) -> Any:
         if name == "args" and self._args:

@@ -6,6 +6,8 @@ order begins exactly where the log says.
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl.ids import derived
 from noetl.net.task import Directive, Task
 from noetl.pipeline.patches import written
@@ -20,9 +22,9 @@ def first_position(tasks: tuple[Task, ...]) -> Position:
     return Position(task=tasks[0].name if tasks else None)
 
 
-def task_run_id(step_run_id: str, position: Position) -> str:
+def task_run_id(step_run_id: str, position: Position, path: tuple[int, ...] = ()) -> str:
     """The identity of the task run that comes next; a repeated one after a lost lease keeps it (O-05)."""
-    return derived(step_run_id, position.visit, position.attempt)
+    return derived(step_run_id, *path, position.visit, position.attempt)
 
 
 def after(position: Position, processed: TaskProcessed, at: float) -> Position:
@@ -37,13 +39,26 @@ def after(position: Position, processed: TaskProcessed, at: float) -> Position:
         runs=position.runs + 1,
         not_before=at + decision.delay_s if decision.delay_s else 0.0,
         iter=written(position.iter, decision.set_iter) if decision.set_iter else position.iter,
-        prev=position.prev if again or processed.keeps_prev else _as_prev(result),
+        prev=_prev_after(position, processed, result),
         results={**position.results, processed.task: result},
+        case=decision.case.position if decision.case else None,
+        pages=(*position.pages, result) if decision.case and decision.case.keeps_page else position.pages,
     )
 
 
-def _as_prev(result: TaskResult) -> TaskResult | None:
-    """`_prev` is null after a task that went on in spite of its error (PIPE-06)."""
+def entered(position: Position, decision: Decided) -> Position:
+    """Where a case run stands once its entry is recorded (V2C-06)."""
+    assert decision.case is not None
+    return msgspec.structs.replace(position, task=decision.next, case=decision.case.position)
+
+
+def _prev_after(position: Position, processed: TaskProcessed, result: TaskResult) -> TaskResult | None:
+    """`_prev` is null after a task that went on in spite of its error (PIPE-06); v2-eval may set it (V2E-08)."""
+    decision = processed.decision
+    if decision.set_prev is not msgspec.UNSET:
+        return TaskResult(result=decision.set_prev)
+    if decision.do == Directive.RETRY or processed.keeps_prev:
+        return position.prev
     return None if result.error else result
 
 

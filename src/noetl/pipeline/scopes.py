@@ -14,6 +14,8 @@ from noetl.records.position import Position
 from noetl.templates.scope import Scope
 from noetl.templates.views import ResultView
 
+_IMPLICIT = {"index": 0, "parent": None}  # one implicit iteration without a loop (POL-10)
+
 
 def view_of(result: TaskResult, load: Load) -> ResultView:
     """A result as templates read it under its name (TPL-07)."""
@@ -50,20 +52,34 @@ class Views(Mapping[str, ResultView]):
 
 def task_scope(around: Surroundings, position: Position, task: Task, *, outcome: Outcome | None = None) -> Scope:
     """The scope of a task's inputs; with `outcome`, of its policy."""
+    iteration = around.iteration
     namespaces: dict[str, Any] = {
         "args": around.args,
         "ctx": around.ctx,
         "workload": around.workload,
-        "iter": {**position.iter, "index": 0, "parent": None},  # one implicit iteration without a loop (POL-10)
+        "iter": {**position.iter, **(iteration.names if iteration else _IMPLICIT)},
         "execution_id": around.execution_id,
         "token": around.token,
         "_prev": view_of(position.prev, around.load) if position.prev else None,
         "_task": task.name,
         "_attempt": position.attempt,
     }
+    if around.vars is not None:
+        namespaces["vars"] = around.vars
+    elif around.vars_in_ctx:
+        namespaces["vars"] = around.ctx
+    if around.keychain is not None:
+        namespaces["keychain"] = around.keychain
     if outcome is not None:
         namespaces["outcome"] = outcome_of(outcome, around.load)
-    return Scope(namespaces, tasks=Views(position.results, around.load), steps=Views(around.results, around.load))
+    if around.names:
+        namespaces.update(around.names)
+    return Scope(
+        namespaces,
+        iteration=iteration.bare if iteration else None,
+        tasks=Views(position.results, around.load),
+        steps=Views(around.results, around.load),
+    )
 
 
 def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:

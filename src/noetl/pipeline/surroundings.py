@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.pipeline.keychain_view import KeychainView
 from noetl.records.outcomes import TaskResult
 from noetl.records.references import Reference
 
@@ -19,8 +20,20 @@ def nothing_stored(reference: Reference) -> Any:
     raise ToolError("result.missing", f"the stored result {reference.key} cannot be read here")
 
 
+class Iteration(msgspec.Struct, frozen=True, kw_only=True):
+    """The iteration a pipeline belongs to. `names` are those of `iter` that nobody can overwrite: the element under
+    its iterator, `index` and `parent` (SCOPE-08); `bare` the iterators as bare names (TPL-06)."""
+
+    path: tuple[int, ...]
+    names: dict[str, Any]
+    bare: dict[str, Any]
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """`results` are those of finished steps, by name; `load` fetches what one only refers to (RES-06)."""
+    """`results` are those of finished steps, by name; `load` fetches what one only refers to (RES-06). `keychain` is
+    there only where a task that reads it is about to run, in a worker (KEY-03); `iteration` in a loop; `vars` in
+    v2-eval, where the step run has some (V2E-05). `vars_in_ctx`: in v2-case they are the same store (C-05). `names`
+    are further ones of the place that is rendered."""
 
     execution_id: str
     args: dict[str, Any]
@@ -29,3 +42,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     token: dict[str, Any]
     results: Mapping[str, TaskResult]
     load: Load = nothing_stored
+    keychain: KeychainView | None = None
+    iteration: Iteration | None = None
+    vars: dict[str, Any] | None = None
+    vars_in_ctx: bool = False
+    names: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from noetl.errors import BackendError
+from noetl.records.control import Emitted
 from noetl.records.envelope import SCHEMA
 from noetl.records.events import Payload
 
@@ -21,10 +22,27 @@ def encode_payload(payload: Payload) -> bytes:
 
 def decode_payload(event_type: str, body: bytes | str, schema: int = SCHEMA) -> Payload:
     """The payload that `encode_payload` wrote. BackendError for a type or version newer than this program."""
-    if schema > SCHEMA or event_type not in _classes:
-        raise BackendError(f'event "{event_type}" of version {schema} was written by a newer program')
+    if schema > SCHEMA:
+        raise _unknown(event_type, schema)
+    if event_type not in _classes:
+        return _authored(event_type, body, schema)
     decoder = _decoders.get(event_type)
     if decoder is None:
         decoder = _decoders.setdefault(event_type, msgspec.json.Decoder(_classes[event_type]))
     payload: Payload = decoder.decode(body)
     return payload
+
+
+def _authored(event_type: str, body: bytes | str, schema: int) -> Emitted:
+    """An author's own event says its name itself; whatever else has an unknown name is newer than this program."""
+    try:
+        emitted = msgspec.json.decode(body, type=Emitted)
+    except msgspec.ValidationError:
+        raise _unknown(event_type, schema) from None
+    if emitted.emitted != event_type:
+        raise _unknown(event_type, schema)
+    return emitted
+
+
+def _unknown(event_type: str, schema: int) -> BackendError:
+    return BackendError(f'event "{event_type}" of version {schema} was written by a newer program')

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from noetl.clock import rfc3339
+from noetl.records.cases import RetryProcessed, SinkProcessed
+from noetl.records.control import Emitted
 from noetl.records.events import (
     NextSelected,
     Payload,
@@ -19,7 +21,7 @@ from noetl.records.events import (
     TokenDropped,
     WorkflowFinished,
 )
-from noetl.records.taxonomy import TAXONOMY, Source
+from noetl.records.taxonomy import TAXONOMY, Source, type_of
 
 SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 
@@ -43,7 +45,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def event_type(self) -> str:
-        return self.payload.event_type
+        payload = self.payload
+        if isinstance(payload, Emitted) and payload.emitted not in TAXONOMY:  # no author speaks for the system
+            return payload.emitted
+        return payload.event_type
 
 
 def status_of(payload: Payload) -> str:
@@ -51,12 +56,14 @@ def status_of(payload: Payload) -> str:
     match payload:
         case TaskProcessed():
             return payload.outcome.status.value
+        case RetryProcessed() | SinkProcessed():
+            return payload.status.value
         case WorkflowFinished() | PlaybookProcessed():
             return "success" if payload.status == "completed" else "error"
         case NextSelected() | TokenDropped():
             return "error" if payload.error else "success"
         case _:
-            return TAXONOMY[payload.event_type].status or "success"
+            return type_of(payload.event_type).status or "success"
 
 
 def entity_id_of(event: Event) -> str:
@@ -81,7 +88,7 @@ def readable(event: Event) -> dict[str, Any]:
         "ts": ts,
         "timestamp": ts,
         "source": event.source.value,
-        "entity": TAXONOMY[event.event_type].entity,
+        "entity": type_of(event.event_type).entity,
         "entity_id": entity_id_of(event),
         "status": status_of(event.payload),
         "step": event.step,

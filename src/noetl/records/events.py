@@ -7,19 +7,31 @@ A payload says only what its event adds; who wrote it, when and about which step
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
+from noetl.records.bases import Body as _Payload
+from noetl.records.bases import Reported as _Entry
+from noetl.records.cases import (
+    CaseDecision,
+    CaseEvaluated,
+    RetryProcessed,
+    RetryStarted,
+    SinkProcessed,
+    SinkStarted,
+)
+from noetl.records.control import (
+    Emitted,
+    JoinFilled,
+    JoinUnfilled,
+    PlaybookCancelled,
+    PlaybookPaused,
+    PlaybookResumed,
+    TokenHeld,
+)
+from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, LoopDone, LoopScheduled, LoopStarted
 from noetl.records.outcomes import Error, Outcome, TaskResult
-
-
-class _Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    event_type: ClassVar[str]
-
-
-class _Entry(_Payload, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
-    """What a worker reports: several kinds travel in one list, so each says which it is."""
 
 
 class Final(StrEnum):
@@ -39,6 +51,7 @@ class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True
     payload: dict[str, Any] = {}
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
+    depth: int = 0
 
 
 class RequestEvaluated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,7 +68,8 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenCreated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`source_event_id` and `arc` are what its identity follows from (O-05); the start token has neither."""
+    """`source_event_id` and `arc` are what its identity follows from (O-05); the start token has neither. `fork` is
+    the group of tokens it belongs to (O-01). `priority`, `partition` and `dedupe` are its arc's, rendered."""
 
     event_type = "token.created"
 
@@ -67,6 +81,10 @@ class TokenCreated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     source_event_id: str | None = None
     parent_step_run_id: str | None = None
     arc: int | None = None
+    fork: str | None = None
+    priority: int = 0
+    partition: str | None = None
+    dedupe: str | None = None
 
 
 class TokenEnqueued(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,7 +111,8 @@ class TokenConsumed(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenDropped(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`reason`: denied | failed | budget. With an error the token ended as failed (TPL-09, ROUTE-10)."""
+    """`reason`: denied | failed | budget | quota | limit | late | duplicate | cancelled | ended. With an error the
+    token ended as failed (TPL-09, ROUTE-10)."""
 
     event_type = "token.dropped"
 
@@ -112,8 +131,10 @@ class StepDenied(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults.
-    `timeout_s` counts from `step.started`, `deadline_s` from `workflow.started` (O-21)."""
+    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults. `slots`
+    are the places under a limit that the run holds until it ends; `joins`: the step has a join. `timeout_s` counts
+    from `step.started`, `deadline_s` from `workflow.started` (O-21). `looped`: it has no order of its own; ranges of
+    its iterations have."""
 
     event_type = "step.scheduled"
 
@@ -124,6 +145,9 @@ class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     token_meta: dict[str, Any] = {}
     timeout_s: float | None = None
     deadline_s: float | None = None
+    slots: tuple[str, ...] = ()
+    joins: bool = False
+    looped: bool = False
 
 
 class StepStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -152,13 +176,28 @@ class TaskStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="ta
     visit: int
     attempt: int
     task_run_id: str
+    path: tuple[int, ...] = ()
+    worker_id: str | None = None
+
+
+class KeychainRefreshed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="keychain.refreshed"):
+    """A keychain entry was renewed (KEY-04); which value it has is never told."""
+
+    event_type = "keychain.refreshed"
+
+    name: str
+    visit: int
+    attempt: int
+    task_run_id: str
+    path: tuple[int, ...] = ()
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the policy said after one task run (POL-14).
 
     `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
-    next, None when the pipeline ends; `error` is why it ends as failed.
+    next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
+    of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
     """
 
     rule: int | str
@@ -167,11 +206,25 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay_s: float = 0.0
     set_iter: dict[str, Any] = {}
     set_ctx: dict[str, Any] = {}
+    set_vars: dict[str, Any] = {}
+    set_shared: dict[str, Any] = {}
+    set_prev: Any = msgspec.UNSET
     error: Error | None = None
+    case: CaseDecision | None = None
+
+
+class CaseStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="case.started"):
+    """A v2-case step run, or an iteration of one, begins: its rules have seen `step.enter` (V2C-06)."""
+
+    event_type = "case.started"
+
+    decision: Decided
+    path: tuple[int, ...] = ()
 
 
 class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
-    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06)."""
+    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
+    belongs to, one index per loop level; empty without a loop."""
 
     event_type = "task.processed"
 
@@ -182,6 +235,8 @@ class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="
     outcome: Outcome
     decision: Decided
     keeps_prev: bool = False
+    path: tuple[int, ...] = ()
+    worker_id: str | None = None
 
 
 class CtxPatched(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,6 +313,9 @@ Payload = (
     | TokenClaimed
     | TokenConsumed
     | TokenDropped
+    | TokenHeld
+    | JoinFilled
+    | JoinUnfilled
     | StepDenied
     | StepScheduled
     | StepStarted
@@ -265,10 +323,27 @@ Payload = (
     | StepFailed
     | TaskStarted
     | TaskProcessed
+    | KeychainRefreshed
+    | LoopStarted
+    | LoopScheduled
+    | IterationStarted
+    | IterationDone
+    | IterationFailed
+    | LoopDone
+    | CaseStarted
+    | CaseEvaluated
+    | RetryStarted
+    | RetryProcessed
+    | SinkStarted
+    | SinkProcessed
     | CtxPatched
     | NextSelected
     | NextEnqueued
     | ReportRefused
+    | Emitted
+    | PlaybookPaused
+    | PlaybookResumed
+    | PlaybookCancelled
     | WorkflowFinished
     | PlaybookProcessed
 )

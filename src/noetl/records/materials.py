@@ -80,3 +80,20 @@ def _in_url(url: str) -> Iterator[str]:
     if password:
         yield password
         yield unquote(password)
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker asks for one secret, under the lease of an order (KEY-07).
+
+    `name` is a keychain entry or a stored credential; with `kind` it is looked up by that resolver instead (TOOL-09).
+    `renew`: what is kept of it is to be dropped first (KEY-04).
+    """
+
+    execution_id: str
+    order_id: str
+    lease_epoch: int
+    worker_id: str
+    name: str
+    kind: str = ""
+    lookup: dict[str, Any] = {}
+    renew: bool = False

@@ -11,18 +11,70 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.events import StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.events import CaseStarted, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
+from noetl.records.references import Reference
 
-Entry = TaskStarted | TaskProcessed | StepDone | StepFailed
+Entry = (
+    TaskStarted
+    | TaskProcessed
+    | KeychainRefreshed
+    | CaseStarted
+    | StepDone
+    | StepFailed
+    | IterationStarted
+    | IterationDone
+    | IterationFailed
+)
+
+
+class Outer(msgspec.Struct, frozen=True, kw_only=True):
+    """An iteration around those of an order, with its element: `iter.parent` and beyond (LOOP-06)."""
+
+    iterator: str
+    index: int
+    item: Any
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """An iteration that an earlier lease began: where it stands, and what it has written to `ctx`."""
+
+    position: Position
+    interrupted: bool = False
+    writes: dict[str, Any] = {}
+
+
+class Iterations(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of iterations to be run, `slots` at a time: `first` to `last`, or `indices` where it is no plain range.
+
+    `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
+    those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
+    Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14).
+    """
+
+    path: Path
+    first: int
+    last: int
+    slots: int
+    iterator: str
+    indices: tuple[int, ...] | None = None
+    items: list[Any] | None = None
+    items_ref: Reference | None = None
+    outer: tuple[Outer, ...] = ()
+    begun: dict[int, Resumed] = {}
+    fail_fast: bool = True
+    hands_on: bool = False
+    reduced: tuple[str, ...] = ()
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
 
     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
-    are the moments at which the step run is over, by the kind of error it then ends with (WRK-07).
+    are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
+    a range of a loop that is to be run; each begins at `position` unless it has begun before.
     """
 
     order_id: str
@@ -40,6 +92,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     position: Position
     interrupted: bool = False
     expiries: dict[str, float] = {}
+    vars: dict[str, Any] = {}
+    iterations: Iterations | None = None
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -74,6 +128,7 @@ class Verdict(StrEnum):
     DUPLICATE = "duplicate"
     FENCED = "fenced"
     TERMINAL = "terminal"
+    CANCELLED = "cancelled"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

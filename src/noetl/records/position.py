@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 
+from noetl.records.cases import CasePosition
 from noetl.records.outcomes import TaskResult
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
-    that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07)."""
+    that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
+    `case` and `pages`, the responses that are collected, are of v2-case."""
 
     task: str | None
     visit: int = 1
@@ -21,3 +23,5 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     iter: dict[str, Any] = {}
     prev: TaskResult | None = None
     results: dict[str, TaskResult] = {}
+    case: CasePosition | None = None
+    pages: tuple[TaskResult, ...] = ()

@@ -28,6 +28,8 @@ def _types(owner: Source, entity: str, prefix: str, statuses: dict[str, str | No
 
 
 _OPEN, _GOOD, _BAD, _HELD = "in_progress", "success", "error", "paused"
+# What authors name themselves (EVT-09); every other name is the system's own and stands in the table.
+AUTHORED = EventType("", Source.SERVER, "event", _GOOD)
 
 TAXONOMY: dict[str, EventType] = {
     **_types(
@@ -48,14 +50,32 @@ TAXONOMY: dict[str, EventType] = {
         Source.SERVER,
         "token",
         "token",
-        {"created": _OPEN, "enqueued": _OPEN, "claimed": _OPEN, "consumed": _GOOD, "dropped": None},
+        {
+            "created": _OPEN,
+            "enqueued": _OPEN,
+            "held": _OPEN,
+            "claimed": _OPEN,
+            "consumed": _GOOD,
+            "dropped": None,
+        },
     ),
+    **_types(Source.SERVER, "token", "join", {"filled": _GOOD, "unfilled": _BAD}),
     **_types(Source.SERVER, "step", "step", {"denied": _GOOD, "scheduled": _OPEN, "started": _OPEN}),
     **_types(Source.WORKER, "step", "step", {"done": _GOOD, "failed": _BAD}),
     **_types(Source.WORKER, "tool", "task", {"started": _OPEN, "processed": None}),
-    **_types(Source.SERVER, "loop", "loop", {"started": _OPEN, "done": None}),
+    **_types(Source.WORKER, "keychain", "keychain", {"refreshed": _GOOD}),
+    **_types(Source.SERVER, "loop", "loop", {"started": _OPEN, "scheduled": _OPEN, "done": None}),
     **_types(Source.WORKER, "loop", "loop.iteration", {"started": _OPEN, "done": _GOOD, "failed": _BAD}),
     **_types(Source.SERVER, "ctx", "ctx", {"patched": _GOOD}),
     **_types(Source.SERVER, "next", "next", {"selected": None, "enqueued": _GOOD}),
+    **_types(Source.WORKER, "case", "case", {"started": _OPEN, "evaluated": _GOOD}),
+    **_types(Source.WORKER, "retry", "retry", {"started": _OPEN, "processed": None}),
+    **_types(Source.WORKER, "sink", "sink", {"started": _OPEN, "processed": None}),
     **_types(Source.SERVER, "report", "report", {"refused": _BAD}),
+    **_types(Source.SERVER, "event", "event", {"emitted": _GOOD}),
 }
+
+
+def type_of(name: str) -> EventType:
+    """What is known of an event by its name."""
+    return TAXONOMY.get(name, AUTHORED)

@@ -15,7 +15,9 @@ import msgspec
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.references import Reference
+from noetl.store.catalog import Catalog
 from noetl.store.credentials import Credentials
+from noetl.store.requests import Requests
 
 
 class ConflictError(BackendError):
@@ -52,6 +54,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
     created_at: float
     finished_at: float | None = None
+    parent_execution_id: str | None = None
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,20 +68,42 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     net: bytes | None = None
 
 
-class EventLog(Protocol):
+class Only(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of a stream: of these types (each may hold `*`), of this step, at most so many, from its beginning
+    or from its end."""
+
+    types: tuple[str, ...] = ()
+    step: str | None = None
+    limit: int | None = None
+    newest: bool = False
+
+
+class History(Protocol):
+    """What has been recorded, for whoever looks; looking never holds up a writer."""
+
+    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+        """The stream past `after`, in order; empty for an unknown execution. `only` picks from it."""
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None: ...
+
+    async def executions(
+        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+    ) -> list[ExecutionRow]:
+        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before."""
+
+    async def children(self, execution_id: str) -> list[ExecutionRow]:
+        """The executions that this one has started, the oldest first."""
+
+    async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
+        """Execution ids that begin so, in order."""
+
+
+class EventLog(History, Protocol):
     """Append-only history, one ordered stream per execution."""
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         """Store all of `commits` or none, durably. ConflictError if a stream is past its `after`, or an order was
         leased meanwhile under another epoch; an `event_id` is stored once per execution."""
-
-    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
-        """The stream past `after`, in order; empty for an unknown execution."""
-
-    async def execution(self, execution_id: str) -> ExecutionRow | None: ...
-
-    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
-        """The newest first."""
 
 
 class Outbox(Protocol):
@@ -106,6 +131,12 @@ class Store(EventLog, Outbox, Nets, Protocol):
 
     @property
     def credentials(self) -> Credentials: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def requests(self) -> Requests: ...
 
     async def close(self) -> None: ...
 

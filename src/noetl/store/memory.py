@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import msgspec
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+from noetl.store.catalog import Catalog, MemoryCatalog
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, Only, OrderRow, OrderState
 from noetl.store.credentials import Credentials, MemoryCredentials
+from noetl.store.requests import MemoryRequests, Requests
 
 
 class MemoryStore:
@@ -22,6 +25,8 @@ class MemoryStore:
         self._orders: dict[str, OrderRow] = {}
         self._nets: dict[str, bytes] = {}
         self.credentials: Credentials = MemoryCredentials()
+        self.catalog: Catalog = MemoryCatalog(self._nets)
+        self.requests: Requests = MemoryRequests()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
@@ -49,15 +54,33 @@ class MemoryStore:
             if held is not None and not _may_follow(held, order):
                 raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
 
-    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
-        return self._events.get(execution_id, [])[after:]
+    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+        events = self._events.get(execution_id, [])[after:]
+        return events if only is None else _picked(events, only)
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         return self._executions.get(execution_id)
 
-    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
-        newest = sorted(self._executions.values(), key=lambda row: (-row.created_at, row.execution_id))
-        return newest[:limit]
+    async def executions(
+        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+    ) -> list[ExecutionRow]:
+        newest = sorted(self._executions.values(), key=_age)
+        last = self._executions.get(beyond) if beyond is not None else None
+        found = [
+            row
+            for row in newest
+            if status in (None, row.status)
+            and (path is None or fnmatchcase(row.path, path))
+            and (last is None or _age(row) > _age(last))
+        ]
+        return found[:limit]
+
+    async def children(self, execution_id: str) -> list[ExecutionRow]:
+        rows = [row for row in self._executions.values() if row.parent_execution_id == execution_id]
+        return sorted(rows, key=lambda row: (row.created_at, row.execution_id))
+
+    async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
+        return sorted(one for one in self._executions if one.startswith(prefix))[:limit]
 
     async def orders(self, execution_id: str) -> list[OrderRow]:
         return [
@@ -84,6 +107,22 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def _age(row: ExecutionRow) -> tuple[float, str]:
+    return -row.created_at, row.execution_id
+
+
+def _picked(events: list[Event], only: Only) -> list[Event]:
+    found = [
+        event
+        for event in events
+        if only.step in (None, event.step)
+        and (not only.types or any(fnmatchcase(event.event_type, pattern) for pattern in only.types))
+    ]
+    if only.limit is None:
+        return found
+    return found[len(found) - only.limit :] if only.newest and only.limit < len(found) else found[: only.limit]
 
 
 def _may_follow(held: OrderRow, new: OrderRow) -> bool:

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.records.calls import Called
+from noetl.records.references import Reference
+
 UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
 
 
@@ -24,13 +27,39 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     stdout: str | None = None
 
 
+class Secrets(Protocol):
+    """Secrets by name, for one task run. What is given out is masked in everything the task leaves behind (KEY-06)."""
+
+    async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The fields of a secret: by a resolver's `kind`, else a keychain entry, else a stored credential. ToolError
+        `keychain.unresolved` says why there is none."""
+
+    async def renew(self, name: str) -> None:
+        """Have an entry renewed; later reads see the new value (KEY-04)."""
+
+
+class Playbooks(Protocol):
+    """Nested playbooks, for one task run."""
+
+    async def call(
+        self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
+    ) -> Called:
+        """Start the child, or find it again, and wait for its end if `wait`. ToolError `playbook.failed` says why
+        there is none."""
+
+    async def give_up(self, reason: str) -> None:
+        """Cancel the child, since nobody waits for it any more."""
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a task run may know of its surroundings.
 
     `spec` is the effective spec, rendered. `idempotency_key` is the same for every attempt of one visit of a task
     (RELIABILITY 3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
-    fields of a credential by its name, where there is a keychain; `data_folders` are the folders of files that a tool
-    may open for a playbook (DESIGN §7).
+    fields of a credential by its name, where there is a keychain; `secrets` looks others up. `data_folders` are the
+    folders of files that a tool may open for a playbook (DESIGN §7). `keep` and `load` reach the results store
+    (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
+    nested ones.
     """
 
     execution_id: str
@@ -42,7 +71,12 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     spec: Mapping[str, Any]
     name: Callable[[str], Any]
     resolve: Callable[[str], Mapping[str, Any]] | None = None
+    secrets: Secrets | None = None
     data_folders: tuple[str, ...] = ()
+    keep: Callable[[Any], Reference] | None = None
+    load: Callable[[Reference], Any] | None = None
+    tool: Callable[[str], Tool] | None = None
+    playbooks: Playbooks | None = None
 
 
 class Tool(Protocol):

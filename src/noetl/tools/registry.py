@@ -7,28 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from noetl.errors import ToolError
 from noetl.tools.contract import Tool
+from noetl.tools.permissions import Permissions
 
 BUILT_IN = {
+    "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
     "http": "noetl.tools.http.tool:HttpTool",
+    "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
+    "playbook": "noetl.tools.playbook:PlaybookTool",
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
+    "secrets": "noetl.tools.secrets:SecretsTool",
+    "script": "noetl.tools.script.tool:ScriptTool",
+    "shell": "noetl.tools.shell.tool:ShellTool",
+    "transfer": "noetl.tools.transfer.tool:TransferTool",
 }
-EXTRAS = {"duckdb": "duckdb", "postgres": "postgres"}  # kind -> the extra whose packages it needs
+EXTRAS = {"duckdb": "duckdb", "nats": "nats", "postgres": "postgres"}  # kind -> the extra whose packages it needs
 GROUP = "noetl.tools"
 
 
 class Registry:
     """Tools by kind, one instance each. `more` adds kinds, by import path or ready made, for tests and embedders;
-    `extras` names the extra whose packages a kind needs."""
+    `extras` names the extra whose packages a kind needs; `permissions` turn on what is off by default."""
 
     def __init__(
-        self, more: Mapping[str, str | Tool] | None = None, *, extras: Mapping[str, str] | None = None
+        self,
+        more: Mapping[str, str | Tool] | None = None,
+        *,
+        extras: Mapping[str, str] | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
+        self.permissions = permissions or Permissions()
         self._paths: dict[str, str | Tool] = {**BUILT_IN, **(more or {})}
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
@@ -44,8 +58,24 @@ class Registry:
             tool = self._tools[kind] = self._make(kind)
         return tool
 
+    def refusal(self, kind: str) -> str | None:
+        """Why a known kind cannot be run here, and the way out; nothing where it can, or where nobody knows it."""
+        if self.runs(kind):
+            return self.permissions.refusal(kind)
+        plugin = _known_plugin(kind)
+        return f'nobody here runs tool kind "{kind}": install {plugin}' if plugin else None
+
+    def helpers(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The kind's words on an outcome that no tool had a hand in; none where nobody runs it."""
+        try:
+            return self.tool(kind).helpers()
+        except ToolError:
+            return {}
+
     def _make(self, kind: str) -> Tool:
         path = self._paths.get(kind) or _plugins().get(kind)
+        if refusal := self.refusal(kind):
+            raise ToolError("tool.unknown_kind" if path is None else "tool.not_allowed", refusal)
         if path is None:
             known = ", ".join(sorted(self._paths))
             raise ToolError("tool.unknown_kind", f'nobody here runs tool kind "{kind}"; this worker runs {known}')
@@ -66,6 +96,13 @@ class Registry:
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()
+
+
+def _known_plugin(kind: str) -> str | None:
+    """What would run a kind that is known and not built in."""
+    from noetl.tools.kinds import KINDS
+
+    return KINDS[kind].plugin if kind in KINDS else None
 
 
 def _plugins() -> dict[str, str]:

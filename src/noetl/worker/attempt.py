@@ -71,7 +71,7 @@ async def attempt(
 
 
 async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
-    limit_s = timeout_s(context.spec.get("timeout"))
+    limit_s = None if getattr(tool, "waits", False) else timeout_s(context.spec.get("timeout"))
     try:
         async with asyncio.timeout(limit_s) as clock:
             return await tool.run(inputs, context)

@@ -1,16 +1,13 @@
 """Journal: what a worker has seen of one order and not yet reported.
 
-Entries leave in the order they were written, one report at a time. What nobody waits for may stay a moment
-(DESIGN §3); what must be durable before the next task starts is flushed and awaited.
+Entries leave in the order they were written. What nobody waits for may stay a moment (DESIGN §3); what must be durable
+before the next task starts is flushed and awaited, which is the post's business.
 """
 
 from __future__ import annotations
 
-import asyncio
-
 from noetl.clock import Clock
-from noetl.records.orders import Entry, Order, Report, Timed, Turn, Verdict
-from noetl.worker.office import Office
+from noetl.records.orders import Entry, Order, Report, Timed, Verdict
 
 
 class LeaseLost(Exception):  # noqa: N818  it is not an error of anybody's: the order is another worker's now
@@ -18,18 +15,20 @@ class LeaseLost(Exception):  # noqa: N818  it is not an error of anybody's: the 
 
 
 class Journal:
-    def __init__(self, order: Order, office: Office, clock: Clock, worker_id: str) -> None:
-        self._order = order
-        self._office = office
-        self._clock = clock
-        self._worker_id = worker_id
+    def __init__(self, order: Order, clock: Clock, worker_id: str) -> None:
+        self._order, self._clock, self._worker_id = order, clock, worker_id
         self._entries: list[Timed] = []
-        self._sending = asyncio.Lock()
+        self._lost: Verdict | None = None
 
     def add(self, entry: Entry) -> float:
         at = self._clock.now()
         self._entries.append(Timed(at, entry))
         return at
+
+    @property
+    def pending(self) -> int:
+        """How many entries are not yet reported."""
+        return len(self._entries)
 
     def report(self) -> Report:
         """Everything not yet reported; it counts as handed over."""
@@ -42,11 +41,11 @@ class Journal:
             entries=entries,
         )
 
-    async def flush(self) -> None:
-        """Return once everything written so far is durable. LeaseLost if the order is no longer ours."""
-        async with self._sending:
-            if not self._entries:
-                return
-            answer = await self._office.turn(Turn(worker_id=self._worker_id, reports=(self.report(),)))
-        if answer.verdicts[0] not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
-            raise LeaseLost(answer.verdicts[0].value)
+    def lose(self, verdict: Verdict) -> None:
+        """The server did not take a report of this order."""
+        self._lost = verdict
+
+    def check(self) -> None:
+        """LeaseLost if the order is no longer ours."""
+        if self._lost is not None:
+            raise LeaseLost(self._lost.value)

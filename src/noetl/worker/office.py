@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from noetl.net.net import Net
+from noetl.records.calls import Call, Called
+from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Turn
 from noetl.records.references import Reference
 
@@ -18,6 +20,15 @@ class Office(Protocol):
 
     async def net(self, net_hash: str) -> Net:
         """The compiled playbook of an order."""
+
+    async def secret(self, ask: Ask) -> Material:
+        """One secret, for the holder of an order, in memory only (KEY-07). ToolError `keychain.unresolved`."""
+
+    async def call(self, call: Call) -> Called:
+        """Start a nested playbook, and wait for its end if asked to. ToolError `playbook.failed` says why not."""
+
+    async def give_up(self, call: Call, reason: str) -> None:
+        """Nobody waits for this child any more: cancel it."""
 
     def keep(self, value: Any) -> Reference:
         """Store a value that is too large for an event, and say where."""

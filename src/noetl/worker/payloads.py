@@ -7,25 +7,17 @@ from typing import Any
 
 import msgspec
 
-from noetl.net.net import Net
-from noetl.records.outcomes import Error, Outcome
+from noetl.pipeline.limits import fits
+from noetl.records.outcomes import Error, Outcome, TaskResult
 from noetl.records.references import Reference
 
-MAX_PAYLOAD_BYTES = 65_536  # O-33
 _CUT = " … (cut)"
-
-
-def max_payload_bytes(net: Net) -> int:
-    """The inline limit of a net's results; nothing at all where references come first (RES-04)."""
-    if net.executor.reference_first:
-        return -1
-    return int(net.executor.limits.get("max_payload_bytes", MAX_PAYLOAD_BYTES))
 
 
 def fitted(outcome: Outcome, limit_bytes: int, keep: Callable[[Any], Reference]) -> Outcome:
     """The outcome as it may be recorded: a large result by reference, a large error shortened."""
     if outcome.ok:
-        if outcome.result is None or len(msgspec.json.encode(outcome.result)) <= limit_bytes:
+        if fits(outcome.result, limit_bytes):
             return outcome
         return msgspec.structs.replace(outcome, result=None, ref=keep(outcome.result))
     assert outcome.error is not None
@@ -33,6 +25,13 @@ def fitted(outcome: Outcome, limit_bytes: int, keep: Callable[[Any], Reference])
     if len(msgspec.json.encode(outcome.error)) <= room:
         return outcome
     return msgspec.structs.replace(outcome, error=_shortened(outcome.error, room))
+
+
+def fitted_result(result: TaskResult, limit_bytes: int, keep: Callable[[Any], Reference]) -> TaskResult:
+    """The same for the result of a step."""
+    if fits(result.result, limit_bytes):
+        return result
+    return msgspec.structs.replace(result, result=None, ref=keep(result.result))
 
 
 def _shortened(error: Error, room: int) -> Error:

@@ -6,17 +6,24 @@ Reporting the end of one order and claiming the next are one call, so that a cha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
-from noetl.records.orders import Order, Report, Turn
+from noetl.records.orders import Order, Report
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
+from noetl.worker.calls import keep_slot
+from noetl.worker.collections import Collections
 from noetl.worker.journal import LeaseLost
+from noetl.worker.masks import Masks
 from noetl.worker.office import Office
+from noetl.worker.post import Post
 from noetl.worker.runner import Runner
+from noetl.worker.slots import Slots
 
 HEARTBEAT_S = 5.0  # O-33
+SLOTS = 8  # orders worked on at a time, unless somebody says otherwise
 
 
 class Worker:
@@ -30,31 +37,45 @@ class Worker:
         *,
         clock: Clock,
         worker_id: str,
-        slots: int = 8,
+        slots: int = SLOTS,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
         self._worker_id, self._slots = worker_id, slots
+        self._masks, self._post, self._collections = Masks(), Post(office, worker_id), Collections(office.load)
         self._held: dict[str, tuple[int, asyncio.Task[Report]]] = {}
+        self._at_work: Slots | None = None
 
     async def serve(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
+                self._at_work = Slots(group, self._slot, self._dispatch.ring)
                 group.create_task(self._heartbeat())
-                for _ in range(self._slots):
-                    group.create_task(self._slot())
+                self._at_work.open(self._slots)
         finally:
-            await self._tools.close()
+            try:
+                await self._post.settled()  # what a task gave is recorded, even if its worker ends now
+            finally:
+                await self._tools.close()
 
     async def _slot(self) -> None:
-        reports: tuple[Report, ...] = ()
-        while True:
-            answer = await self._office.turn(Turn(worker_id=self._worker_id, reports=reports, capacity=1))
-            ended = [await self._run(order) for order in answer.orders]
-            reports = tuple(report for report in ended if report is not None)
-            if not answer.orders:
-                await self._dispatch.wait()
+        end: Report | None = None
+        assert self._at_work is not None
+        while not self._at_work.may_leave():
+            order = await self._post.claim(end)
+            end = await self._run(order) if order is not None else None
+            if order is None:
+                async with self._at_work.idle():
+                    await self._dispatch.wait()
+        if end is not None:
+            await self._post.hand_in(end)
+
+    def stop(self, order_ids: Iterable[str]) -> None:
+        """Nobody wants these orders any more: their tools are stopped where they stand (SRV-11)."""
+        for order_id in order_ids:
+            if held := self._held.get(order_id):
+                held[1].cancel()
 
     async def _run(self, order: Order) -> Report | None:
         """The report of the order's end, or None when it is no longer ours."""
@@ -63,10 +84,14 @@ class Worker:
             order,
             net,
             office=self._office,
+            post=self._post,
+            collections=self._collections,
             tools=self._tools,
             clock=self._clock,
             sleep=self._sleep,
             worker_id=self._worker_id,
+            mask=self._masks.of(order.execution_id),
+            lend=self._at_work.lent if self._at_work is not None else keep_slot,
         )
         running = asyncio.ensure_future(runner.run())
         self._held[order.order_id] = (order.lease_epoch, running)

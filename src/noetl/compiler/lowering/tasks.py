@@ -59,7 +59,7 @@ class TaskLowering:
             max_attempts=authored(retry.max_attempts),
             initial_delay=authored(retry.initial_delay),
             multiplier=authored(retry.multiplier),
-            mode=retry.mode or "exponential",
+            mode=retry.mode or ("fixed" if retry.multiplier is None else "exponential"),
             jitter=authored(retry.jitter),
             on_exhausted=Directive(retry.on_exhausted) if retry.on_exhausted else Directive.FAIL,
             next_call=authored(retry.next_call),

@@ -35,7 +35,7 @@ def known_migrations(folder: Path = FOLDER) -> list[Migration]:
 
 def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) -> None:
     """Bring the database up to the newest of `known`. Safe when several processes open it at once."""
-    if _up_to_date(connection, known, where):
+    if is_up_to_date(connection, known, where):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -56,9 +56,15 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
         raise
 
 
-def _up_to_date(connection: sqlite3.Connection, known: list[Migration], where: str) -> bool:
-    exists = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migration'").fetchone()
-    return bool(exists) and len(_applied(connection, known, where)) == len(known)
+def is_store(connection: sqlite3.Connection) -> bool:
+    """Whether any of our migrations ever ran here."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migration'").fetchone()
+    return bool(found)
+
+
+def is_up_to_date(connection: sqlite3.Connection, known: list[Migration], where: str) -> bool:
+    """BackendError when a newer program wrote it."""
+    return is_store(connection) and len(_applied(connection, known, where)) == len(known)
 
 
 def _applied(connection: sqlite3.Connection, known: list[Migration], where: str) -> list[tuple[int, str]]:

@@ -7,31 +7,34 @@ execution has nobody to wait for. Several processes may work on one file; SQLite
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from noetl.errors import BackendError
-from noetl.records.encoding import decode_payload, encode_payload
+from noetl.records.encoding import encode_payload
 from noetl.records.envelope import Event
-from noetl.records.taxonomy import Source
+from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
 from noetl.store.credentials import Credentials
+from noetl.store.requests import Requests
+from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
+from noetl.store.sqlite.history import SqliteHistory, order_of
 from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.queries import QUERIES
+from noetl.store.sqlite.requests import SqliteRequests
 
 _BUSY_MS = 10_000
 
 
-class SqliteStore:
+class SqliteStore(SqliteHistory):
     """Open with `SqliteStore.open`; migrations run then."""
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
-        self._db = connection
-        self._where = where
+        super().__init__(connection, where)
         self.credentials: Credentials = SqliteCredentials(connection, self._explained)
+        self.catalog: Catalog = SqliteCatalog(connection, self._explained)
+        self.requests: Requests = SqliteRequests(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteStore:
@@ -92,6 +95,7 @@ class SqliteStore:
             row.last_seq,
             row.created_at,
             row.finished_at,
+            row.parent_execution_id,
         )
         try:
             self._db.execute(QUERIES["insert_execution"], values)
@@ -110,51 +114,14 @@ class SqliteStore:
         if moved.rowcount != 1:
             raise ConflictError(f"order {order.order_id} is held under another epoch")
 
-    async def events(self, execution_id: str, *, after: int = 0) -> list[Event]:
-        with self._explained():
-            rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
-        return [_event(execution_id, row) for row in rows]
-
-    async def execution(self, execution_id: str) -> ExecutionRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
-        return _execution(row) if row else None
-
-    async def executions(self, *, limit: int = 50) -> list[ExecutionRow]:
-        with self._explained():
-            rows = self._db.execute(QUERIES["select_executions"], (limit,)).fetchall()
-        return [_execution(row) for row in rows]
-
-    async def orders(self, execution_id: str) -> list[OrderRow]:
-        with self._explained():
-            return [_order(row) for row in self._db.execute(QUERIES["select_orders"], (execution_id,))]
-
     async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
         with self._explained():
-            return [_order(row) for row in self._db.execute(QUERIES["select_claimable"], (now, limit))]
+            return [order_of(row) for row in self._db.execute(QUERIES["select_claimable"], (now, limit))]
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         with self._explained():
             changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch))
         return changed.rowcount == 1
-
-    async def net(self, net_hash: str) -> bytes:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_net"], (net_hash,)).fetchone()
-        if row is None:
-            raise BackendError(f"no net {net_hash} in the store {self._where}")
-        return bytes(row[0])
-
-    async def close(self) -> None:
-        self._db.close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Whatever SQLite cannot do becomes our own error, naming the file."""
-        try:
-            yield
-        except sqlite3.Error as problem:
-            raise BackendError(f"the store {self._where} failed: {problem}") from problem
 
 
 def _event_values(event: Event) -> tuple[object, ...]:
@@ -172,42 +139,4 @@ def _event_values(event: Event) -> tuple[object, ...]:
         int(event.on_behalf),
         event.schema,
         encode_payload(event.payload).decode(),
-    )
-
-
-def _event(execution_id: str, row: Sequence[Any]) -> Event:
-    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
-        row
-    )
-    return Event(
-        execution_id=execution_id,
-        seq=seq,
-        event_id=event_id,
-        ts=ts,
-        source=Source(source),
-        payload=decode_payload(event_type, body, schema),
-        trace_id=trace,
-        parent_id=parent_id,
-        step=step,
-        step_run_id=step_run_id,
-        task_run_id=task_run_id,
-        on_behalf=bool(on_behalf),
-        schema=schema,
-    )
-
-
-def _execution(row: Sequence[Any]) -> ExecutionRow:
-    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
-
-
-def _order(row: Sequence[Any]) -> OrderRow:
-    order_id, execution_id, step_run_id, state, owner, epoch, until = row
-    return OrderRow(
-        order_id=order_id,
-        execution_id=execution_id,
-        step_run_id=step_run_id,
-        state=OrderState(state),
-        lease_owner=owner,
-        lease_epoch=epoch,
-        lease_until=until,
     )

@@ -82,7 +82,7 @@ def url_of(written: Any) -> httpx2.URL:
         raise Wrong("it has no url")
     try:
         url = httpx2.URL(written.strip())
-    except httpx2.InvalidURL as problem:
+    except (httpx2.InvalidURL, UnicodeError) as problem:
         raise Wrong(f"its url is not one: {clipped(str(problem))}") from None
     return checked(url)
 
@@ -99,8 +99,8 @@ def checked(url: httpx2.URL) -> httpx2.URL:
 
 def key_line(key: str) -> str:
     """An idempotency key as a header can carry it: the same text for the same key."""
-    line = quote(key, safe="/#:@!$&'()*+,;=")
-    return line if len(line) <= _LONGEST_KEY else sha256(key.encode()).hexdigest()
+    line = quote(key, safe="/#:@!$&'()*+,;=", errors="surrogatepass")
+    return line if len(line) <= _LONGEST_KEY else sha256(line.encode()).hexdigest()
 
 
 def _with_query(url: httpx2.URL, inputs: Mapping[str, Any], credential: Attached) -> httpx2.URL:

@@ -43,7 +43,7 @@ def next_call(call: Call, status: int, location: str | None) -> Call | None:
 def _target(base: httpx2.URL, location: str) -> httpx2.URL:
     try:
         url = base.join(location)
-    except httpx2.InvalidURL:
+    except (httpx2.InvalidURL, UnicodeError):
         raise Wrong(f'it was redirected to "{clipped(location)}", which is not a URL') from None
     if url.userinfo:
         url = url.copy_with(username="", password="")

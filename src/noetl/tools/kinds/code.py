@@ -8,6 +8,11 @@ from noetl.tools.kinds.forms import ARGS, AUTH, OBJECT, TEXT, TEXT_OR_TEXTS, TEX
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
 _CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")
 _STDIN = Input(name="stdin", schema=TEXT, doc="Text given on standard input.")
+_OK_EXIT_CODES = Input(
+    name="ok_exit_codes",
+    schema={"type": "array", "items": {"type": "integer"}},
+    doc="Further exit codes that count as success.",
+)
 _ISOLATION = Input(
     name="isolation",
     schema=one_of("execution", "fresh"),
@@ -52,11 +57,13 @@ SHELL = ToolKind(
             doc="Text runs under sh -c; a list is an argument vector.",
             required=True,
             aliases=("cmd", "command", "commands"),
+            quoted=True,
         ),
         _ENV,
         _CWD,
         _STDIN,
     ),
+    spec=(_OK_EXIT_CODES,),
     defaults={"timeout": 300},
 )
 
@@ -67,16 +74,21 @@ SCRIPT = ToolKind(
         Input(
             name="language",
             schema=one_of("python", "sh", "bash", "node", "ruby", "perl"),
-            doc="Interpreter; sh when left out.",
+            doc="Interpreter; that of the file's ending, else sh, when left out.",
             aliases=("interpreter",),
         ),
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
         Input(name="script", schema=script_source(), doc="The program kept in a file."),
-        Input(name="args", schema={"anyOf": [OBJECT, TEXTS]}, doc="Arguments of the program."),
+        Input(
+            name="args",
+            schema={"anyOf": [OBJECT, TEXTS]},
+            doc="Arguments of the program: a list in order, a mapping as --name=value.",
+        ),
         _ENV,
         _CWD,
         _STDIN,
     ),
+    spec=(_OK_EXIT_CODES,),
     one_of=(("code", "script"),),
     defaults={"timeout": 300},
 )

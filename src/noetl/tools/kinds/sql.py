@@ -28,6 +28,12 @@ ROW = Input(
 DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory when left out.")
 
 _TEXTS = (COMMAND, QUERY, PARAMS, SCRIPT, TABLE, ROW)
+_MODE = Input(
+    name="mode",
+    schema=one_of("insert", "upsert", "merge", "append"),
+    doc="With table: what happens to rows that are there already.",
+)
+_KEY = Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With table and upsert: the key columns.")
 _NEEDED = (("command", "query", "script", "table"),)
 _MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
 _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")
@@ -37,12 +43,8 @@ POSTGRES = ToolKind(
     doc="Runs SQL on PostgreSQL. The payload is the rows of the last statement.",
     inputs=(
         *_TEXTS,
-        Input(
-            name="mode",
-            schema=one_of("insert", "upsert", "merge", "append"),
-            doc="With table: what happens to rows that are there already.",
-        ),
-        Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With table and upsert: the key columns."),
+        _MODE,
+        _KEY,
         AUTH,
     ),
     spec=(
@@ -59,7 +61,7 @@ POSTGRES = ToolKind(
 DUCKDB = ToolKind(
     name="duckdb",
     doc="Runs SQL on DuckDB, in memory or on a database file.",
-    inputs=(*_TEXTS, DATABASE, AUTH),
+    inputs=(*_TEXTS, _MODE, _KEY, DATABASE, AUTH),
     spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS),
     one_of=_NEEDED,
     unwraps=True,

@@ -9,11 +9,16 @@ ARTIFACT = ToolKind(
     name="artifact",
     doc="Puts a value into the results store, or gets one by its reference.",
     inputs=(
-        Input(name="op", schema=one_of("get", "put"), doc="get when left out.", aliases=("action",)),
+        Input(name="op", schema=one_of("get", "put"), doc="put with data, else get.", aliases=("action",)),
         Input(name="ref", schema={"anyOf": [TEXT, OBJECT]}, doc="Reference to get.", aliases=("reference", "uri")),
         Input(name="data", schema=ANYTHING, doc="Value to put.", aliases=("value",)),
-        Input(name="key", schema=TEXT, doc="Name to keep it under."),
+        Input(name="key", schema=TEXT, doc="Label that its reference carries; it is found again by the reference."),
         Input(name="media_type", schema=TEXT, doc="What the value is: text/csv, application/json, …"),
+        Input(
+            name="range",
+            schema={"anyOf": [TEXT, OBJECT]},
+            doc='With get: a stretch of a list or a text, "0-99" or {offset, limit}.',
+        ),
     ),
     defaults={"timeout": 300},
 )
@@ -21,7 +26,7 @@ ARTIFACT = ToolKind(
 _END = {
     "type": "object",
     "properties": {
-        "kind": {"type": "string", "description": "postgres, duckdb, http, nats, artifact or a plug-in's."},
+        "kind": {"type": "string", "description": "postgres, duckdb, http or artifact."},
         "auth": {"anyOf": [TEXT, OBJECT]},
     },
     "required": ["kind"],
@@ -31,12 +36,23 @@ TRANSFER = ToolKind(
     name="transfer",
     doc="Moves rows from one source to another, in chunks.",
     inputs=(
-        Input(name="source", schema=_END, doc="Where rows come from: {kind, auth, query, …}.", required=True),
-        Input(name="target", schema=_END, doc="Where rows go: {kind, auth, table, …}.", required=True),
+        Input(
+            name="source",
+            schema=_END,
+            doc="Where rows come from: {kind: postgres | duckdb, query or table, cursor}, "
+            "{kind: http, url, rows, page} or {kind: artifact, ref}.",
+            required=True,
+        ),
+        Input(
+            name="target",
+            schema=_END,
+            doc="Where rows go: {kind: postgres | duckdb, table}, {kind: http, url} or {kind: artifact}.",
+            required=True,
+        ),
         Input(name="mode", schema=one_of("append", "replace", "upsert"), doc="append when left out."),
         Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With upsert: the key columns."),
         Input(name="mapping", schema=OBJECT, doc="Target column by source column."),
-        Input(name="chunk_size", schema=COUNT, doc="Rows moved at once."),
+        Input(name="chunk_size", schema=COUNT, doc="Rows moved at once; 1000 when left out."),
     ),
     defaults={"timeout": 300},
 )

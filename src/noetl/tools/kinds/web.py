@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, COUNT, FLAG, OBJECT, TEXT, one_of
+from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, OBJECT, TEXT, one_of
 
 HTTP = ToolKind(
     name="http",
@@ -67,6 +67,17 @@ NATS = ToolKind(
         Input(name="data", schema=ANYTHING, doc="Value to write or send.", aliases=("value", "payload")),
         Input(name="headers", schema=OBJECT, doc="Message headers."),
         Input(name="stream", schema=TEXT, doc="Stream that must have stored the message."),
+        Input(
+            name="revision",
+            schema=INTEGER,
+            doc="Of a key: the one to read; or the latest one it must have to be written, 0 for none.",
+        ),
+        Input(name="create", schema=FLAG, doc="Make the bucket where there is none; false when left out."),
+        Input(
+            name="format",
+            schema=one_of("auto", "json", "text", "base64"),
+            doc="How bytes are read; auto takes JSON objects and lists for what they are.",
+        ),
         AUTH,
     ),
     defaults={"timeout": 30},

@@ -37,18 +37,23 @@ def told() -> Iterator[None]:
 
 def of_server(problem: Any) -> ToolError:
     """An error that the server reported."""
-    code = problem.sqlstate
+    code, said = problem.sqlstate, _said(problem)
     if code == "57014":
-        error = ToolError("timeout", f"PostgreSQL ended the statement: {problem.message}", retryable=True, code=code)
-        error.details["message"] = problem.message
+        error = ToolError("timeout", f"PostgreSQL ended the statement: {said}", retryable=True, code=code)
+        error.details["message"] = said
         return error
     details = {name: found for name in _DETAILS if (found := getattr(problem, name, None)) is not None}
     if (hint := _HINTS.get(code)) is not None:
         details["hint"] = f"{details['hint']}; {hint}" if "hint" in details else hint
-    message = f"{problem.message} ({code})"
+    message = f"{said} ({code})"
     if "hint" in details:
         message += f"; {details['hint']}"
-    return pg_error(message, code, problem.message, details)
+    return pg_error(message, code, said, details)
+
+
+def _said(problem: Any) -> str:
+    """The server's words; of the driver's own only the beginning, for they go on to show the value."""
+    return getattr(problem, "message", None) or str(problem).split(":")[0]
 
 
 def of_connecting(problem: Exception, target: object) -> ToolError:

@@ -1,0 +1,36 @@
+"""`noetl ctx`: the variables of an execution, as its log tells them (SRV-09, SCOPE-03)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.store.sqlite.history import SqliteHistory
+
+
+@click.command("ctx", epilog=ID_HELP)
+@id_argument
+@db_option
+@color_option
+def command(given: str, db: str | None) -> None:
+    """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
+    click.echo(as_json(read(db, lambda history: ctx_of(history, given))))
+
+
+async def ctx_of(history: SqliteHistory, given: str) -> dict[str, Any]:
+    from noetl.pipeline.patches import write
+    from noetl.records.events import CtxPatched
+    from noetl.store.contract import Only
+
+    row = await found(history, given)
+    ctx: dict[str, Any] = {}
+    async for events in pages(history, row.execution_id, only=Only(types=(CtxPatched.event_type,))):
+        for event in events:
+            if isinstance(event.payload, CtxPatched):
+                write(ctx, event.payload.patch)
+    return ctx

@@ -1,0 +1,97 @@
+"""`noetl executions`: what has been run in a store, the newest first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reading import Refused, as_json, db_option, read
+from noetl.cli.terminal import color_option, visible, width
+
+if TYPE_CHECKING:
+    from noetl.store.contract import ExecutionRow
+    from noetl.store.sqlite.history import SqliteHistory
+
+STATUSES = ["running", "paused", "completed", "failed", "cancelled"]
+_COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused": "yellow"}
+_FORMS = ["table", "json", "jsonl", "id"]
+
+
+@click.command("executions")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those in this state.")
+@click.option("--path", metavar="PATH", help="Only of this playbook; * stands for any text.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--beyond", metavar="ID", help="Those listed after this one, for the next page.")
+@click.option("-o", "--output", type=click.Choice(_FORMS), default="table", help="Form of the output.")
+@db_option
+@color_option
+def command(status: str | None, path: str | None, limit: int, beyond: str | None, output: str, db: str | None) -> None:
+    """List executions, the newest first."""
+
+    async def look(history: SqliteHistory) -> list[ExecutionRow]:
+        if beyond is not None and await history.execution(beyond) is None:
+            raise Refused(f'no execution "{visible(beyond)}" in this store')
+        return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
+
+    rows = read(db, look)
+    match output:
+        case "json":
+            click.echo(as_json([shown(row) for row in rows]))
+        case "jsonl":
+            for row in rows:
+                click.echo(as_json(shown(row), indent=-1))
+        case "id":
+            for row in rows:
+                click.echo(row.execution_id)
+        case _:
+            for line in _table(rows, time.time()):
+                click.echo(line)
+            if len(rows) == limit:
+                click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
+
+
+def shown(row: ExecutionRow) -> dict[str, Any]:
+    """A row as other programs read it."""
+    from noetl.clock import rfc3339
+
+    finished = row.finished_at
+    return {
+        "execution_id": row.execution_id,
+        "path": row.path,
+        "name": row.name,
+        "status": row.status,
+        "created_at": rfc3339(row.created_at),
+        "finished_at": None if finished is None else rfc3339(finished),
+        "duration_s": None if finished is None else round(finished - row.created_at, 6),
+        "events": row.last_seq,
+        "trace_id": row.trace_id,
+    }
+
+
+def _table(rows: list[ExecutionRow], now: float) -> list[str]:
+    from noetl.cli.live_words import lasted, local_time
+
+    if not rows:
+        return ["no executions"]
+    cells = [("EXECUTION", "STATUS", "STARTED", "TOOK", "EVENTS", "PATH")]
+    cells += [
+        (
+            row.execution_id,
+            row.status,
+            local_time(row.created_at),
+            lasted((row.finished_at or now) - row.created_at),
+            f"{row.last_seq:,}",
+            visible(row.path),
+        )
+        for row in rows
+    ]
+    widths = [max(width(line[column]) for line in cells) for column in range(len(cells[0]))]
+    return [_row(line, widths) for line in cells]
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    padded = [cell + " " * (wide - width(cell)) for cell, wide in zip(cells, widths, strict=True)]
+    padded[1] = click.style(padded[1], fg=_COLORS.get(cells[1]))
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,199 @@
+"""Lines: a run as plain lines, one per transition, for pipes, files and build logs (DEPENDENCIES §6).
+
+Only what is committed is shown. Iterations are counted, not listed: a loop gives a line every tenth of its way or every
+five seconds. Who would be silent for half a minute says what is under way. Signs come with words, never alone and never
+as colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from noetl.cli.live_words import at_work, counted, printed, told
+from noetl.cli.progress import Progress
+from noetl.cli.step_view import StepView
+from noetl.cli.terminal import Paint, plain, visible
+from noetl.clock import Clock, SystemClock
+from noetl.records.cases import RetryStarted
+from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.records.envelope import Event
+from noetl.records.events import (
+    NextSelected,
+    ReportRefused,
+    StepDenied,
+    StepDone,
+    StepFailed,
+    StepStarted,
+    TaskProcessed,
+    TokenClaimed,
+    TokenDropped,
+    WorkflowStarted,
+)
+from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+
+_STEP = 16  # columns of a step's name
+_HEARTBEAT_S = 30.0
+_LOOP_S, _TENTHS = 5.0, 10
+_FAILURES = 3  # of one loop are told one by one; the others are counted
+_OUTPUT = 20  # lines of one task's output
+
+
+class _Loop:
+    """When a loop was last told of."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.tenth = 0
+        self.failures = 0
+
+
+class Lines:
+    """Turns events into lines for `write`. `tick` is called now and then, for what no event says."""
+
+    period_s = 1.0
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        paint: Paint = plain,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._write, self._paint = write, paint
+        self._clock = clock or SystemClock()
+        self._progress = progress or Progress()
+        self._loops: dict[str, _Loop] = {}
+        self._spoken_at = self._clock.now()
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        for event in events:
+            view = self._progress.take(event)
+            for line in self._lines(event, view):
+                self._say(event.ts, self._progress.name(event), line)
+
+    def tick(self) -> None:
+        now = self._clock.now()
+        for step_run_id, loop in self._loops.items():
+            view = self._progress.steps.get(step_run_id)
+            if view is not None and now - loop.at >= _LOOP_S:
+                loop.at = now
+                self._say(now, view.step, f"  {counted(view)}")
+        if now - self._spoken_at >= _HEARTBEAT_S:
+            self._say(now, "", f"still {self._progress.status}: {at_work(self._progress, now)}")
+
+    def say(self, text: str) -> None:
+        self._write(text)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _say(self, at: float, step: str, line: str) -> None:
+        self._spoken_at = self._clock.now()
+        began = self._progress.started_at
+        elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
+        self._write(f"{elapsed}  {visible(step):{_STEP}}  {line}")
+
+    def _lines(self, event: Event, view: StepView | None) -> Iterable[str]:
+        payload = event.payload
+        match payload:
+            case IterationDone() | IterationFailed():
+                yield from self._iteration(event, payload, view)
+            case TaskProcessed():
+                yield from self._task(payload) if not payload.path else ()
+            case LoopStarted() if not payload.path:
+                self._loops[event.step_run_id or ""] = _Loop(event.ts)
+                yield f"▸ loop of {payload.total:,}"
+            case LoopDone():
+                self._loops.pop(event.step_run_id or "", None)
+                yield (
+                    self._paint("✓ done", fg="green")
+                    + f", {payload.done:,} of {payload.total:,} iterations"
+                    + (f", {payload.failed:,} failed" if payload.failed else "")
+                )
+            case StepDone():
+                yield self._paint("✓ done", fg="green")
+            case StepFailed():
+                self._loops.pop(event.step_run_id or "", None)
+                yield self._paint("✗ failed", fg="red") + f": {told(payload.error)}"
+            case NextSelected():
+                yield from self._route(payload)
+            case RetryStarted() if not payload.path and payload.delay_s:
+                yield f"  ↻ {visible(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
+            case _:
+                yield from self._other(event)
+
+    def _other(self, event: Event) -> Iterable[str]:
+        payload = event.payload
+        match payload:
+            case WorkflowStarted():
+                yield f"▸ started at {visible(payload.entry)}"
+            case StepStarted() if not event.on_behalf and payload.worker_id != "server":
+                yield "▸ started"
+            case TokenClaimed() if payload.lease_epoch > 1:
+                yield f"▸ taken up again (lease {payload.lease_epoch})"
+            case StepDenied():
+                yield self._paint("- denied", fg="yellow")
+            case TokenDropped() if payload.error is not None:
+                yield self._paint("✗ dropped", fg="red") + f": {told(payload.error)}"
+            case JoinFilled():
+                yield f"▸ joined {len(payload.tokens)} tokens"
+            case JoinUnfilled():
+                yield self._paint("✗ join not filled", fg="red") + f": {told(payload.error)}"
+            case ReportRefused():
+                yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
+            case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
+                yield self._paint(f"- {payload.event_type.partition('.')[2]}", fg="yellow") + (
+                    f": {visible(payload.reason)}" if payload.reason else ""
+                )
+
+    def _iteration(
+        self, event: Event, payload: IterationDone | IterationFailed, view: StepView | None
+    ) -> Iterable[str]:
+        loop = self._loops.get(event.step_run_id or "")
+        if loop is None or view is None or view.level is None or len(payload.path) != len(view.levels):
+            return
+        if isinstance(payload, IterationFailed):
+            loop.failures += 1
+            if loop.failures <= _FAILURES:
+                where = ".".join(map(str, payload.path))
+                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {told(payload.error)}"
+        tenth = _TENTHS * view.level.ended // view.level.total
+        if view.level.ended == view.level.total:
+            return  # the end is told in a line of its own
+        if tenth > loop.tenth and view.level.total >= _TENTHS:
+            loop.tenth, loop.at = tenth, event.ts
+            yield f"  {counted(view)}"
+
+    def _task(self, processed: TaskProcessed) -> Iterable[str]:
+        name, outcome, decision = visible(processed.task), processed.outcome, processed.decision
+        yield from (f"  │ {line}" for line in output_lines(outcome.meta.stdout, most=_OUTPUT))
+        if outcome.error is None:
+            line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
+        else:
+            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {told(outcome.error)}"
+        if decision.do == "retry":
+            line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
+        elif decision.do == "jump":
+            line += f"; jump to {visible(decision.next or '')}"
+        elif outcome.error is not None and decision.error is None:
+            line += f"; {decision.do}, policy {decision.rule}"
+        yield line
+
+    def _route(self, selected: NextSelected) -> Iterable[str]:
+        fired = [visible(arc.step) for arc in selected.arcs if arc.fired]
+        if fired:
+            yield f"→ {', '.join(fired)}"
+        elif selected.ended == "tolerated":
+            yield self._paint("- failure tolerated (best effort)", fg="yellow")
+
+
+def output_lines(stdout: str | None, *, most: int) -> list[str]:
+    """What a task printed, safe to show, and how much more there is."""
+    if not stdout:
+        return []
+    lines = stdout.rstrip("\n").split("\n")
+    shown = [printed(line) for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"… {len(lines) - most:,} more lines, see noetl logs")
+    return shown

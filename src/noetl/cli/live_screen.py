@@ -1,0 +1,203 @@
+"""Screen: a run on a terminal. What is over scrolls up and stays; below it, what is under way is drawn anew.
+
+It is drawn ten times a second whatever happens in between, from counts and never from single iterations, so that ten
+thousand of them neither flicker nor cost more than ten. This is the only module of running that imports rich.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from noetl.cli.live_lines import output_lines
+from noetl.cli.live_words import counted, doing, lasted, many, printed, told, waiting
+from noetl.cli.progress import Progress
+from noetl.cli.step_view import StepView
+from noetl.cli.terminal import visible
+from noetl.clock import Clock, SystemClock
+from noetl.records.control import JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.records.envelope import Event
+from noetl.records.events import NextSelected, StepDenied, StepDone, StepFailed, TaskProcessed, TokenDropped
+from noetl.records.loops import LoopDone
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_BAR = 24
+_BESIDE_BAR = 82  # columns that the words of a loop take
+_NAME = 16
+_LOGS = 4  # lines of output that loops leave below their bar
+_KEPT = 12  # lines of one task's output that scroll up with its step
+
+
+class Screen:
+    """Draws on `console`. `tick` draws; events only change what will be drawn."""
+
+    period_s = 0.1
+
+    def __init__(self, console: Console, *, clock: Clock | None = None, progress: Progress | None = None) -> None:
+        self._console = console
+        self._clock = clock or SystemClock()
+        self._progress = progress or Progress()
+        self._over: list[Text] = []  # lines that scroll up with the next frame
+        self._ended: dict[str, Text] = {}  # steps that have ended and not been routed yet
+        self._logs: deque[str] = deque(maxlen=_LOGS)
+        self._frames = 0
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, vertical_overflow="crop"
+        )
+        self._live.start()
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._take(event, self._progress.take(event))
+
+    def tick(self) -> None:
+        self._frames += 1
+        self._live.update(self._frame(self._clock.now()), refresh=not self._over)
+        if self._over:  # printing draws what is below as well
+            lines, self._over = self._over, []
+            self._console.print(Group(*lines))
+
+    def say(self, text: str) -> None:
+        self._over.append(Text(text, "yellow"))
+        self.tick()
+
+    def close(self) -> None:
+        """What is over stays; what was being drawn goes, and the cursor comes back."""
+        self._over += self._ended.values()
+        self._ended.clear()
+        self._live.update(Text())
+        if self._over:
+            self._console.print(Group(*self._over))
+            self._over = []
+        self._live.stop()
+
+    # what scrolls up
+
+    def _take(self, event: Event, view: StepView | None) -> None:
+        payload = event.payload
+        match payload:
+            case TaskProcessed():
+                self._task(event, payload)
+            case StepDone() | StepFailed() | LoopDone():
+                if view is not None:
+                    self._ended[event.step_run_id or ""] = _ended(event, payload, view)
+            case NextSelected():
+                self._routed(event, payload)
+            case StepDenied():
+                self._over.append(_line("- ", "yellow", self._progress.name(event), "denied"))
+            case TokenDropped() if payload.error is not None:
+                self._over.append(_line("✗ ", "red", self._progress.name(event), f"dropped: {told(payload.error)}"))
+            case JoinUnfilled():
+                self._over.append(
+                    _line("✗ ", "red", self._progress.name(event), f"join not filled: {told(payload.error)}")
+                )
+            case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
+                word = payload.event_type.partition(".")[2]
+                why = f": {visible(payload.reason)}" if payload.reason else ""
+                self._over.append(_line("- ", "yellow", None, f"{word}{why}"))
+
+    def _task(self, event: Event, processed: TaskProcessed) -> None:
+        outcome = processed.outcome
+        if not outcome.meta.stdout:
+            return
+        if processed.path:
+            where = ".".join(map(str, processed.path))
+            lines = outcome.meta.stdout.rstrip("\n").split("\n")[-_LOGS:]
+            name = visible(self._progress.name(event))
+            self._logs.extend(f"{name}[{where}] │ {printed(line)}" for line in lines)
+            return
+        name = visible(self._progress.name(event))
+        for line in output_lines(outcome.meta.stdout, most=_KEPT):
+            shown = Text.assemble((f"  {name:{_NAME}}  │ ", "dim"), line)
+            shown.truncate(self._console.width - 1, overflow="ellipsis")  # `noetl logs` has the rest
+            self._over.append(shown)
+
+    def _routed(self, event: Event, selected: NextSelected) -> None:
+        line = self._ended.pop(event.step_run_id or "", None)
+        if line is None:
+            return
+        fired = [visible(arc.step) for arc in selected.arcs if arc.fired]
+        if fired:
+            line.append(f"  → {', '.join(fired)}", "dim")
+        elif selected.ended == "tolerated":
+            line.append("  failure tolerated (best effort)", "yellow")
+        self._over.append(line)
+
+    # what is drawn
+
+    def _frame(self, now: float) -> Group:
+        width, height = self._console.size
+        lines = [line for view in self._progress.steps.values() for line in self._step(view, now, width)]
+        lines += [
+            _line("· ", "yellow", held.step, f"{waiting(held)}  {lasted(now - held.since)}")
+            for held in self._progress.held.values()
+        ]
+        lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
+        room = max(1, height - 3)
+        if len(lines) > room:
+            hidden = len(lines) - room + 1
+            lines = [*lines[: room - 1], Text(f"    … {hidden} more lines", "dim")]
+        lines.append(self._foot(now))
+        for line in lines:
+            line.truncate(width - 1, overflow="ellipsis")
+        return Group(*lines)
+
+    def _step(self, view: StepView, now: float, width: int) -> list[Text]:
+        spinner = _SPINNER[self._frames % len(_SPINNER)]
+        if view.level is None:
+            line = _line(f"{spinner} ", "cyan", view.step, doing(view, now))
+            line.append(f"  {lasted(view.elapsed_s(now))}", "dim")
+        else:
+            line = _line(f"{spinner} ", "cyan", view.step, "")
+            line.append_text(_bar(view, max(_BAR // 3, min(_BAR, width - _BESIDE_BAR))))
+            line.append(f"{counted(view)}  ")
+            line.append(lasted(view.elapsed_s(now)), "dim")
+        lines = [line]
+        if view.retry is not None and view.retry.error is not None:
+            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), told(view.retry.error)))
+        return lines
+
+    def _foot(self, now: float) -> Text:
+        progress = self._progress
+        began = progress.started_at
+        parts = [
+            progress.status,
+            lasted(now - (now if began is None else began)),
+            f"{many(progress.done, 'step', 'steps')} done",
+        ]
+        if progress.failed:
+            parts.append(f"{progress.failed:,} failed")
+        return Text(f"  {visible(progress.path)} · {' · '.join(parts)}", "dim")
+
+
+def _line(sign: str, style: str, step: str | None, words: str) -> Text:
+    return Text.assemble((sign, style), f"{visible(step or ''):{_NAME}}  ", words)
+
+
+def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepView) -> Text:
+    """The line that stays of a step run."""
+    took = lasted(view.elapsed_s(event.ts))
+    retries = ", " + many(view.retries, "retry", "retries") if view.retries else ""
+    match payload:
+        case StepFailed():
+            where = f" at {visible(view.failing_task)}" if view.failing_task else ""
+            words = f"failed{where} after {took}{retries}: {told(payload.error)}"
+            return _line("✗ ", "red", view.step, words)
+        case LoopDone():
+            failed = f", {payload.failed:,} failed" if payload.failed else ""
+            words = f"done, {payload.done:,} of {payload.total:,} iterations in {took}{failed}{retries}"
+            return _line("✓ ", "green", view.step, words)
+        case _:
+            return _line("✓ ", "green", view.step, f"done in {took}{retries}")
+
+
+def _bar(view: StepView, size: int) -> Text:
+    level = view.level
+    assert level is not None
+    filled = size * level.ended // level.total if level.total else size
+    bad = min(filled, -(-size * level.failed // level.total)) if level.total else 0
+    return Text.assemble(("━" * (filled - bad), "green"), ("━" * bad, "red"), ("─" * (size - filled), "dim"), " ")

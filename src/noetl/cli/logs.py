@@ -1,0 +1,90 @@
+"""`noetl logs`: what tasks printed, by step, task and attempt, and the errors they ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.records.envelope import Event
+    from noetl.records.events import TaskProcessed
+    from noetl.store.sqlite.history import SqliteHistory
+
+
+@click.command("logs", epilog=ID_HELP)
+@id_argument
+@click.option("--step", metavar="STEP", help="Only of this step.")
+@click.option("--task", metavar="TASK", help="Only of this task.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the execution has ended.")
+@click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")
+@db_option
+@color_option
+def command(given: str, step: str | None, task: str | None, follow: bool, output: str, db: str | None) -> None:
+    """Print what the tasks of an execution printed, and their errors.
+
+    Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first.
+    """
+
+    async def look(history: SqliteHistory) -> None:
+        from noetl.records.events import TaskProcessed
+        from noetl.store.contract import Only
+
+        row = await found(history, given)
+        stream = followed if follow else pages
+        only = Only(types=(TaskProcessed.event_type,), step=step)
+        async for events in stream(history, row.execution_id, only=only):
+            for event in events:
+                processed = event.payload
+                if isinstance(processed, TaskProcessed) and task in (None, processed.task):
+                    _print(event, processed, output)
+
+    read(db, look)
+
+
+def _print(event: Event, processed: TaskProcessed, output: str) -> None:
+    if output == "jsonl":
+        if processed.outcome.meta.stdout or processed.outcome.error:
+            click.echo(as_json(_entry(event, processed), indent=-1))
+        return
+    whose = click.style(f"{_whose(event, processed)} │ ", dim=True)
+    for line in _lines(processed):
+        click.echo(whose + line)
+
+
+def _whose(event: Event, processed: TaskProcessed) -> str:
+    where = "".join(f"[{index}]" for index in processed.path)
+    attempt = f" #{processed.attempt}" if processed.attempt > 1 else ""
+    return f"{visible(event.step or '')}{where}/{visible(processed.task)}{attempt}"
+
+
+def _lines(processed: TaskProcessed) -> Iterator[str]:
+    from noetl.cli.live_words import printed, told
+
+    outcome = processed.outcome
+    if outcome.meta.stdout:
+        yield from (printed(line) for line in outcome.meta.stdout.rstrip("\n").split("\n"))
+    if outcome.error is not None:
+        yield click.style("✗ error", fg="red") + f": {told(outcome.error)}"
+        trace = (outcome.error.details or {}).get("trace")
+        if isinstance(trace, str):
+            yield from (f"  {printed(line)}" for line in trace.rstrip("\n").split("\n"))
+
+
+def _entry(event: Event, processed: TaskProcessed) -> dict[str, object]:
+    from noetl.clock import rfc3339
+
+    error = processed.outcome.error
+    return {
+        "ts": rfc3339(event.ts),
+        "step": event.step,
+        "task": processed.task,
+        "path": processed.path,
+        "attempt": processed.attempt,
+        "stdout": processed.outcome.meta.stdout,
+        "error": error.readable() if error is not None else None,
+    }

@@ -1,0 +1,19 @@
+"""`noetl pause`: hold an execution (CLI-02, SRV-07)."""
+
+from __future__ import annotations
+
+import click
+
+from noetl.cli.reading import ID_HELP, db_option, id_argument
+from noetl.cli.steering import reason_option, steer
+from noetl.cli.terminal import color_option
+
+
+@click.command("pause", epilog=ID_HELP)
+@id_argument
+@reason_option
+@db_option
+@color_option
+def command(given: str, reason: str | None, db: str | None) -> None:
+    """Pause an execution: what runs may end, and nothing new is begun until it is resumed."""
+    steer(given, "pause", reason=reason, db=db)

@@ -1,0 +1,165 @@
+"""Reading a store from the command line: opening it, finding the execution that is meant, paging through its events.
+
+Every command that looks at what was recorded goes through here, so that a store that cannot be read and an id that is
+not there are told in the same words, with the same exit code (4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from noetl.cli.terminal import visible
+from noetl.errors import NoetlError
+
+if TYPE_CHECKING:
+    from noetl.records.envelope import Event
+    from noetl.store.contract import ExecutionRow, History, Only, Results
+    from noetl.store.sqlite.history import SqliteHistory
+
+LAST = "last"
+DONE, FAILED, INVALID, REFUSED, CANCELLED, INTERRUPTED = 0, 1, 3, 4, 5, 130
+CODES = {"completed": DONE, "failed": FAILED, "cancelled": CANCELLED}  # how a run ended, as an exit code (DESIGN §6)
+
+_NEAREST = 3
+_AMONG = 200  # the newest executions that an unknown id is compared with
+_PAGE = 2_000  # events read at a time
+_POLL_S = 0.2
+
+Read = TypeVar("Read")
+
+db_option = click.option("--db", metavar="PATH", help="Store file; without it, the one in your data folder.")
+id_argument = click.argument("given", metavar="ID")
+LOOKED_FOR = ": run a playbook first, or name another file with --db"
+ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest.'
+
+
+class Refused(click.ClickException):
+    """What was asked cannot be done; one sentence says why."""
+
+    exit_code = REFUSED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"error: {self.message}", file=file or sys.stderr)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what a backend cannot do into a sentence and exit code 4."""
+    try:
+        yield
+    except NoetlError as problem:
+        raise Refused(str(problem)) from problem
+
+
+def place_of(db: str | None) -> Path:
+    from noetl.settings import default_db
+
+    return Path(db) if db is not None else default_db()
+
+
+def resume_hint(db: str | None, execution_id: str) -> str:
+    """The command that takes up an interrupted execution."""
+    from shlex import quote
+
+    option = f" --db {quote(db)}" if db else ""
+    return f"noetl run{option} --resume {execution_id}"
+
+
+def read(db: str | None, look: Callable[[SqliteHistory], Awaitable[Read]]) -> Read:
+    """What `look` finds in the store; a running execution is not disturbed by it."""
+    from noetl.store.sqlite.history import SqliteHistory
+
+    async def looking() -> Read:
+        history = SqliteHistory.open(place_of(db))
+        try:
+            return await look(history)
+        finally:
+            await history.close()
+
+    with refusals():
+        return asyncio.run(looking())
+
+
+def results_of(db: str | None) -> Results:
+    """Where the store keeps its large results."""
+    from noetl.settings import results_folder
+    from noetl.store.results import FileResults
+
+    return FileResults(results_folder(place_of(db)))
+
+
+async def found(history: History, given: str) -> ExecutionRow:
+    """The execution that is meant. Refused when there is none, or more than one; the nearest are named then."""
+    if given == LAST:
+        newest = await history.executions(limit=1)
+        if not newest:
+            raise Refused("this store holds no execution yet")
+        return newest[0]
+    row = await history.execution(given)
+    if row is not None:
+        return row
+    begin = await history.begin_with(given, limit=_NEAREST + 1) if given else []
+    if len(begin) == 1:
+        only = await history.execution(begin[0])
+        assert only is not None, "it was listed a moment ago, and executions are not deleted while one looks"
+        return only
+    if begin:
+        listed = ", ".join(begin[:_NEAREST]) + (", …" if len(begin) > _NEAREST else "")
+        raise Refused(f'several executions begin with "{visible(given)}": {listed}')
+    raise Refused(f'no execution "{visible(given)}" in this store{await _nearest(history, given)}')
+
+
+async def _nearest(history: History, given: str) -> str:
+    from difflib import get_close_matches
+
+    ids = [row.execution_id for row in await history.executions(limit=_AMONG)]
+    close = get_close_matches(given, ids, n=_NEAREST, cutoff=0.5)
+    if close:
+        return f"; the nearest: {', '.join(close)}"
+    return f"; the newest: {', '.join(ids[:_NEAREST])}" if ids else ", which holds none yet"
+
+
+async def pages(
+    history: SqliteHistory, execution_id: str, *, after: int = 0, only: Only | None = None
+) -> AsyncIterator[list[Event]]:
+    """The stream in pieces, so that a long one is neither held in memory nor waited for as a whole."""
+    import msgspec
+
+    from noetl.store.contract import Only
+
+    picking = msgspec.structs.replace(only or Only(), limit=_PAGE)
+    while True:
+        events = await history.events(execution_id, after=after, only=picking)
+        if events:
+            yield events
+            after = events[-1].seq
+        if len(events) < _PAGE:
+            return
+
+
+async def followed(
+    history: SqliteHistory, execution_id: str, *, after: int = 0, only: Only | None = None
+) -> AsyncIterator[list[Event]]:
+    """The stream as it grows, until the execution is over and all of it has been read."""
+    while True:
+        row = await history.execution(execution_id)
+        assert row is not None, "the execution was found before it was followed"
+        async for events in pages(history, execution_id, after=after, only=only):
+            yield events
+            after = events[-1].seq
+        if row.finished_at is not None:
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def as_json(value: Any, *, indent: int = 2) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()

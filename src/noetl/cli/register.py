@@ -1,0 +1,83 @@
+"""`noetl register`: put playbooks into the store's catalogue, where others find them by their path (CLI-02, SRV-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.files import read_source
+from noetl.cli.reading import db_option
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.net.net import Net
+    from noetl.source import Source
+    from noetl.store.catalog import CatalogRow
+
+INVALID = 3
+
+
+@click.command("register")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|- …")
+@db_option
+@color_option
+@click.pass_context
+def command(ctx: click.Context, files: tuple[str, ...], db: str | None) -> None:
+    """Check playbooks and put them into the catalogue, each as a new version unless it is there already.
+
+    Nothing is registered when one of them has errors; the exit code is 3 then.
+    """
+    read = [(source, _net(source)) for source in map(read_source, files)]
+    nets = [(source, net) for source, net in read if net is not None]
+    if len(nets) < len(read):
+        ctx.exit(INVALID)
+    for row in asyncio.run(_registered(nets, db)):
+        click.echo(f"{visible(row.path)} version {row.version}")
+
+
+def _net(source: Source) -> Net | None:
+    """The net, or None when there are errors, which are printed then."""
+    from noetl.checking import check
+    from noetl.tools.kinds import load_kinds
+
+    checked = check(source, kinds=load_kinds(), proofs=False)
+    if checked.net is None:
+        from noetl.cli.report import print_diagnostics
+
+        print_diagnostics(checked)
+    return checked.net
+
+
+async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> list[CatalogRow]:
+    import time
+
+    from noetl.net.encoding import content_hash, to_json
+    from noetl.store.catalog import Registration
+    from noetl.store.opening import open_store
+
+    store, _ = open_store(db)
+    try:
+        return [
+            await store.catalog.register(
+                Registration(
+                    path=net.path,
+                    net_hash=content_hash(net),
+                    net=to_json(net),
+                    label=net.version,
+                    source=source.text,
+                    origin=_place(source),
+                    at=time.time(),
+                )
+            )
+            for source, net in nets
+        ]
+    finally:
+        await store.close()
+
+
+def _place(source: Source) -> str | None:
+    file = Path(source.name)
+    return str(file.absolute()) if file.exists() else None  # not so for standard input

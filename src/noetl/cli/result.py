@@ -1,0 +1,92 @@
+"""`noetl result`: what an execution, or one of its steps, gave (O-08, RES-02)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reading import CODES, ID_HELP, Refused, as_json, db_option, found, id_argument, read, results_of
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.records.envelope import Event
+    from noetl.store.contract import ExecutionRow, Results
+    from noetl.store.sqlite.history import SqliteHistory
+
+_ENDS = ("step.done", "step.failed", "loop.done")
+
+
+@click.command("result", epilog=ID_HELP)
+@id_argument
+@click.option("--step", metavar="STEP", help="The latest result of this step instead.")
+@db_option
+@color_option
+@click.pass_context
+def command(ctx: click.Context, given: str, step: str | None, db: str | None) -> None:
+    """Print the result of an execution as JSON; text is printed as it is.
+
+    Exits with 0 when it completed, 1 when it failed, 5 when it was cancelled, 4 while there is none yet. With --step,
+    0 when the step gave one and 1 when it failed.
+    """
+    results = results_of(db)
+
+    async def look(history: SqliteHistory) -> tuple[int, Any]:
+        row = await found(history, given)
+        if step is not None:
+            return await _of_step(history, row, step, results)
+        return await _of_execution(history, row, results)
+
+    code, value = read(db, look)
+    if value is not None:
+        click.echo(value if isinstance(value, str) else as_json(value))
+    ctx.exit(code)
+
+
+async def _of_execution(history: SqliteHistory, row: ExecutionRow, results: Results) -> tuple[int, Any]:
+    from noetl.records.events import PlaybookProcessed
+
+    end = await _newest(history, row, (PlaybookProcessed.event_type,))
+    if end is None:
+        raise Refused(f"execution {row.execution_id} has not ended: it is {row.status}")
+    processed = end.payload
+    assert isinstance(processed, PlaybookProcessed)
+    if processed.error is not None:
+        _tell(processed.error)
+    values = {name: (await _of_step(history, row, name, results))[1] for name in processed.result_of}
+    value = next(iter(values.values())) if len(values) == 1 else values or None
+    return CODES[processed.status.value], value
+
+
+async def _of_step(history: SqliteHistory, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
+    from noetl.engine.scopes import payload_of
+    from noetl.records.events import StepDone, StepFailed
+    from noetl.records.loops import LoopDone
+    from noetl.records.outcomes import TaskResult
+
+    event = await _newest(history, row, _ENDS, step)
+    match event.payload if event is not None else None:
+        case StepDone() as done:
+            return 0, payload_of(done.result, results.load)
+        case LoopDone() as done:
+            return 0, payload_of(TaskResult(result=done.results, ref=done.ref), results.load)
+        case StepFailed() as failed:
+            _tell(failed.error)
+            return 1, None
+        case _:
+            raise Refused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
+
+
+async def _newest(
+    history: SqliteHistory, row: ExecutionRow, types: tuple[str, ...], step: str | None = None
+) -> Event | None:
+    from noetl.store.contract import Only
+
+    events = await history.events(row.execution_id, only=Only(types=types, step=step, limit=1, newest=True))
+    return events[0] if events else None
+
+
+def _tell(error: Any) -> None:
+    from noetl.cli.live_words import told
+
+    click.echo(click.style("failed", fg="red", bold=True) + f": {told(error)}", err=True)

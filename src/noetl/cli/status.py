@@ -1,0 +1,127 @@
+"""`noetl status`: where an execution stands, what is under way, and what it failed of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, resume_hint
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.cli.progress import Progress
+    from noetl.cli.step_view import Failure, StepView
+    from noetl.store.contract import ExecutionRow
+    from noetl.store.sqlite.history import SqliteHistory
+
+_COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
+
+
+@click.command("status", epilog=ID_HELP)
+@id_argument
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@db_option
+@color_option
+def command(given: str, output: str, db: str | None) -> None:
+    """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
+
+    async def look(history: SqliteHistory) -> tuple[ExecutionRow, Progress, bool]:
+        row = await found(history, given)
+        return row, await progress_of(history, row.execution_id), await abandoned(history, row)
+
+    row, progress, is_abandoned = read(db, look)
+    if output == "json":
+        click.echo(as_json(_readable(row, progress, is_abandoned)))
+        return
+    for line in _lines(row, progress, time.time()):
+        click.echo(line)
+    if is_abandoned:
+        click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}")
+
+
+async def progress_of(history: SqliteHistory, execution_id: str) -> Progress:
+    """What the whole log tells."""
+    from noetl.cli.progress import Progress
+
+    progress = Progress()
+    async for events in pages(history, execution_id):
+        progress.take_all(events)
+    return progress
+
+
+async def abandoned(history: SqliteHistory, row: ExecutionRow) -> bool:
+    """Whether the processes that held its work have ended: it waits to be taken up."""
+    from noetl.worker.identity import is_gone
+
+    if row.finished_at is not None:
+        return False
+    owners = {order.lease_owner for order in await history.orders(row.execution_id) if order.lease_owner}
+    return bool(owners) and all(is_gone(owner) for owner in owners)
+
+
+def _lines(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
+    from noetl.cli.live_words import doing, lasted, local_time, told, waiting
+
+    status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
+    took = lasted((row.finished_at or now) - row.created_at)
+    yield f"{row.execution_id}  {status}"
+    yield f"playbook  {visible(row.path)} ({visible(row.name)})"
+    yield f"started   {local_time(row.created_at)}, {'took' if row.finished_at else 'runs for'} {took}"
+    failed = f", {progress.failed:,} failed" if progress.failed else ""
+    yield f"steps     {progress.done:,} done{failed}, {len(progress.steps):,} under way; {row.last_seq:,} events"
+    if progress.failure is not None:
+        yield click.style("error", fg="red") + f"     {_place(progress.failure)}{told(progress.failure.error)}"
+    for view in progress.steps.values():
+        yield f"  ▸ {visible(view.step):16}  {doing(view, now)}, since {_since(view)}"
+        if view.retry is not None and view.retry.error is not None:
+            yield f"    {'':16}  ↻ {told(view.retry.error)}"
+    for held in progress.held.values():
+        yield f"  · {visible(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
+
+
+def _since(view: StepView) -> str:
+    from noetl.cli.live_words import local_time
+
+    return local_time(view.since if view.started_at is None else view.started_at)
+
+
+def _place(failure: Failure) -> str:
+    if failure.step is None:
+        return ""
+    task = f", task {visible(failure.task)}" if failure.task else ""
+    return f"step {visible(failure.step)}{task}: "
+
+
+def _readable(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> dict[str, Any]:
+    from noetl.cli.executions import shown
+    from noetl.clock import rfc3339
+
+    failure = progress.failure
+    return {
+        **shown(row),
+        "abandoned": is_abandoned,
+        "steps_done": progress.done,
+        "steps_failed": progress.failed,
+        "steps": [_step(view) for view in progress.steps.values()],
+        "held": [
+            {"step": held.step, "reason": held.reason, "since": rfc3339(held.since)} for held in progress.held.values()
+        ],
+        "error": failure and {"step": failure.step, "task": failure.task, **failure.error.readable()},
+    }
+
+
+def _step(view: StepView) -> dict[str, Any]:
+    from noetl.clock import rfc3339
+
+    return {
+        "step": view.step,
+        "state": "scheduled" if view.started_at is None else "running",
+        "since": rfc3339(view.since if view.started_at is None else view.started_at),
+        "task": view.task,
+        "attempt": view.attempt,
+        "retries": view.retries,
+        "loop": [{"total": level.total, "done": level.done, "failed": level.failed} for level in view.levels],
+    }

@@ -1,0 +1,97 @@
+"""Steering an execution from another terminal: a request is left in the store, who runs it answers (SRV-07, SRV-11).
+
+When nobody runs it, what was asked for is decided here, as its own process would have done; should there be one after
+all, the log decides between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reading import LOOKED_FOR, Refused, found, place_of, refusals, resume_hint
+
+if TYPE_CHECKING:
+    from noetl.records.orders import Verdict
+    from noetl.store.contract import ExecutionRow
+    from noetl.store.sqlite.store import SqliteStore
+
+PATIENCE_S = 5.0  # a running process looks for requests every second
+_POLL_S = 0.05
+_DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+_SAME = {"pause": "was paused already", "resume": "was not paused", "cancel": "was cancelled already"}
+
+reason_option = click.option("--reason", metavar="TEXT", help="Why; it is recorded with the event.")
+
+
+def steer(given: str, action: str, *, reason: str | None, db: str | None) -> None:
+    """Have `action` done to the execution that is meant, and say what became of it."""
+    from noetl.records.orders import Verdict
+
+    with refusals():
+        row, verdict, is_run = asyncio.run(_steered(given, action, reason, db))
+    match verdict:
+        case Verdict.ACCEPTED:
+            click.echo(f"{_DONE[action]} execution {row.execution_id}")
+        case Verdict.DUPLICATE:
+            click.echo(f"execution {row.execution_id} {_SAME[action]}")
+        case _:
+            raise Refused(f"execution {row.execution_id} has ended, and what has ended stays as it is")
+    if not is_run and action != "cancel":
+        click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}", err=True)
+
+
+async def _steered(given: str, action: str, reason: str | None, db: str | None) -> tuple[ExecutionRow, Verdict, bool]:
+    """The execution, the verdict, and whether some process runs it."""
+    from noetl.store.sqlite.store import SqliteStore
+
+    if not place_of(db).exists():
+        raise Refused(f"there is no store {place_of(db)}{LOOKED_FOR}")
+    store = SqliteStore.open(place_of(db))
+    try:
+        row = await found(store, given)
+        if row.finished_at is not None:
+            raise Refused(f"execution {row.execution_id} has ended: it is {row.status}")
+        request_id = await store.requests.ask(row.execution_id, action, reason=reason, at=time.time())
+        verdict = await _answered(store, row.execution_id, request_id)
+        if verdict is not None:
+            return row, verdict, True
+        verdict = await _decided_here(store, row.execution_id, action, reason, db)
+        await store.requests.answer(request_id, verdict.value, at=time.time())
+        return row, verdict, False
+    finally:
+        await store.close()
+
+
+async def _answered(store: SqliteStore, execution_id: str, request_id: int) -> Verdict | None:
+    """What the process that runs it says; None when there is none, or it does not answer."""
+    from noetl.cli.status import abandoned
+    from noetl.records.orders import Verdict
+
+    row = await store.execution(execution_id)
+    if row is None or await abandoned(store, row):
+        return None
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        request = await store.requests.get(request_id)
+        if request is not None and request.answer is not None:
+            return Verdict(request.answer)
+        await asyncio.sleep(_POLL_S)
+    return None
+
+
+async def _decided_here(
+    store: SqliteStore, execution_id: str, action: str, reason: str | None, db: str | None
+) -> Verdict:
+    from noetl.cli.reading import results_of
+    from noetl.clock import SystemClock
+    from noetl.dispatch.memory import MemoryDispatch
+    from noetl.orchestrator.conduct import Conductor
+    from noetl.orchestrator.requests import command_for
+
+    conductor = Conductor(store, results_of(db), MemoryDispatch(), SystemClock())
+    await conductor.take_up(execution_id, is_gone=lambda _: True)  # with its children, so that they hear of it too
+    return await conductor.control(execution_id, command_for(action, at=time.time(), reason=reason))

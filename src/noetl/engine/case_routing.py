@@ -1,0 +1,53 @@
+"""Routing of v2-case: transitions that rules decided, else the `next` shortcut (V2C-04, V2C-15, V2C-23 to V2C-25).
+
+A worker reports which transition its rules took; the tokens are made here, and only here (C-19).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.engine.execution import StepRun
+from noetl.engine.plan import Plan
+from noetl.engine.sending import Fired
+from noetl.errors import ToolError
+from noetl.net.net import Transition
+from noetl.net.routing import Arc, Router
+from noetl.pipeline.case.parts import has_case
+from noetl.pipeline.case.transitions import NO_TARGET, target_of
+from noetl.records.cases import Taken
+from noetl.templates.scope import Scope
+
+
+def sets_own_vars(step: Transition) -> bool:
+    """Whether `vars` were written before the end: rules on `step.exit` read them (O-29). Those of a loop are of its
+    whole result, so they wait for it."""
+    return has_case(step) and step.loop is None
+
+
+def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
+    """The tokens of the transitions that rules took; those of several iterations once each, in their order (V2C-23)."""
+    once: dict[tuple[int, int, str], Taken] = {}
+    for one in run.taken:
+        once.setdefault((one.rule, one.action, one.step), one)
+    for one in once.values():
+        if not plan.has_step(one.step):
+            raise ToolError(NO_TARGET, f'the target is "{one.step}", which is not a step of this playbook')
+    return tuple(Fired(arc=at, target=one.step, args=one.args) for at, one in enumerate(once.values()))
+
+
+def shortcut(plan: Plan, step: Transition, scope: Scope, now: float) -> Router:
+    """The step's own `next`: computed targets rendered; a failure takes it only with `on_error: continue`."""
+    router = step.router or Router()
+    if any(arc.computed is not None for arc in router.arcs):
+        router = msgspec.structs.replace(router, arcs=tuple(_resolved(plan, arc, scope, now) for arc in router.arcs))
+    if step.on_error_continue:
+        router = msgspec.structs.replace(router, unguarded_always=True)
+    return router
+
+
+def _resolved(plan: Plan, arc: Arc, scope: Scope, now: float) -> Arc:
+    if arc.computed is None:
+        return arc
+    target = target_of(arc, scope, plan.has_step, now)
+    return msgspec.structs.replace(arc, target=target, computed=None, candidates=())

@@ -1,0 +1,32 @@
+"""Control: pause, resume and cancel of a whole execution (SRV-07, SRV-11, O-02, O-16)."""
+
+from __future__ import annotations
+
+from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution
+from noetl.engine.withdrawal import all_but, withdraw
+from noetl.ids import derived
+from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.records.orders import Verdict
+
+
+def control(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
+    """What was asked for is recorded, unless the execution is over or is so already."""
+    if not execution.is_open:
+        return Decision(verdict=Verdict.TERMINAL)
+    draft = Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
+    parent_id = execution.last_event_id
+    match command:
+        case PauseExecution():
+            if execution.paused:
+                return Decision(verdict=Verdict.DUPLICATE)
+            draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
+        case ResumeExecution():
+            if not execution.paused:
+                return Decision(verdict=Verdict.DUPLICATE)
+            draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
+        case CancelExecution():
+            draft.add(PlaybookCancelled(reason=command.reason), parent_id=parent_id)
+            withdraw(draft, execution, all_but(execution))
+    return draft.decision()

@@ -1,0 +1,102 @@
+"""Joins: when the tokens of a fork group meet, and when they no longer can (ROUTE-11, O-01).
+
+The state counts where the tokens of each group are, so judging one group costs nothing for its size. A join that can
+fire does so before anything else moves; the proofs of `noetl check` assume the same.
+"""
+
+from __future__ import annotations
+
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution
+from noetl.engine.identity import run_id_of
+from noetl.engine.marking import Fork
+from noetl.engine.plan import Plan
+from noetl.engine.withdrawal import rest_of, withdraw
+from noetl.ids import derived
+from noetl.net.routing import Join, JoinMode
+from noetl.records.control import JoinFilled, JoinUnfilled
+from noetl.records.events import TokenConsumed
+from noetl.records.outcomes import Error
+
+
+def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:
+    """Let one join of the group fire, or fail those that never will; nothing while others are still to come."""
+    for step in fork.waiting:
+        if _can_fire(plan, execution, fork, step):
+            return _fire(plan, execution, fork, step, at)
+    if fork.out:
+        return Decision()
+    short = [
+        step for step in fork.waiting if _rule(plan, step).mode is JoinMode.COUNT and not _enough(plan, fork, step)
+    ]
+    if not short and all(_rule(plan, step).mode is JoinMode.ALL for step in fork.waiting) and len(fork.waiting) > 1:
+        short = list(fork.waiting)  # each waits for the tokens that another one holds
+    return give_up(plan, execution, fork, short, at)
+
+
+def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: float) -> Decision:
+    """Fail these joins with what they have."""
+    draft = Draft(execution, at, derived(fork.fork_id, *steps, JoinUnfilled.event_type))
+    for step in steps:
+        came = list(fork.waiting[step])
+        error = Error(kind="join.unfilled", message=_why(plan, fork, step))
+        _meet(
+            draft, execution, step, JoinUnfilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), error=error)
+        )
+    return draft.decision()
+
+
+def _can_fire(plan: Plan, execution: Execution, fork: Fork, step: str) -> bool:
+    rule = _rule(plan, step)
+    if rule.rest == "block" and step in execution.blocked:
+        return False
+    match rule.mode:
+        case JoinMode.ALL:
+            return not fork.out and len(fork.waiting) == 1
+        case JoinMode.ACTIVE:
+            return not any(at == step or step in plan.reachable(at) for at in fork.out)
+        case JoinMode.ANY | JoinMode.COUNT:
+            return _enough(plan, fork, step)
+
+
+def _fire(plan: Plan, execution: Execution, fork: Fork, step: str, at: float) -> Decision:
+    rule, came = _rule(plan, step), list(fork.waiting[step])
+    draft = Draft(execution, at, derived(fork.fork_id, step, JoinFilled.event_type))
+    blocks = rule.rest == "block"
+    filled = JoinFilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), blocks=blocks)
+    _meet(draft, execution, step, filled)
+    if rule.rest == "cancel":
+        withdraw(draft, execution, rest_of(execution, fork.fork_id, came))
+    return draft.decision()
+
+
+def _meet(draft: Draft, execution: Execution, step: str, met: JoinFilled | JoinUnfilled) -> None:
+    """The last that came goes on, the others are consumed."""
+    last = execution.tokens[met.token_id]
+    draft.add(met, step=step, step_run_id=run_id_of(last.token_id), parent_id=last.event_id)
+    for token_id in met.tokens[:-1]:
+        run_id = run_id_of(token_id)
+        draft.add(TokenConsumed(token_id=token_id), step=step, step_run_id=run_id, parent_id=last.event_id)
+
+
+def _rule(plan: Plan, step: str) -> Join:
+    rule = plan.step(step).join
+    assert rule is not None, "only a step that joins holds tokens of a group"
+    return rule
+
+
+def _needed(rule: Join) -> int:
+    return max(rule.count or 1, 1) if rule.mode is JoinMode.COUNT else 1
+
+
+def _enough(plan: Plan, fork: Fork, step: str) -> bool:
+    return len(fork.waiting[step]) >= _needed(_rule(plan, step))
+
+
+def _why(plan: Plan, fork: Fork, step: str) -> str:
+    rule, came = _rule(plan, step), len(fork.waiting[step])
+    if rule.mode is JoinMode.COUNT:
+        return f'the join of step "{step}" needs {_needed(rule)} tokens, {came} came and no other can'
+    elsewhere = ", ".join(f'"{other}"' for other in fork.waiting if other != step)
+    held = f"; others of its group wait at {elsewhere}" if elsewhere else ""
+    return f'the join of step "{step}" can no longer fill{held}'

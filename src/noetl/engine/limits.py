@@ -1,0 +1,90 @@
+"""Limits: how many runs of a step may go on at once, and how many there may be (ADV-05, ADV-07, BEYOND §1).
+
+A limit is a slot with so many places; keyed ones have a slot for each key. Whoever finds no place waits, in the order
+they came, unless the author said otherwise. All of it within one execution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution, Token
+from noetl.engine.holding import LIMIT
+from noetl.engine.marking import Slot
+from noetl.engine.withdrawal import withdraw
+from noetl.errors import TemplateError
+from noetl.ids import derived
+from noetl.net.net import Transition
+from noetl.records.control import TokenHeld
+from noetl.records.events import TokenDropped
+from noetl.records.outcomes import Error
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One place that a run needs. `on_limit`: queue | drop | cancel_oldest."""
+
+    slot: str
+    limit: int
+    on_limit: str = "queue"
+
+
+def places_of(step: Transition, token: Token, scope: Scope, now: float) -> tuple[Place, ...]:
+    """What a run of `step` needs before it may begin."""
+    if token.partition is None and step.concurrency is None and not step.quotas:
+        return ()
+    places = []
+    if token.partition is not None:
+        places.append(Place(f"partition/{step.name}/{token.partition}", 1))
+    if (most := step.quotas.get("max_concurrent")) is not None:
+        places.append(Place(f"quota/{step.name}", _whole("quotas.max_concurrent", most)))
+    if (limited := step.concurrency) is not None:
+        key = render(limited.key, scope, now=now) if limited.key is not None else None
+        limit = _whole("concurrency.limit", render(limited.limit, scope, now=now))
+        name = f"concurrency/{step.name}" + ("" if key is None else f"/{msgspec.json.encode(key).decode()}")
+        places.append(Place(name, limit, limited.on_limit))
+    return tuple(places)
+
+
+def _whole(what: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1:
+        raise TemplateError(f"{what} must be a whole number from 1 on, this gave {value!r}")
+    return number
+
+
+def over_quota(execution: Execution, step: Transition) -> Error | None:
+    """Why this step may not run again, if it may not."""
+    most = step.quotas.get("max_runs")
+    if most is None or execution.runs_of.get(step.name, 0) < _whole("quotas.max_runs", most):
+        return None
+    return Error(kind="execution.budget", message=f'step "{step.name}" has had {most} runs, which is its quota')
+
+
+def turned_away(
+    draft: Draft, execution: Execution, token: Token, places: tuple[Place, ...], about: dict[str, Any]
+) -> Decision | None:
+    """What becomes of a token that finds no place; None when it has them all."""
+    for place in places:
+        slot = execution.slots.get(place.slot) or Slot()
+        if slot.has_room(token.token_id, place.limit):
+            continue
+        match place.on_limit:
+            case "drop":
+                draft.add(TokenDropped(token_id=token.token_id, reason="limit"), **about)
+            case "cancel_oldest" if slot.held:
+                withdraw(draft, execution, [execution.tokens[next(iter(slot.held))]])
+                continue
+            case _:
+                event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)  # it may be held again
+                held = TokenHeld(token_id=token.token_id, reason=LIMIT, slot=place.slot)
+                draft.add(held, event_id=event_id, **about)
+        return draft.decision()
+    return None

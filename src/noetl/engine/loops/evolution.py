@@ -1,0 +1,177 @@
+"""How the events of a loop change its state. Called by `engine.evolution`, which is the only door (EVT-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
+from noetl.engine.loops.writes import note_writes
+from noetl.pipeline.progress import entered
+from noetl.records.cases import Taken
+from noetl.records.events import CaseStarted, TaskProcessed
+from noetl.records.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopScheduled,
+    LoopStarted,
+    Path,
+)
+from noetl.records.outcomes import TaskResult
+from noetl.records.position import Position
+
+
+def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
+    """A level opens; the outermost one begins the loop."""
+    if loop is None:
+        loop = LoopRun(reducers=payload.reducers, best_effort=payload.best_effort)
+    path, around = payload.path, loop.frames[payload.path[:-1]] if payload.path else None
+    region = around.region if around else None
+    if payload.parallel and region is None:
+        region = path
+        loop.regions[path] = Region(ctx=dict(ctx), last_wins=payload.last_wins)
+    strand = len(path) + 1 if payload.parallel else around.strand if around else None
+    loop.frames[path] = Frame(
+        opened=payload,
+        event_id=event_id,
+        nested=payload.nested,
+        units=payload.total if payload.lane_count is None else payload.lane_count,
+        ended=bytearray(payload.total),
+        results=[None] * payload.total,
+        region=region,
+        strand=strand,
+    )
+    _note(loop, loop.frames[path])
+    return loop
+
+
+def scheduled(loop: LoopRun, payload: LoopScheduled) -> None:
+    frame = loop.frames[payload.path]
+    span = Range(
+        order_id=payload.order_id,
+        path=payload.path,
+        first=payload.first,
+        last=payload.last,
+        slots=payload.slots,
+        left=0,
+        indices=payload.indices,
+    )
+    span.left = len(span)
+    loop.ranges[payload.order_id] = span
+    frame.given += 1 if frame.opened.lane_count is not None else span.left
+    frame.open_slots += span.slots
+    frame.queued += span.left
+    _note(loop, frame)
+
+
+def claimed(loop: LoopRun, order_id: str, worker_id: str, lease_epoch: int) -> None:
+    span = loop.ranges[order_id]
+    if span.lease_epoch == 0:
+        frame = loop.frames[span.path]
+        frame.queued -= len(span)
+        _note(loop, frame)
+    span.worker_id, span.lease_epoch = worker_id, lease_epoch
+
+
+def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
+    """An iteration begins: of an innermost level in its order, of an outer one in the server."""
+    frame = loop.frames[payload.path[:-1]]
+    if frame.nested:
+        frame.given += 1
+        frame.open_slots += 1
+        _note(loop, frame)
+        return
+    order_id = next(span.order_id for span in loop.ranges.values() if span.path == frame.path and payload.index in span)
+    loop.begun[payload.path] = Begun(order_id=order_id, position=first)
+
+
+def in_task(loop: LoopRun, path: Path) -> None:
+    loop.begun[path].in_task = True
+
+
+def processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
+    iteration = loop.begun[payload.path]
+    iteration.position = iteration.stands()
+    iteration.last, iteration.last_at, iteration.in_task = payload, at, False
+    if payload.decision.set_ctx:
+        note_writes(loop, payload.path, payload.decision.set_ctx)
+
+
+def case_started(loop: LoopRun, payload: CaseStarted) -> None:
+    iteration = loop.begun[payload.path]
+    iteration.position = entered(iteration.stands(), payload.decision)
+    iteration.last = None
+    if payload.decision.set_ctx:
+        note_writes(loop, payload.path, payload.decision.set_ctx)
+
+
+def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | None:
+    """An iteration ends. Gives the range that ended with it, if one did."""
+    *around, index = payload.path
+    frame = loop.frames[tuple(around)]
+    frame.ended[index] = 1
+    if isinstance(payload, IterationFailed):
+        frame.failed += 1
+        loop.failed += 1
+        loop.failure = loop.failure or payload.error
+    else:
+        frame.done += 1
+        frame.results[index] = _result(loop, frame, payload)
+    closed = None
+    if frame.nested:
+        frame.open_slots -= 1
+        _close_frame(loop, payload.path)
+    else:
+        closed = _leave_range(loop, frame, payload.path)
+    _note(loop, frame)
+    return closed
+
+
+def _result(loop: LoopRun, frame: Frame, payload: IterationDone) -> Any:
+    """An iteration's payload, or its result where that is stored elsewhere; of an outer one, those inside it."""
+    if frame.nested:
+        return loop.frames[payload.path].results
+    loop.done += 1
+    return kept(payload.result)
+
+
+def kept(result: TaskResult) -> Any:
+    """As it is kept until the end: the payload, or the whole result where it has to be loaded first."""
+    if result.ref is not None:
+        return result
+    value = result.result
+    return value["data"] if result.wrapped and isinstance(value, dict) and "data" in value else value
+
+
+def _close_frame(loop: LoopRun, path: Path) -> None:
+    loop.frames.pop(path, None)
+    loop.regions.pop(path, None)
+    loop.due.pop(path, None)
+
+
+def _taken(iteration: Begun) -> tuple[Taken, ...]:
+    """The transition that the iteration's rules took (V2C-23)."""
+    case = iteration.position.case
+    if iteration.last is not None and iteration.last.decision.case is not None:
+        case = iteration.last.decision.case.position
+    return case.taken if case is not None else ()
+
+
+def _leave_range(loop: LoopRun, frame: Frame, path: Path) -> Range | None:
+    iteration = loop.begun.pop(path)
+    if taken := _taken(iteration):
+        loop.taken[path] = taken
+    span = loop.ranges[iteration.order_id]
+    span.left -= 1
+    if span.left:
+        return None
+    del loop.ranges[span.order_id]
+    frame.open_slots -= span.slots
+    return span
+
+
+def _note(loop: LoopRun, frame: Frame) -> None:
+    if not frame.has_work:
+        loop.due.pop(frame.path, None)
+    elif frame.path not in loop.due:
+        loop.due[frame.path] = None

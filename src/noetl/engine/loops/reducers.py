@@ -1,0 +1,134 @@
+"""Reducers: contributions of iterations, folded in iteration order on top of what was there (LOOP-14, V2E-07)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.pipeline.patches import written
+
+KIND = "loop.reduce"  # the error of contributions that an operation cannot take
+
+_Fold = Callable[[Any, list[Any]], Any]
+
+
+def folded(op: str, previous: Any, values: list[Any]) -> Any:
+    """`values` folded by `op` on top of `previous`, which may be null. ToolError where they do not fit."""
+    try:
+        return _OPS[op](previous, values)
+    except (TypeError, ValueError) as problem:
+        raise ToolError(KIND, f"{op} cannot fold these contributions: {problem}") from None
+
+
+def fold_all(
+    start: Mapping[str, Any], reducers: Mapping[str, str], contributions: Mapping[str, Iterable[Any]]
+) -> dict[str, Any]:
+    """The patch that all contributions make, on top of the values in `start`."""
+    patch = {}
+    for key, values in contributions.items():
+        try:
+            patch[key] = folded(reducers[key], _at(start, key), list(values))
+        except ToolError as problem:
+            raise ToolError(KIND, f'"{key}": {problem.message}') from None
+    return patch
+
+
+def with_shared(start: Mapping[str, Any], shared: Mapping[str, Iterable[tuple[str, Any]]]) -> dict[str, Any]:
+    """`vars` with every `set_shared` folded in, each with its own operation (V2E-07)."""
+    values = dict(start)
+    for key, contributions in shared.items():
+        for op, value in contributions:
+            values = written(values, {key: folded(op, _at(values, key), [value])})
+    return values
+
+
+def shared_of(written_: Any) -> tuple[str, Any]:
+    """`{op, value}`, or a plain value, which means `last`."""
+    if isinstance(written_, dict) and "value" in written_ and set(written_) <= {"op", "value"}:
+        return str(written_.get("op") or "last"), written_["value"]
+    return "last", written_
+
+
+def _at(data: Mapping[str, Any], key: str) -> Any:
+    value: Any = data
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _numbers(values: Iterable[Any]) -> list[Any]:
+    found = [value for value in values if value is not None]
+    for value in found:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{value!r} is not a number")
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _sum(previous: Any, values: list[Any]) -> Any:
+    return sum(_numbers([previous, *values]))
+
+
+def _count(previous: Any, values: list[Any]) -> Any:
+    return sum(_numbers([previous])) + len(values)
+
+
+def _extreme(choose: Callable[[list[Any]], Any]) -> _Fold:
+    def fold(previous: Any, values: list[Any]) -> Any:
+        found = [value for value in (previous, *values) if value is not None]
+        return choose(found) if found else None
+
+    return fold
+
+
+def _extend(previous: Any, values: list[Any]) -> Any:
+    return [*_list(previous), *(item for value in values for item in _list(value))]
+
+
+def _union(previous: Any, values: list[Any]) -> Any:
+    """Each value once, in the order they came; a list contributes its items."""
+    union: list[Any] = []
+    seen: set[Any] = set()
+    items = (item for value in values for item in (value if isinstance(value, list) else [value]))
+    for item in (*_list(previous), *items):
+        plain = isinstance(item, str | int | float | None)
+        if (plain and (type(item), item) in seen) or (not plain and item in union):
+            continue
+        if plain:
+            seen.add((type(item), item))
+        union.append(item)
+    return union
+
+
+def _merge(previous: Any, values: list[Any]) -> Any:
+    merged: dict[str, Any] = {}
+    for value in (previous, *values):
+        if value is not None and not isinstance(value, dict):
+            raise TypeError(f"{value!r} is not a mapping")
+        merged |= value or {}
+    return merged
+
+
+_OPS: dict[str, _Fold] = {
+    "sum": _sum,
+    "count": _count,
+    "min": _extreme(min),
+    "max": _extreme(max),
+    "append": lambda previous, values: [*_list(previous), *values],
+    "extend": _extend,
+    "union": _union,
+    "merge": _merge,
+    "first": lambda previous, values: previous if previous is not None or not values else values[0],
+    "last": lambda previous, values: values[-1] if values else previous,
+    "any": lambda previous, values: any((previous, *values)),
+    "all": lambda previous, values: all(values if previous is None else (previous, *values)),
+}
+OPERATIONS = tuple(_OPS)

@@ -1,0 +1,40 @@
+"""The result of a loop: the payloads of its innermost iterations in path order (LOOP-13, O-37)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from noetl.engine.loops.evolution import kept
+from noetl.engine.loops.state import Frame
+from noetl.pipeline.surroundings import Load
+from noetl.records.loops import Path
+from noetl.records.outcomes import TaskResult
+
+
+def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:
+    """Null for a failed one. What is stored elsewhere is loaded."""
+    if levels == 1:
+        return [_loaded(value, load) for value in frame.results]
+    return [_loaded(value, load) for _, value in _leaves(frame.results, levels, ())]
+
+
+def paths_of(frame: Frame, levels: int) -> list[list[int]]:
+    return [list(path) for path, _ in _leaves(frame.results, levels, ())]
+
+
+def _leaves(results: list[Any], levels: int, path: Path) -> Iterator[tuple[Path, Any]]:
+    """An outer iteration that could not open its inner loop is a leaf itself, and failed."""
+    for index, value in enumerate(results):
+        if levels > 1 and isinstance(value, list):
+            yield from _leaves(value, levels - 1, (*path, index))
+        else:
+            yield (*path, index), value
+
+
+def _loaded(value: Any, load: Load) -> Any:
+    if isinstance(value, TaskResult):
+        assert value.ref is not None
+        loaded = load(value.ref)
+        return kept(TaskResult(result=loaded, wrapped=value.wrapped))
+    return value

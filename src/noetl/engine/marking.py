@@ -1,0 +1,62 @@
+"""Where tokens are held: fork groups, whose tokens meet at joins (O-01), and slots, places under a limit.
+
+Counted as tokens move, so that no event costs more for the size of a group. Only `evolve` changes what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+
+class Fork(msgspec.Struct, kw_only=True):
+    """The tokens of one firing, and all that descend from them until a join. `around` is the group it was opened in.
+
+    `out` counts, by step, its tokens that do not wait at one of its joins, and all tokens of groups inside it;
+    `waiting` has the others in the order they came. `joined` are the joins that have run for it; true: others may not
+    meet there while it lives.
+    """
+
+    fork_id: str
+    around: str | None = None
+    out: dict[str, int] = {}
+    waiting: dict[str, dict[str, None]] = {}
+    joined: dict[str, bool] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.out and not self.waiting
+
+
+class Slot(msgspec.Struct, kw_only=True):
+    """Who holds a place under a limit, oldest first; who waits for one; and who has been called up and not come."""
+
+    held: dict[str, None] = {}
+    queue: dict[str, None] = {}
+    called: dict[str, None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.held or self.queue or self.called)
+
+    def has_room(self, token_id: str, limit: int) -> bool:
+        """Whether this token may have a place now. Whoever waits longer goes first."""
+        others = len(self.called) - (token_id in self.called)
+        return len(self.held) + others < limit and (token_id in self.called or not self.queue)
+
+
+def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:
+    """The group and those around it, innermost first."""
+    while fork_id is not None:
+        fork = forks[fork_id]
+        yield fork
+        fork_id = fork.around
+
+
+def count(counts: dict[str, int], step: str, by: int) -> None:
+    number = counts.get(step, 0) + by
+    if number:
+        counts[step] = number
+    else:
+        del counts[step]

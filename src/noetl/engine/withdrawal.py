@@ -1,0 +1,48 @@
+"""Withdrawal: tokens taken away together with whatever runs or waits for them, in one decision (BEYOND §1, O-02).
+
+A step run that is withdrawn has no boundary event, so no arcs fire. Its orders are closed; who holds one is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl.engine.decision import CloseOrder, Draft
+from noetl.engine.execution import Execution, StepRun, Token
+from noetl.engine.identity import run_id_of
+from noetl.engine.marking import around
+from noetl.records.events import TokenDropped
+
+
+def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
+    for token in tokens:
+        step_run_id = run_id_of(token.token_id)
+        draft.add(TokenDropped(token_id=token.token_id, reason=reason), step=token.step, step_run_id=step_run_id)
+        if (run := execution.runs.get(step_run_id)) is not None and run.ended is None:
+            _close_orders(draft, run)
+
+
+def _close_orders(draft: Draft, run: StepRun) -> None:
+    for lease in run.loop.ranges.values() if run.loop else (run,):
+        if lease.order_id is not None:
+            draft.owe(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))
+
+
+def others_at(execution: Execution, steps: Iterable[str], but: str) -> list[Token]:
+    """The tokens at these steps, wherever in them they are, without the one that asks."""
+    wanted = frozenset(steps)
+    return [token for token in execution.tokens.values() if token.step in wanted and token.token_id != but]
+
+
+def all_but(execution: Execution, token_id: str | None = None) -> list[Token]:
+    return [token for token in execution.tokens.values() if token.token_id != token_id]
+
+
+def rest_of(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Token]:
+    """The tokens of a group and of the groups inside it, without those that have met."""
+    gone = frozenset(met)
+    return [
+        token
+        for token in execution.tokens.values()
+        if token.token_id not in gone and any(fork.fork_id == fork_id for fork in around(execution.forks, token.fork))
+    ]

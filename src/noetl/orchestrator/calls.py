@@ -1,0 +1,133 @@
+"""Calls of nested playbooks: a child execution for one task run, begun once, waited for, and told about (TOOL-11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from noetl.engine.execution import Execution
+from noetl.engine.finishing import final_result
+from noetl.engine.scopes import payload_of
+from noetl.errors import RefusedError, ToolError
+from noetl.ids import derived
+from noetl.net.net import Net
+from noetl.orchestrator.hot import Hot
+from noetl.orchestrator.starts import Start
+from noetl.records.calls import Call, Called
+
+if TYPE_CHECKING:
+    from noetl.orchestrator.conduct import Conductor
+
+FAILED = "playbook.failed"
+MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
+
+
+class Library(Protocol):
+    async def find(self, path: str, version: str | None, *, beside: str) -> Net:
+        """The playbook of a path, ready to run; `beside` is the hash of the net that calls it. RefusedError says why
+        there is none."""
+
+
+class NoLibrary:
+    async def find(self, path: str, version: str | None, *, beside: str) -> Net:
+        raise RefusedError(f'there is no catalogue here to find "{path}" in')
+
+
+def child_id_of(task_run_id: str) -> str:
+    """The child of a task run: the same one, however often it is asked for (O-05)."""
+    return str(UUID(hex=derived("child", task_run_id)))
+
+
+class Calls:
+    def __init__(self, conductor: Conductor, library: Library) -> None:
+        self._conductor, self._library = conductor, library
+        self._waiting: dict[str, dict[str, None]] = {}
+
+    def waiting_in(self, step_run_id: str | None) -> list[str]:
+        """The children that a step run waits for."""
+        return list(self._waiting.get(step_run_id or "", ()))
+
+    async def call(self, call: Call) -> Called:
+        """ToolError `playbook.failed` when there can be no such child."""
+        parent = await self._conductor.execution(call.execution_id)
+        _check_lease(parent.execution, call)
+        child_id = child_id_of(call.task_run_id)
+        if not call.wait:
+            await self._begin(call, parent, child_id)
+            return Called(execution_id=child_id, status="running")
+        awaited = self._waiting.setdefault(call.step_run_id, {})
+        awaited[child_id] = None
+        try:
+            await self._begin(call, parent, child_id)
+            execution = await self._conductor.ended(child_id)
+            self._conductor.release(child_id)
+            return await self._told(execution, call)
+        finally:
+            del awaited[child_id]
+            if not awaited:
+                self._waiting.pop(call.step_run_id, None)
+
+    async def give_up(self, call: Call, reason: str) -> None:
+        """Cancel the child of a task run, if it is still there."""
+        child_id = child_id_of(call.task_run_id)
+        if self._conductor.drives(child_id):
+            await self._conductor.cancel(child_id, reason)
+
+    async def _begin(self, call: Call, parent: Hot, child_id: str) -> None:
+        """Begin the child, unless it has begun: then it is driven already, or taken up here."""
+        if self._conductor.drives(child_id):
+            return
+        if await self._conductor.is_known(child_id):
+            # whoever drove it did so under an earlier lease of this very task
+            await self._conductor.take_up(child_id, is_gone=lambda owner: True)
+            return
+        execution = parent.execution
+        depth = execution.depth + 1
+        if depth > (most := int(parent.plan.net.executor.limits.get("max_depth", MAX_DEPTH))):
+            raise _refused(f'"{call.path}" would be nested {depth} deep, and {most} is the limit')
+        try:
+            net = await self._library.find(call.path, call.version, beside=execution.net_hash)
+        except RefusedError as problem:
+            raise _refused(str(problem)) from problem
+        await self._conductor.begin(
+            Start(
+                net=net,
+                execution_id=child_id,
+                trace_id=execution.trace_id,
+                payload=call.payload,
+                parent_execution_id=call.execution_id,
+                parent_step_run_id=call.step_run_id,
+                depth=depth,
+                paused=execution.paused,
+                refused=await self._conductor.refusal(net),
+            )
+        )
+
+    async def _told(self, execution: Execution, call: Call) -> Called:
+        assert execution.status is not None
+        return Called(
+            execution_id=execution.execution_id,
+            status=execution.status.value,
+            data=await self._data(execution, call.return_step),
+            error=execution.error,
+        )
+
+    async def _data(self, execution: Execution, return_step: str | None) -> Any:
+        load = self._conductor.load
+        if return_step is None:
+            return final_result(execution, lambda result: payload_of(result, load))
+        net = await self._conductor.net(execution.net_hash)
+        if all(step.name != return_step for step in net.transitions):
+            raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
+        result = execution.results.get(return_step)
+        return payload_of(result, load) if result is not None else None
+
+
+def _check_lease(execution: Execution, call: Call) -> None:
+    lease = execution.lease_of(call.order_id)
+    if lease is None or lease.lease_epoch != call.lease_epoch:
+        raise ToolError("cancelled", f'"{call.path}" was not started: its order is no longer held')
+
+
+def _refused(message: str) -> ToolError:
+    return ToolError(FAILED, message, child_status="refused")

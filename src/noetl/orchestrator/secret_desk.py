@@ -1,0 +1,63 @@
+"""The secret desk: requests are checked for what they name, workers get what their order reads (KEY-02, KEY-07).
+
+It keeps nothing, writes nothing, and answers only the holder of a lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from noetl.engine.execution import Execution
+from noetl.errors import ToolError
+from noetl.net.net import KeychainEntry, Net
+from noetl.pipeline.secret_reads import auth_names
+from noetl.records.materials import Ask, Material
+from noetl.records.outcomes import Error
+
+if TYPE_CHECKING:
+    from noetl.keychain.keychain import Keychain
+
+UNRESOLVED = "keychain.unresolved"
+_CODE = "E_KEYCHAIN"
+
+
+class SecretDesk:
+    """`open_keychain` is called when a secret is first needed; most playbooks need none."""
+
+    def __init__(self, open_keychain: Callable[[], Keychain] | None) -> None:
+        self._open = open_keychain
+        self._opened: Keychain | None = None
+
+    async def refusal(self, net: Net) -> Error | None:
+        """Why a request for `net` ends before it begins: a name that nothing here resolves (KEY-02, VAL-21)."""
+        names = auth_names(net)
+        if not net.keychain and not names:
+            return None
+        try:
+            problem = await self._keychain().missing(net.keychain, names)
+        except ToolError as nothing_here:
+            problem = nothing_here
+        if problem is None:
+            return None
+        return Error(kind=problem.kind, message=problem.message, code=_CODE)
+
+    async def answer(self, ask: Ask, net: Net, execution: Execution) -> Material:
+        """What is asked for. ToolError `keychain.unresolved` says why not."""
+        lease = execution.lease_of(ask.order_id)
+        if lease is None or (lease.lease_epoch, lease.worker_id) != (ask.lease_epoch, ask.worker_id):
+            raise ToolError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
+        keychain = self._keychain()
+        if ask.renew:
+            return await keychain.refreshed(net.keychain, ask.name)
+        if ask.kind or ask.lookup:
+            entry = KeychainEntry(name=ask.name, kind=ask.kind, lookup=ask.lookup)
+            return await keychain.looked_up(net.keychain, entry)
+        return await keychain.material(net.keychain, ask.name)
+
+    def _keychain(self) -> Keychain:
+        if self._opened is None:
+            if self._open is None:
+                raise ToolError(UNRESOLVED, "there is no keychain here")
+            self._opened = self._open()
+        return self._opened

@@ -1,0 +1,15 @@
+"""What every event's payload has, and what sets apart those a worker reports."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    event_type: ClassVar[str]
+
+
+class Reported(Body, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    """What a worker reports: several kinds travel in one list, so each says which it is."""

@@ -1,0 +1,60 @@
+"""Requests: what another process asks of the one that drives an execution (SRV-07, SRV-11).
+
+They are kept beside the log and are no part of it: what was asked for takes effect when it is recorded as an event.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+
+class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
+    """`action`: pause | resume | cancel. `answer` is a verdict, None until somebody has taken it."""
+
+    request_id: int
+    execution_id: str
+    action: str
+    reason: str | None = None
+    requested_at: float
+    answer: str | None = None
+    answered_at: float | None = None
+
+
+class Requests(Protocol):
+    async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
+        """Leave a request, durably; gives its number."""
+
+    async def pending(self) -> list[RequestRow]:
+        """Those that nobody has answered, in the order they came."""
+
+    async def get(self, request_id: int) -> RequestRow | None: ...
+
+    async def answer(self, request_id: int, answer: str, *, at: float) -> None:
+        """Say what became of it; the first answer stands."""
+
+
+class MemoryRequests:
+    """For tests, and for stores that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._rows: list[RequestRow] = []
+
+    async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
+        number = len(self._rows) + 1
+        self._rows.append(
+            RequestRow(request_id=number, execution_id=execution_id, action=action, reason=reason, requested_at=at)
+        )
+        return number
+
+    async def pending(self) -> list[RequestRow]:
+        return [row for row in self._rows if row.answer is None]
+
+    async def get(self, request_id: int) -> RequestRow | None:
+        return self._rows[request_id - 1] if 0 < request_id <= len(self._rows) else None
+
+    async def answer(self, request_id: int, answer: str, *, at: float) -> None:
+        row = self._rows[request_id - 1]
+        if row.answer is None:
+            self._rows[request_id - 1] = msgspec.structs.replace(row, answer=answer, answered_at=at)

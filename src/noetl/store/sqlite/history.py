@@ -1,0 +1,185 @@
+"""Reading a store in SQLite: events, executions, orders and nets as they were committed.
+
+`SqliteHistory.open` gives a connection that cannot write. In WAL mode such a reader and the process that runs an
+execution do not wait for each other, so another terminal may look as often as it likes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import BackendError
+from noetl.records.encoding import decode_payload
+from noetl.records.envelope import Event
+from noetl.records.taxonomy import Source
+from noetl.store.contract import ExecutionRow, Only, OrderRow, OrderState
+from noetl.store.sqlite.migration import is_store, is_up_to_date, known_migrations, migrate
+from noetl.store.sqlite.queries import QUERIES
+
+_PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
+_EVERYTHING = -1  # of LIMIT
+
+
+class SqliteHistory:
+    """What is recorded in one file. `SqliteStore` adds writing."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        self._db = connection
+        self._where = where
+
+    @classmethod
+    def open(cls, path: Path) -> SqliteHistory:
+        """Open for reading. BackendError when there is no store, or none that this program can read."""
+        if not path.exists():
+            raise BackendError(f"there is no store {path}: run a playbook first, or name another file with --db")
+        history = cls(_connection(path), str(path))
+        try:
+            with history._explained():
+                history._db.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+                if not is_store(history._db):
+                    raise BackendError(f"{path} is no store of noetl: name another file with --db")
+                if not is_up_to_date(history._db, known_migrations(), str(path)):
+                    _renew(path)
+        except BaseException:
+            history._db.close()
+            raise
+        return history
+
+    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+        with self._explained():
+            if only is None:
+                rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
+            else:
+                rows = self._db.execute(*_picking(execution_id, after, only)).fetchall()
+            if only is not None and only.newest:
+                rows.reverse()
+            return [_event(execution_id, row) for row in rows]
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
+        return _execution(row) if row else None
+
+    async def executions(
+        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+    ) -> list[ExecutionRow]:
+        values = {"status": status, "path": path, "beyond": beyond, "limit": limit}
+        with self._explained():
+            return [_execution(row) for row in self._db.execute(QUERIES["select_executions"], values)]
+
+    async def children(self, execution_id: str) -> list[ExecutionRow]:
+        with self._explained():
+            return [_execution(row) for row in self._db.execute(QUERIES["select_children"], (execution_id,))]
+
+    async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
+        with self._explained():
+            rows = self._db.execute(QUERIES["select_ids"], (prefix, len(prefix), prefix, limit)).fetchall()
+        return [execution_id for (execution_id,) in rows]
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        with self._explained():
+            return [order_of(row) for row in self._db.execute(QUERIES["select_orders"], (execution_id,))]
+
+    async def net(self, net_hash: str) -> bytes:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_net"], (net_hash,)).fetchone()
+        if row is None:
+            raise BackendError(f"no net {net_hash} in the store {self._where}")
+        return bytes(row[0])
+
+    async def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Whatever SQLite cannot do becomes our own error, naming the file."""
+        try:
+            yield
+        except sqlite3.Error as problem:
+            raise BackendError(_explanation(self._where, problem)) from problem
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    except sqlite3.Error as problem:
+        raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
+
+
+def _renew(path: Path) -> None:
+    """Bring a store of an older program up to date, which takes a connection that may write."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        migrate(connection, known_migrations(), str(path))
+    finally:
+        connection.close()
+
+
+def _explanation(where: str, problem: sqlite3.Error) -> str:
+    match getattr(problem, "sqlite_errorcode", 0) & 0xFF:  # the rest of the number only says where it was noticed
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"the store {where} is locked by another program: try again when that has ended"
+        case sqlite3.SQLITE_CORRUPT:
+            return f"the store {where} is damaged or cut short ({problem}): restore it from a copy"
+        case sqlite3.SQLITE_NOTADB:
+            return f"{where} is no store of noetl ({problem})"
+        case _:
+            return f"the store {where} failed: {problem}"
+
+
+def _picking(execution_id: str, after: int, only: Only) -> tuple[str, dict[str, Any]]:
+    values = {
+        "execution_id": execution_id,
+        "after": after,
+        "step": only.step,
+        "types": json.dumps(only.types) if only.types else None,
+        "limit": _EVERYTHING if only.limit is None else only.limit,
+    }
+    return QUERIES["select_newest_events" if only.newest else "select_some_events"], values
+
+
+def _event(execution_id: str, row: Sequence[Any]) -> Event:
+    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
+        row
+    )
+    return Event(
+        execution_id=execution_id,
+        seq=seq,
+        event_id=event_id,
+        ts=ts,
+        source=Source(source),
+        payload=decode_payload(event_type, body, schema),
+        trace_id=trace,
+        parent_id=parent_id,
+        step=step,
+        step_run_id=step_run_id,
+        task_run_id=task_run_id,
+        on_behalf=bool(on_behalf),
+        schema=schema,
+    )
+
+
+def _execution(row: Sequence[Any]) -> ExecutionRow:
+    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
+
+
+def order_of(row: Sequence[Any]) -> OrderRow:
+    order_id, execution_id, step_run_id, state, owner, epoch, until = row
+    return OrderRow(
+        order_id=order_id,
+        execution_id=execution_id,
+        step_run_id=step_run_id,
+        state=OrderState(state),
+        lease_owner=owner,
+        lease_epoch=epoch,
+        lease_until=until,
+    )

@@ -1,0 +1,1 @@
+"""`artifact`: values put into the results store, and got back by their reference."""

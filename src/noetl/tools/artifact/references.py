@@ -1,0 +1,87 @@
+"""References as playbooks hand them round: a mapping, or the key as text, read strictly before anything is opened.
+
+Artifacts are named by the hash of their content (RELIABILITY 2.5): a key that is anything else, such as a path, is
+refused here, and what is loaded is checked against the hash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.records.references import Reference
+from noetl.tools.contract import ToolContext
+
+_KEY = re.compile(r"(?:[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.json)?\Z")
+_ADDRESS = re.compile(r"noetl://([\w.-]+)/(.+)\Z")
+
+
+def reference_of(value: Any) -> Reference:
+    """The reference that `value` is. ToolError `artifact.input` for anything else."""
+    if isinstance(value, str):
+        found = _ADDRESS.match(value)
+        value = {"store": found[1], "key": found[2]} if found else {"key": value}
+    if not isinstance(value, Mapping):
+        raise ToolError("artifact.input", f"ref must be a reference, not {type(value).__name__}")
+    store, key = str(value.get("store", "")), str(value.get("key", ""))
+    named = _KEY.match(key)
+    if named is None:
+        where = f' of store "{store}"' if store else ""
+        raise ToolError("artifact.input", f'"{key}"{where} is no artifact: its key is not the hash of a content')
+    try:
+        told = {"store": store, "key": key, "checksum": named[1], "size": 0, **_given(value)}
+        return msgspec.convert(told, Reference)
+    except msgspec.ValidationError as problem:
+        raise ToolError("artifact.input", f"the reference is not whole: {problem}") from None
+
+
+def _given(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[name] for name in Reference.__struct_fields__ if value.get(name) is not None}
+
+
+def shown(reference: Reference) -> dict[str, Any]:
+    """A reference as a result: all five keys of RES-02, whatever their values."""
+    told = {name: getattr(reference, name) for name in Reference.__struct_fields__}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def loaded(value: Any, context: ToolContext) -> Any:
+    """What a reference leads to. ToolError `result.missing` or `result.corrupt` comes from the store."""
+    reference = reference_of(value)
+    if context.load is None:
+        raise ToolError("result.missing", "there is no results store here")
+    return part_of(context.load(reference), reference.range)
+
+
+def kept(value: Any, context: ToolContext) -> Reference:
+    if context.keep is None:
+        raise ToolError("artifact.input", "there is no results store here")
+    return context.keep(value)
+
+
+def part_of(value: Any, wanted: Any) -> Any:
+    """A stretch of a list or a text: "10-19" counts from zero and includes its ends, {offset, limit} says the same."""
+    if wanted is None:
+        return value
+    first, last = _ends(wanted)
+    if not isinstance(value, list | str):
+        raise ToolError("artifact.input", f"a range needs a list or a text, and this is {type(value).__name__}")
+    return value[first : None if last is None else last + 1]
+
+
+def _ends(wanted: Any) -> tuple[int, int | None]:
+    if isinstance(wanted, Mapping):
+        offset, limit = wanted.get("offset", 0), wanted.get("limit")
+        if _is_count(offset) and (limit is None or _is_count(limit)):
+            return offset, None if limit is None else offset + limit - 1
+    elif found := re.fullmatch(r"\s*(\d{1,15})\s*-\s*(\d{1,15})?\s*", str(wanted)):
+        return int(found[1]), int(found[2]) if found[2] else None
+    raise ToolError("artifact.input", f'"{wanted}" is no range: write "0-99", or {{offset: 0, limit: 100}}')
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

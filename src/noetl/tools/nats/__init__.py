@@ -1,0 +1,1 @@
+"""`nats`: messages, key-value buckets and object buckets of a NATS server."""

@@ -1,0 +1,59 @@
+"""Messages: published to a subject, kept by a stream, or answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nats.aio.client import Client
+
+from noetl.durations import seconds
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext
+from noetl.tools.nats.payloads import decoded, encoded, headers_of
+
+DEFAULT_S = 30.0
+MESSAGE_ID = "Nats-Msg-Id"
+_SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(?:\.[^\s\x00-\x1f\x7f.*>]+)*\Z")
+
+
+async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Send a message. With `stream` it is not done before that stream has stored it; a repeated attempt is then known
+    as such by its id (RELIABILITY 3.4)."""
+    subject, payload = _subject(inputs), encoded(inputs.get("data"))
+    headers = {MESSAGE_ID: context.idempotency_key, **headers_of(inputs.get("headers"))}
+    stream = inputs.get("stream")
+    if stream is None:
+        await client.publish(subject, payload, headers=headers)
+        await client.flush(timeout=DEFAULT_S)  # type: ignore[arg-type]
+        return {"subject": subject, "size": len(payload)}
+    ack = await client.jetstream().publish(
+        subject, payload, timeout=timeout_s(context), stream=str(stream), headers=headers
+    )
+    told = {"store": "nats.stream", "key": ack.stream, "range": f"seq:{ack.seq}", "size": len(payload)}
+    return {**told, "subject": subject, "seq": ack.seq, "duplicate": bool(ack.duplicate)}
+
+
+async def request(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Send a message and wait for its answer."""
+    subject = _subject(inputs)
+    headers = headers_of(inputs.get("headers"))
+    answer = await client.request(
+        subject, encoded(inputs.get("data")), timeout=timeout_s(context), headers=headers or None
+    )
+    value = decoded(answer.data, inputs.get("format"))
+    return {"subject": subject, "value": value, "headers": dict(answer.headers or {})}
+
+
+def timeout_s(context: ToolContext) -> float:
+    timeout = context.spec.get("timeout")
+    timeout = timeout.get("total", timeout.get("read")) if isinstance(timeout, dict) else timeout
+    return seconds(timeout) if timeout is not None else DEFAULT_S
+
+
+def _subject(inputs: Mapping[str, Any]) -> str:
+    subject = str(inputs.get("subject") or "")
+    if not _SUBJECT.match(subject):
+        raise ToolError("nats.input", f'"{subject}" is no subject: write words joined by dots, such as orders.new')
+    return subject

@@ -1,0 +1,76 @@
+"""Targets: which NATS server a credential names, and who we are there. Shown without its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext
+
+_SCHEMES = ("nats", "tls", "ws", "wss")
+
+
+class Target(msgspec.Struct, frozen=True):
+    servers: tuple[str, ...]
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    nkey_seed: str | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(_without_secrets(server) for server in self.servers)
+
+    __repr__ = __str__
+
+    def connect_arguments(self) -> dict[str, Any]:
+        told = {"user": self.user, "password": self.password, "token": self.token, "nkeys_seed_str": self.nkey_seed}
+        return {"servers": list(self.servers), **{name: value for name, value in told.items() if value is not None}}
+
+
+def target_of(auth: Any, context: ToolContext) -> Target:
+    """The target of a task's `auth`: an address, the fields of a credential, or its name."""
+    if auth is None:
+        raise ToolError("keychain.unresolved", 'a nats task needs "auth": a credential with the url of the server')
+    if isinstance(auth, str):
+        auth = {"url": auth} if "://" in auth else _resolved(auth, context)
+    if not isinstance(auth, Mapping):
+        raise ToolError("keychain.unresolved", f'"auth" is a name or a mapping, not {type(auth).__name__}')
+    if isinstance(data := auth.get("data"), Mapping):  # a stored credential: {type, data: {…}}
+        auth = {**auth, **data}
+    return Target(
+        servers=_servers(auth),
+        user=_text(auth, "user", "username"),
+        password=_text(auth, "password"),
+        token=_text(auth, "token"),
+        nkey_seed=_text(auth, "nkey_seed", "nkeys_seed", "seed"),
+    )
+
+
+def _resolved(name: str, context: ToolContext) -> Mapping[str, Any]:
+    if context.resolve is None:
+        raise ToolError("keychain.unresolved", f'the credential "{name}" is not known here')
+    return context.resolve(name)
+
+
+def _servers(auth: Mapping[str, Any]) -> tuple[str, ...]:
+    written = next((auth[name] for name in ("url", "nats_url", "servers", "server") if auth.get(name)), None)
+    if written is None:
+        raise ToolError("keychain.unresolved", "the credential has no url, such as nats://host:4222")
+    servers = tuple(map(str, written)) if isinstance(written, list) else tuple(str(written).split(","))
+    for server in servers:
+        if urlsplit(server.strip()).scheme not in _SCHEMES:
+            shown = _without_secrets(server)
+            raise ToolError("keychain.unresolved", f'"{shown}" is no address of NATS: write nats://host:4222')
+    return tuple(server.strip() for server in servers)
+
+
+def _text(auth: Mapping[str, Any], *names: str) -> str | None:
+    return next((str(auth[name]) for name in names if auth.get(name)), None)
+
+
+def _without_secrets(server: str) -> str:
+    return server.rpartition("@")[2] if "@" in server else server

@@ -1,0 +1,68 @@
+"""`playbook`: another playbook as a task (TOOL-11, O-08). It starts a child and waits; the server does the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.durations import seconds
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext, ToolResult
+
+FAILED = "playbook.failed"
+
+
+class PlaybookTool:
+    waits = True  # its time is its child's: no limit but its own `spec.timeout` (O-33)
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if context.playbooks is None:
+            raise ToolError(FAILED, "no playbook can be started from here")
+        payload = inputs.get("args") or {}
+        if not isinstance(payload, dict):
+            raise ToolError(FAILED, f"args must be a mapping, this is {type(payload).__name__}")
+        version = inputs.get("version")
+        wait = not context.spec.get("async")
+        limit_s = _limit(context.spec.get("timeout")) if wait else None
+        try:
+            async with asyncio.timeout(limit_s):
+                called = await context.playbooks.call(
+                    str(inputs["path"]),
+                    version=None if version is None else str(version),
+                    payload=payload,
+                    return_step=inputs.get("return_step"),
+                    wait=wait,
+                )
+        except TimeoutError:
+            await context.playbooks.give_up("the task that waited for it took too long")
+            raise ToolError("timeout", f"the playbook took longer than {limit_s:g} s", retryable=True) from None
+        if not wait:
+            return ToolResult(result={"execution_id": called.execution_id})
+        if called.status != "completed":
+            raise _failed(str(inputs["path"]), called.execution_id, called.status, called.error)
+        result = {"execution_id": called.execution_id, "status": called.status, "data": called.data}
+        return ToolResult(result=result, wrapped=True)
+
+    async def close(self) -> None:
+        """Nothing is open: children belong to the server."""
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+def _limit(written: Any) -> float | None:
+    if isinstance(written, dict):
+        written = written.get("total")
+    try:
+        return seconds(written) if written is not None else None
+    except ValueError as problem:
+        raise ToolError("tool.exception", str(problem)) from None
+
+
+def _failed(path: str, execution_id: str, status: str, error: Any) -> ToolError:
+    why = f": {error.kind}: {error.message}" if error is not None else ""
+    details = error.readable() if error is not None else None
+    return ToolError(
+        FAILED, f'"{path}" {status}{why}', execution_id=execution_id, child_status=status, child_error=details
+    )

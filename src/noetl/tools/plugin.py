@@ -1,0 +1,24 @@
+"""The plug-in API: everything a package needs to bring a tool kind of its own (TOOL-01, VAL-04).
+
+    class AuditLogger:
+        kind = ToolKind(name="audit_logger", inputs=(Input(name="message", required=True),))
+
+        async def run(self, inputs, context): ...
+        async def close(self): ...
+        def helpers(self): ...
+
+and in the package's `pyproject.toml`:
+
+    [project.entry-points."noetl.tools"]
+    audit_logger = "noetl_audit_logger:AuditLogger"
+
+`examples/plugin` is a whole one. The names here stay; the modules behind them may move.
+"""
+
+from __future__ import annotations
+
+from noetl.errors import ToolError
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.contract import UNKNOWN, Tool, ToolContext, ToolResult
+
+__all__ = ["UNKNOWN", "Input", "Tool", "ToolContext", "ToolError", "ToolKind", "ToolResult"]

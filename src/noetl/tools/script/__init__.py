@@ -1,0 +1,1 @@
+"""`script`: a program text in the language it names."""

@@ -1,0 +1,71 @@
+"""`script`: runs a program text under its interpreter, where the operator allows the kind."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.script.sources import text_of as program_text
+from noetl.tools.shell.inputs import program_of, result_of, text_of
+from noetl.tools.shell.programs import private_folder, run
+
+WORD = "script"
+# language -> interpreter and its own options, and what the file is called
+_LANGUAGES = {
+    "sh": (("sh",), "program.sh"),
+    "bash": (("bash",), "program.sh"),
+    "python": ((sys.executable, "-I"), "program.py"),
+    "node": (("node",), "program.js"),
+    "ruby": (("ruby",), "program.rb"),
+    "perl": (("perl",), "program.pl"),
+}
+
+
+class ScriptTool:
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        interpreter, name = _interpreter(inputs.get("language") or _told_by_name(inputs.get("script")))
+        text, arguments = program_text(inputs, context), _arguments(inputs.get("args"))
+        async with private_folder() as folder:
+            file: Path = folder / name
+            file.write_text(text, encoding="utf-8")
+            program = program_of([*interpreter, str(file), *arguments], inputs, context)
+            return result_of(await run(program, folder), context, WORD)
+
+    async def close(self) -> None:
+        """Nothing is open between tasks."""
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {WORD: {"exit_code": None}}
+
+
+def _told_by_name(script: Any) -> str:
+    """The language of a file by its ending."""
+    uri = script.get("uri") if isinstance(script, Mapping) else script
+    endings = {Path(name).suffix: language for language, (_, name) in reversed(_LANGUAGES.items())}
+    return endings.get(Path(str(uri)).suffix, "sh")
+
+
+def _interpreter(language: Any) -> tuple[tuple[str, ...], str]:
+    known = _LANGUAGES.get(str(language))
+    if known is None:
+        raise ToolError("shell.input", f'language "{language}" is not known: write {", ".join(_LANGUAGES)}')
+    if shutil.which(known[0][0]) is None:
+        raise ToolError("shell.input", f'there is no {known[0][0]} here to run language "{language}"')
+    return known
+
+
+def _arguments(args: Any) -> list[str]:
+    """A list is the arguments in order; a mapping is `--name=value` for each, `--name` for true."""
+    if args is None:
+        return []
+    if isinstance(args, list):
+        return [text_of(item) for item in args]
+    if not isinstance(args, Mapping):
+        raise ToolError("shell.input", f"args must be a list or a mapping, not {type(args).__name__}")
+    given = {name: value for name, value in args.items() if value is not None and value is not False}
+    return [f"--{name}" if value is True else f"--{name}={text_of(value)}" for name, value in given.items()]

@@ -1,0 +1,118 @@
+"""Inputs that `shell` and `script` share: environment, folder, standard input, limits, and what comes back."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.python.limits import limits_of
+from noetl.tools.shell.programs import Ended, Program
+
+MAX_TOLD = 4_000  # characters of each stream that an error tells
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def program_of(argv: list[str], inputs: Mapping[str, Any], context: ToolContext) -> Program:
+    """The program that a task asks for. ToolError `shell.input` says what is wrong with its inputs."""
+    return Program(
+        argv=tuple(argv),
+        env={**_told(context), **_environment(inputs.get("env"))},
+        cwd=_folder(inputs.get("cwd")),
+        stdin=_standard_input(inputs.get("stdin")),
+        limits=_limits(context),
+    )
+
+
+def result_of(ended: Ended, context: ToolContext, word: str) -> ToolResult:
+    """The result, or ToolError `shell.exit` where the program says that it failed (`spec.ok_exit_codes` widen it)."""
+    code = ended.exit_code
+    if code != 0 and code not in _fine(context.spec.get("ok_exit_codes")):
+        raise ToolError(
+            "shell.exit",
+            f"the {'command' if word == 'shell' else 'script'} {_how(code)}{_last_words(ended.stderr)}",
+            exit_code=code,
+            stdout=ended.stdout[-MAX_TOLD:],
+            stderr=ended.stderr[-MAX_TOLD:],
+        )
+    result: dict[str, Any] = {"exit_code": code, "stdout": ended.stdout, "stderr": ended.stderr}
+    if ended.truncated:
+        result["truncated"] = True
+    return ToolResult(result=result, helpers={word: {"exit_code": code}})
+
+
+def _told(context: ToolContext) -> dict[str, str]:
+    """What a program may know of its task; the key is the same for every attempt (RELIABILITY 3.4)."""
+    return {
+        "NOETL_EXECUTION_ID": context.execution_id,
+        "NOETL_STEP": context.step,
+        "NOETL_TASK": context.task,
+        "NOETL_ATTEMPT": str(context.attempt),
+        "NOETL_IDEMPOTENCY_KEY": context.idempotency_key,
+    }
+
+
+def _environment(env: Any) -> dict[str, str]:
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping):
+        raise ToolError("shell.input", f"env must be a mapping of names to values, not {type(env).__name__}")
+    for name in env:
+        if not _NAME.match(str(name)):
+            raise ToolError("shell.input", f'"{name}" is no name of an environment variable')
+    return {str(name): text_of(value) for name, value in env.items() if value is not None}
+
+
+def text_of(value: Any) -> str:
+    """A value as text for a program: text as it is, everything else as JSON."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if "\0" in text:
+        raise ToolError("shell.input", "a value for a program cannot hold the character U+0000")
+    return text
+
+
+def _standard_input(stdin: Any) -> bytes | None:
+    if stdin is None:
+        return None
+    return stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else msgspec.json.encode(stdin)
+
+
+def _folder(cwd: Any) -> str | None:
+    if cwd is None:
+        return None
+    if not Path(str(cwd)).is_dir():
+        raise ToolError("shell.input", f'cwd "{cwd}" is not a folder here')
+    return str(cwd)
+
+
+def _limits(context: ToolContext) -> dict[str, Any]:
+    try:
+        return limits_of(context.spec)
+    except (ToolError, ValueError) as problem:
+        raise ToolError("shell.input", str(problem)) from None
+
+
+def _fine(codes: Any) -> list[Any]:
+    if codes is None or isinstance(codes, list):
+        return codes or []
+    raise ToolError("shell.input", "spec.ok_exit_codes must be a list of exit codes")
+
+
+def _how(code: int) -> str:
+    if code > 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _last_words(stderr: str) -> str:
+    lines = stderr.strip().splitlines()
+    return f": {lines[-1][:400]}" if lines else ""

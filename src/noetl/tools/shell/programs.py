@@ -1,0 +1,131 @@
+"""Programs: one run of a program, from its arguments to what it printed and how it ended.
+
+It runs in a session of its own and is killed as a group, whatever it started; its environment holds nothing of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.shell.guard import guarded
+
+MAX_OUTPUT_BYTES = 1 << 20  # of each stream
+LINGER_S = 0.5
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
+_STDOUT, _STDERR = 1, 2
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    stdin: bytes | None = None
+    limits: Mapping[str, Any] = {}
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended. A negative `exit_code` is the signal that killed it."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    truncated: bool = False
+
+
+class _Watching(asyncio.SubprocessProtocol):
+    """Keeps the beginning of what is printed, and knows when the program itself has ended, apart from those it
+    started, who may hold its streams open."""
+
+    def __init__(self) -> None:
+        self._printed = {_STDOUT: bytearray(), _STDERR: bytearray()}
+        self.truncated = False
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        kept = self._printed[fd]
+        room = MAX_OUTPUT_BYTES - len(kept)
+        kept += data[:room]
+        self.truncated = self.truncated or len(data) > room
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.closed.set()
+
+    def text(self, fd: int) -> str:
+        return self._printed[fd].decode("utf-8", "replace")
+
+
+async def run(program: Program, folder: Path) -> Ended:
+    """Run a program to its end, with `folder` for its temporary files. Cancelled, nothing of it is left."""
+    transport, watching = await _started(program, folder)
+    try:
+        await watching.exited.wait()
+    finally:
+        await _end(transport, watching)
+    exit_code = transport.get_returncode()
+    assert exit_code is not None, "it has exited"
+    return Ended(
+        exit_code=exit_code,
+        stdout=watching.text(_STDOUT),
+        stderr=watching.text(_STDERR),
+        truncated=watching.truncated,
+    )
+
+
+async def _started(program: Program, folder: Path) -> tuple[asyncio.SubprocessTransport, _Watching]:
+    stdin = Path(os.devnull)
+    if program.stdin is not None:
+        stdin = folder / "stdin"
+        stdin.write_bytes(program.stdin)
+    try:
+        return await asyncio.get_running_loop().subprocess_exec(
+            _Watching,
+            *guarded(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits),
+            start_new_session=True,
+            env={**_environment(), "TMPDIR": str(folder), **program.env},
+            cwd=program.cwd,
+        )
+    except OSError as problem:  # no such folder, arguments that are too long
+        raise ToolError("shell.input", f"the command cannot be started: {problem}") from None
+
+
+async def _end(transport: asyncio.SubprocessTransport, watching: _Watching) -> None:
+    """End everything in the session, what the program left running as well, and take what it printed to the last."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(transport.get_pid(), signal.SIGKILL)
+    await watching.exited.wait()
+    if (held := transport.get_pipe_transport(0)) is not None:
+        held.close()
+    with suppress(TimeoutError):  # one that made a session of its own may hold the streams: it is not waited for
+        async with asyncio.timeout(LINGER_S):
+            await watching.closed.wait()
+    transport.close()
+
+
+def _environment() -> dict[str, str]:
+    """What a program needs to start, and nothing of ours: no tokens, no settings."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ}
+
+
+@asynccontextmanager
+async def private_folder() -> AsyncIterator[Path]:
+    """A folder of one run's own, gone with it, however much is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="noetl-run-"))
+    try:
+        yield folder
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))

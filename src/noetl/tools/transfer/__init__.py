@@ -1,0 +1,1 @@
+"""`transfer`: rows from one place to another, in chunks, resumed where the target has recorded how far it came."""

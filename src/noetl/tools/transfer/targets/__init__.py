@@ -1,0 +1,1 @@
+"""Where rows go: SQL tables, HTTP endpoints, artifacts."""

@@ -1,0 +1,46 @@
+"""Rows into the results store: one list, or, where there are several chunks, a list of parts that says where they are.
+
+Nothing is recorded on the way, and nothing need be: an equal content is stored once, so a repeated run finds its own
+parts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.tools.artifact.references import kept, shown
+from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.contract import Progress, Rows
+
+PARTS = "noetl.parts"
+
+
+class ArtifactTarget:
+    def __init__(self, end: End, mode: str) -> None:
+        if mode != "append":
+            raise ToolError("transfer.input", f'an artifact cannot be changed: mode "{mode}" has no meaning there')
+        self._end = end
+        self._parts: list[dict[str, Any]] = []
+
+    async def progress(self) -> Progress:
+        return Progress()
+
+    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+        self._parts += [shown(kept(piece, self._end.context)) for piece in pieces]
+
+    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+        if not self._parts:
+            self._parts.append(shown(kept([], self._end.context)))
+        if len(self._parts) == 1:
+            return {**self._parts[0], "row_count": progress.rows}
+        reference = kept({PARTS: self._parts, "row_count": progress.rows}, self._end.context)
+        return {**shown(reference), "schema_hint": "rows.parts", "row_count": progress.rows}
+
+
+def parts_of(value: Any) -> list[Any] | None:
+    """The references of the parts, where `value` is a list of parts."""
+    if isinstance(value, dict) and isinstance(value.get(PARTS), list):
+        return list(value[PARTS])
+    return None

@@ -1,0 +1,98 @@
+"""Rows into a table. Each chunk is one transaction that also records how far the transfer has come.
+
+The record of a chunk has a primary key of its own: of two workers that believe to hold the same task, the later one
+fails on it and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.templates.sql.statements import Parameter, Statement
+from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
+from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.contract import Progress, Rows
+
+TABLE = "noetl_transfers"
+_CREATE = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} "
+    "(key text NOT NULL, write_number bigint NOT NULL, progress text NOT NULL, PRIMARY KEY (key, write_number))"
+)
+_LOOK = Statement((f"SELECT to_regclass('{TABLE}') IS NOT NULL AS found",), "SELECT")
+_CREATED_MEANWHILE = frozenset({"23505", "42P07"})
+
+
+class SqlTarget:
+    def __init__(self, end: End, mode: str, key: Any) -> None:
+        if not end.said.get("table"):
+            raise ToolError("transfer.input", f'a {end.kind} target needs "table"')
+        self._end, self._mode, self._key = end, mode, key
+        self._name = end.context.idempotency_key
+        self._checked([{"": None}])
+
+    async def progress(self) -> Progress:
+        await self._ensure_table()
+        text = f"SELECT progress FROM {TABLE} WHERE key = "  # noqa: S608  a name of ours
+        last = Statement((text, Parameter(self._name), " ORDER BY write_number DESC LIMIT 1"), "SELECT")
+        found = (await self._end.run_sql((last,)))["data"]
+        return msgspec.json.decode(found[0]["progress"], type=Progress) if found else Progress()
+
+    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+        statements = [statement for piece in pieces for statement in self._insertion(piece)]
+        if self._mode == "replace" and progress.writes == 1:
+            statements.insert(0, Statement((f"DELETE FROM {self._table}",), "DELETE"))  # noqa: S608  a checked name
+        await self._end.run_sql((*statements, self._record(progress)))
+
+    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+        table = str(self._end.said["table"])
+        told = {"store": f"{self._end.kind}.table", "key": table, "size": progress.size}
+        return {**told, "row_count": progress.rows, "schema_hint": "rows"}
+
+    async def _ensure_table(self) -> None:
+        if self._end.kind == "postgres" and (await self._end.run_sql((_LOOK,)))["data"][0]["found"]:
+            return  # a role that may not create tables can still use one that somebody made for it
+        try:
+            await self._end.run_sql((Statement((_CREATE,), "CREATE"),))
+        except ToolError as problem:
+            if problem.details.get("code") in _CREATED_MEANWHILE:
+                return
+            message = f"the table {TABLE}, where a transfer records its progress, cannot be made: {problem.message}"
+            told = ToolError(problem.kind, message, retryable=problem.retryable)
+            told.details.update(problem.details)
+            raise told from None
+
+    def _record(self, progress: Progress) -> Statement:
+        told = msgspec.json.encode(progress).decode()
+        values = (Parameter(self._name), ", ", Parameter(progress.writes, typed=True), ", ", Parameter(told))
+        return Statement((f"INSERT INTO {TABLE} VALUES (", *values, ")"), "INSERT")  # noqa: S608
+
+    def _checked(self, rows: Rows) -> Insertion:
+        mode = {"mode": "upsert", "key": self._key} if self._mode == "upsert" else {}
+        work = request({"table": self._end.said["table"], "args": rows, **mode})
+        assert isinstance(work, Insertion)
+        self._table = work.table
+        return work
+
+    def _insertion(self, rows: Rows) -> Iterator[Statement]:
+        insertion = self._checked(rows)
+        if self._end.kind == "duckdb":
+            from noetl.tools.duckdb.insertion import insertion_statements
+
+            yield from insertion_statements(insertion).statements
+        else:
+            yield from _for_postgres(insertion)
+
+
+def _for_postgres(insertion: Insertion) -> Iterator[Statement]:
+    """All rows as one parameter, which the server reads by the types of the table's own columns."""
+    for group in insertion.groups:
+        columns = sorted(group[0])
+        names = ", ".join(map(quoted_name, columns))
+        begin = f"INSERT INTO {insertion.table} ({names}) SELECT {names} "
+        begin += f"FROM jsonb_populate_recordset(NULL::{insertion.table}, CAST(CAST("
+        rows = Parameter(msgspec.json.encode(group).decode())
+        yield Statement((begin, rows, " AS text) AS jsonb))", conflict_clause(insertion, columns)), "INSERT")

@@ -1,0 +1,52 @@
+"""Calls of nested playbooks, for one task run: asked of the office under the order's lease, its slot lent meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+from noetl.records.calls import Call, Called
+from noetl.records.orders import Order
+from noetl.worker.office import Office
+
+Lend = Callable[[], AbstractAsyncContextManager[None]]  # while it is entered, the slot works on something else
+
+
+def keep_slot() -> AbstractAsyncContextManager[None]:
+    """For those who have no slots to lend."""
+    return nullcontext()
+
+
+class TaskCalls:
+    def __init__(self, order: Order, task_run_id: str, office: Office, lend: Lend) -> None:
+        self._order, self._task_run_id = order, task_run_id
+        self._office, self._lend = office, lend
+        self._called: Call | None = None
+
+    async def call(
+        self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
+    ) -> Called:
+        """Start the child, or find it again, and wait for its end if `wait`."""
+        order = self._order
+        self._called = call = Call(
+            execution_id=order.execution_id,
+            step_run_id=order.step_run_id,
+            order_id=order.order_id,
+            lease_epoch=order.lease_epoch,
+            task_run_id=self._task_run_id,
+            path=path,
+            version=version,
+            payload=payload,
+            return_step=return_step,
+            wait=wait,
+        )
+        if not wait:
+            return await self._office.call(call)
+        async with self._lend():
+            return await self._office.call(call)
+
+    async def give_up(self, reason: str) -> None:
+        """Nobody waits for the child any more: it is cancelled."""
+        if self._called is not None:
+            await self._office.give_up(self._called, reason)

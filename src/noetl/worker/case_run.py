@@ -1,0 +1,99 @@
+"""One case run: a step run of v2-case, or one iteration of it, on one worker (O-29, V2C-10, V2C-24).
+
+The tools, delays and reports are those of any pipeline. What comes next after each task is decided by a walk; which
+step comes next is only reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.net.task import Directive, Task
+from noetl.pipeline.case.names import input_names, next_task, step_result
+from noetl.pipeline.case.parts import CALL, has_case
+from noetl.pipeline.case.standing import Site
+from noetl.pipeline.case.walk import Walk
+from noetl.pipeline.policy import Run
+from noetl.pipeline.progress import entered
+from noetl.pipeline.surroundings import Surroundings
+from noetl.records.cases import CaseDecision
+from noetl.records.events import CaseStarted, Decided, StepDone, StepFailed
+from noetl.records.position import Position
+from noetl.worker.pipeline_run import PipelineRun
+from noetl.worker.workplace import Workplace
+
+
+def run_of(place: Workplace, around: Surroundings, *, interrupted: bool) -> PipelineRun:
+    """How a step run or an iteration of this step is run."""
+    kind = CaseRun if has_case(place.step) else PipelineRun
+    return kind(place, around, interrupted=interrupted)
+
+
+class CaseRun(PipelineRun):
+    async def to_end(self, position: Position) -> StepDone | StepFailed:
+        if position.case is None:
+            position = self._entered(position)
+        return await super().to_end(position)
+
+    def _entered(self, position: Position) -> Position:
+        walk = Walk(self._site(self._place.clock.now()), position)
+        walk.enter()
+        decision = _decided(walk)
+        self._place.journal.add(self._place.egress.masked(CaseStarted(decision=decision, path=self._path)))
+        self._write(decision)
+        return entered(position, decision)
+
+    def _site(self, now: float, spread: float = 0.0) -> Site:
+        return Site(
+            step=self._place.step,
+            steps=self._place.steps,
+            around=self.around,
+            now=now,
+            spread=spread,
+            looped=self.around.iteration is not None,
+        )
+
+    def _task(self, position: Position) -> tuple[Task, str | None]:
+        return next_task(self._place.step, position), None
+
+    def _named(self, around: Surroundings, position: Position) -> Surroundings:
+        return input_names(self._place.step, around, position)
+
+    def _over(self, position: Position) -> dict[str, Any] | None:
+        case = position.case
+        return case.calls.over if case is not None and case.at == CALL else None
+
+    def _judge(self, run: Run) -> Decided:
+        walk = Walk(self._site(run.now, int(run.task_run_id[:8], 16) / 0x1_0000_0000), run.position)
+        walk.resume(run.outcome)
+        again = walk.case.at == CALL and run.position.case is not None and run.position.case.at == CALL
+        return _decided(walk, again=again)
+
+    def _end(self, position: Position) -> StepDone | StepFailed:
+        assert position.case is not None
+        error, looped = position.case.error, self.around.iteration is not None
+        if error is not None:
+            handled = looped and bool(position.case.taken)  # a rule took it further: no reason to fail the loop
+            return StepDone() if handled else StepFailed(error=error)
+        return self._place.egress.fitted(StepDone(result=step_result(self._place.step, position, self.around.load)))
+
+    def _ending(self, position: Position, decision: Decided) -> StepDone | StepFailed | None:
+        return self._end(position) if position.task is None else None
+
+
+def _decided(walk: Walk, *, again: bool = False) -> Decided:
+    case = walk.case
+    following = next_task(walk.step, walk.position).name if case.at is not None else None
+    failed = case.error if following is None else None
+    do = (
+        Directive.RETRY if again else Directive.CONTINUE if following else Directive.FAIL if failed else Directive.BREAK
+    )
+    return Decided(
+        rule="case",
+        do=do.value,
+        next=following,
+        delay_s=walk.delay_s,
+        set_ctx=walk.patch,
+        error=failed,
+        case=CaseDecision(position=case, notes=tuple(walk.notes), keeps_page=walk.keeps_page),
+    )

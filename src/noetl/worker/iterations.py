@@ -1,0 +1,121 @@
+"""A range of iterations: up to `slots` of them at a time, each a pipeline of its own, all under one lease (WRK-02).
+
+What the iterations do not share they cannot touch: each has its own `iter` and its own `ctx` (LOOP-03, SCOPE-06). Those
+that run one after another hand `ctx` and `vars` on. Whether the loop is done is the server's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from noetl.pipeline.patches import written
+from noetl.pipeline.surroundings import Iteration, Surroundings
+from noetl.records.events import StepDone, StepFailed
+from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
+from noetl.records.orders import Iterations, Report
+from noetl.worker.case_run import run_of
+from noetl.worker.collections import Collections
+from noetl.worker.lifetime import Expired
+from noetl.worker.workplace import Workplace
+
+_MOST_PENDING = 400  # entries that wait at most, where nothing else makes them leave
+
+
+class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted
+    """An iteration failed, and so does the loop: begin no other, stop the ones that run (LOOP-10)."""
+
+
+class RangeRun:
+    def __init__(self, place: Workplace, iterations: Iterations, around: Surroundings, items: Collections) -> None:
+        self._place, self._its, self._around = place, iterations, around
+        self._todo = _elements(iterations, items)
+        self._parent, self._bare = _around(iterations)
+
+    async def to_end(self) -> Report:
+        """Run all of it; the report of the end is the caller's to hand in."""
+        try:
+            await self._slots()
+        except* _Stop:
+            pass
+        except* Expired as expired:
+            self._place.journal.add(StepFailed(error=_first(expired).error))
+        return self._place.journal.report()
+
+    async def _slots(self) -> None:
+        if self._its.slots == 1:
+            await self._slot()
+            return
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._its.slots):
+                group.create_task(self._slot())
+
+    async def _slot(self) -> None:
+        """Run one iteration after another. Its end is durable before the next begins, but for nothing but noop."""
+        for index, item in self._todo:
+            await self._iteration(index, item)
+            if not self._place.only_noop or self._place.journal.pending >= _MOST_PENDING:
+                await self._place.flush()
+
+    async def _iteration(self, index: int, item: Any) -> None:
+        its, place = self._its, self._place
+        path, position, interrupted = (*its.path, index), place.order.position, False
+        resumed = its.begun.get(index) if its.begun else None
+        ctx = self._around.ctx
+        if resumed is None:
+            place.journal.add(IterationStarted(index=index, path=path, worker_id=place.worker_id))
+        else:
+            position, interrupted = resumed.position, resumed.interrupted
+            ctx = written(ctx, resumed.writes)
+        names = {its.iterator: item, "index": index, "parent": self._parent}
+        iteration = Iteration(path=path, names=names, bare={**self._bare, its.iterator: item})
+        run = run_of(
+            place, msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration), interrupted=interrupted
+        )
+        end = await run.to_end(position)
+        if its.hands_on:
+            self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
+        self._ended(index, path, end)
+
+    def _ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed) -> None:
+        if isinstance(end, StepDone):
+            self._place.journal.add(IterationDone(index=index, path=path, result=end.result))
+            return
+        self._place.journal.add(IterationFailed(index=index, path=path, error=end.error))
+        if self._its.fail_fast:
+            raise _Stop
+
+
+def _elements(its: Iterations, collections: Collections) -> Iterator[tuple[int, Any]]:
+    """The iterations to run, each with its element; those that had begun come first."""
+    indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
+    if its.items is not None:
+        pairs = zip(indices, its.items, strict=True)
+    else:
+        assert its.items_ref is not None
+        items = collections.get(its.items_ref)
+        pairs = zip(indices, (items[index] for index in indices), strict=True)
+    if not its.begun:
+        return pairs
+    return iter(sorted(pairs, key=lambda pair: pair[0] not in its.begun))
+
+
+def _around(its: Iterations) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """`iter.parent`, and the bare names of the iterators around (LOOP-06)."""
+    parent: dict[str, Any] | None = None
+    bare: dict[str, Any] = {}
+    for outer in its.outer:
+        parent = {outer.iterator: outer.item, "index": outer.index, "parent": parent}
+        bare[outer.iterator] = outer.item
+    return parent, bare
+
+
+def _first(group: BaseExceptionGroup[Expired]) -> Expired:
+    found: Any = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, Expired)
+    return found

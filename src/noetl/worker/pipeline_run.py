@@ -1,0 +1,260 @@
+"""One run of a pipeline: of a step run, or of one iteration of a loop (PIPE-01).
+
+The plumbing around the pure pipeline: it runs tools, waits out delays and writes down what happened. A task's
+`task.processed` is durable before the next task starts, noop alone excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from noetl.errors import TemplateError, ToolError
+from noetl.net.task import Task
+from noetl.pipeline.noop import KIND as NOOP
+from noetl.pipeline.noop import keeps_prev
+from noetl.pipeline.patches import written
+from noetl.pipeline.policy import Run, judge
+from noetl.pipeline.preparation import Prepared, inside, prepare
+from noetl.pipeline.progress import after, ending, over_budget, task_run_id
+from noetl.pipeline.scopes import task_scope
+from noetl.pipeline.surroundings import Surroundings
+from noetl.records.events import Decided, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.position import Position
+from noetl.templates.scope import Scope
+from noetl.tools.contract import ToolContext
+from noetl.worker.attempt import attempt, error_of
+from noetl.worker.calls import TaskCalls
+from noetl.worker.lifetime import alive
+from noetl.worker.names import names_in
+from noetl.worker.recall import recalled
+from noetl.worker.safe import Credentials
+from noetl.worker.workplace import Workplace
+
+RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
+
+
+class PipelineRun:
+    """`around` changes with what the pipeline writes. `interrupted`: the task it begins with had been started under an
+    earlier lease. `Expired` comes out when the step run's time is over, `LeaseLost` when it is another worker's."""
+
+    def __init__(self, place: Workplace, around: Surroundings, *, interrupted: bool = False) -> None:
+        self._place, self.around = place, around
+        self._path = around.iteration.path if around.iteration is not None else ()
+        self._interrupted = interrupted
+
+    async def to_end(self, position: Position) -> StepDone | StepFailed:
+        """Run from `position` to the end, and say how it ended."""
+        try:
+            position = await recalled(self._place.step, position, self._looked_up)
+        except (TemplateError, ToolError) as problem:
+            error = Error(kind=problem.kind, message=problem.message)
+            return self._place.egress.ended(StepFailed(error=error))
+        while True:
+            end = await self._next(position)
+            if not isinstance(end, Position):
+                return self._place.egress.ended(end)
+            position = end
+
+    async def _looked_up(self, task: Task, position: Position) -> Any:
+        """What a `secrets` task gives, without recording that it ran again."""
+        place, now = self._place, self._place.clock.now()
+        around = inside(task, await place.safe.opened(task, self.around), position, now=now)
+        scope = task_scope(around, position, task)
+        prepared = prepare(task, scope, now=now)
+        credentials = await place.safe.credentials(prepared.inputs)
+        run_id = task_run_id(place.order.step_run_id, position, self._path)
+        context = self._context(task, position, run_id, prepared.spec, scope, credentials)
+        return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
+
+    async def _next(self, position: Position) -> Position | StepDone | StepFailed:
+        """Run the task at `position`: the next position, or how the pipeline ends."""
+        place = self._place
+        if position.task is None:
+            return self._end(position)
+        if error := over_budget(position, place.max_task_runs):
+            return StepFailed(error=error)
+        if position.not_before > (now := place.clock.now()):
+            async with alive(place.order.expiries, now):
+                await place.sleep(position.not_before - now)
+        task, following = self._task(position)
+        processed, own = place.egress.processed(await self._processed(task, following, position))
+        at = place.journal.add(processed)
+        self._write(processed.decision)
+        position = after(position, own, at)
+        end = self._ending(position, own.decision)
+        if end is None and task.kind != NOOP:
+            await place.flush()  # durable before the next task starts
+        return position if end is None else end
+
+    # what a case run does in its own way
+
+    def _task(self, position: Position) -> tuple[Task, str | None]:
+        """The task at the position, and the one that follows it."""
+        assert position.task is not None
+        return self._place.task(position.task)
+
+    def _named(self, around: Surroundings, position: Position) -> Surroundings:
+        """The surroundings with names that only this place has."""
+        return around
+
+    def _over(self, position: Position) -> dict[str, Any] | None:
+        """Inputs laid over those of the task."""
+        return None
+
+    def _judge(self, run: Run) -> Decided:
+        return judge(run)
+
+    def _end(self, position: Position) -> StepDone | StepFailed:
+        return StepDone(result=position.prev or TaskResult())
+
+    def _ending(self, position: Position, decision: Decided) -> StepDone | StepFailed | None:
+        return ending(position, decision)
+
+    def _write(self, decision: Decided) -> None:
+        """What the pipeline itself sees of its writes; contributions to a loop it does not (LOOP-14)."""
+        if decision.set_ctx:
+            iterations = self._place.order.iterations
+            reduced = iterations.reduced if iterations is not None else ()
+            patch = {key: value for key, value in decision.set_ctx.items() if key not in reduced}
+            self.around = msgspec.structs.replace(self.around, ctx=written(self.around.ctx, patch))
+        if decision.set_vars:
+            vars_ = written(self.around.vars or {}, decision.set_vars)
+            self.around = msgspec.structs.replace(self.around, vars=vars_)
+
+    async def _processed(self, task: Task, following: str | None, position: Position) -> TaskProcessed:
+        order, path, worker_id = self._place.order, self._path, self._place.worker_id
+        run_id = task_run_id(order.step_run_id, position, path)
+        visit, number = position.visit, position.attempt
+        self._place.journal.add(
+            TaskStarted(
+                task=task.name,
+                kind=task.kind,
+                visit=visit,
+                attempt=number,
+                task_run_id=run_id,
+                path=path,
+                worker_id=worker_id,
+            )
+        )
+        around, prepared, outcome = await self._outcome(task, position, run_id)
+        run = Run(
+            task=task,
+            following=following,
+            position=position,
+            task_run_id=run_id,
+            outcome=outcome,
+            scope=task_scope(around, position, task, outcome=outcome),
+            now=self._place.clock.now(),
+        )
+        return TaskProcessed(
+            task=task.name,
+            visit=visit,
+            attempt=number,
+            task_run_id=run_id,
+            outcome=outcome,
+            decision=self._judge(run),
+            keeps_prev=outcome.ok and keeps_prev(task.kind, prepared.inputs),
+            path=path,
+            worker_id=worker_id,
+        )
+
+    async def _outcome(self, task: Task, position: Position, run_id: str) -> tuple[Surroundings, Prepared, Outcome]:
+        """The outcome of one task run, and what its policy may read besides."""
+        place, around, prepared = self._place, self.around, Prepared()
+        now = place.clock.now()
+        try:
+            around = inside(task, self._named(await place.safe.opened(task, around), position), position, now=now)
+            scope = task_scope(around, position, task)
+            prepared = prepare(task, scope, now=now, over=self._over(position))
+            tool = place.tools.tool(task.kind)
+            credentials = await place.safe.credentials(prepared.inputs)
+        except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
+            return around, prepared, self._not_run(task, position, run_id, now, problem)
+        interrupted, self._interrupted = self._interrupted, False
+        if prepared.spec.get("on_lost") == "fail":
+            if interrupted:
+                return around, prepared, self._not_run(task, position, run_id, now, _lost(task))
+            await place.flush()  # a task that must not be repeated is known to have begun before it begins
+        async with self._told_soon(task), alive(place.order.expiries, place.clock.now()):
+            outcome = await attempt(
+                tool,
+                prepared.inputs,
+                self._context(task, position, run_id, prepared.spec, scope, credentials),
+                clock=place.clock,
+                sleep=place.sleep,
+                trace_id=place.order.trace_id,
+            )
+        return around, prepared, outcome
+
+    def _not_run(
+        self, task: Task, position: Position, run_id: str, now: float, problem: TemplateError | ToolError
+    ) -> Outcome:
+        place = self._place
+        meta = Meta(
+            attempt=position.attempt,
+            started_at=now,
+            finished_at=place.clock.now(),
+            trace_id=place.order.trace_id,
+            task_run_id=run_id,
+        )
+        if isinstance(problem, ToolError):
+            error = error_of(problem)
+        else:
+            error = Error(kind=problem.kind, message=f'inputs of task "{task.name}": {problem}')
+        return Outcome(status=Status.ERROR, error=error, meta=meta, helpers=place.tools.helpers(task.kind))
+
+    def _context(
+        self, task: Task, position: Position, run_id: str, spec: dict[str, Any], scope: Scope, credentials: Credentials
+    ) -> ToolContext:
+        place, order, path = self._place, self._place.order, self._path
+
+        def renewed(name: str) -> None:
+            visit, number = position.visit, position.attempt
+            place.journal.add(KeychainRefreshed(name=name, visit=visit, attempt=number, task_run_id=run_id, path=path))
+
+        where = [order.execution_id, order.step_run_id, *map(str, path), task.name, str(position.visit)]
+        return ToolContext(
+            execution_id=order.execution_id,
+            step=order.step,
+            task=task.name,
+            attempt=position.attempt,
+            task_run_id=run_id,
+            idempotency_key="/".join(where),
+            spec=spec,
+            name=names_in(scope),
+            resolve=credentials,
+            secrets=place.safe.desk(renewed),
+            data_folders=place.tools.permissions.data_folders,
+            keep=place.egress.keep,
+            load=place.office.load,
+            tool=place.tools.tool,
+            playbooks=TaskCalls(order, run_id, place.office, place.lend),
+        )
+
+    @asynccontextmanager
+    async def _told_soon(self, task: Task) -> AsyncIterator[None]:
+        """Report what is waiting once the tool has run for a moment; most are done before."""
+        if task.kind == NOOP:
+            yield
+            return
+        flushing: list[asyncio.Task[None]] = []
+        timer = asyncio.get_running_loop().call_later(
+            RIDE_S, lambda: flushing.append(asyncio.ensure_future(self._place.flush()))
+        )
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for task_ in flushing:
+                await task_
+
+
+def _lost(task: Task) -> ToolError:
+    message = f'task "{task.name}" was interrupted with its worker, and on_lost says not to repeat it'
+    return ToolError("lease.lost", message, unknown=True)

@@ -1,0 +1,43 @@
+"""Recall: what `secrets` tasks had looked up, when an interrupted pipeline goes on (TOOL-09, WRK-04).
+
+The log holds `***` in their place, and a task that went on with that would send it to the world. So they are looked
+up once more, silently: it was recorded that they ran, and they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from noetl.net.net import Transition
+from noetl.net.task import Task
+from noetl.records.outcomes import TaskResult
+from noetl.records.position import Position
+
+SECRETS = "secrets"
+
+LookUp = Callable[[Task, Position], Awaitable[Any]]
+
+
+async def recalled(step: Transition, position: Position, look_up: LookUp) -> Position:
+    """The position with the true results of its `secrets` tasks. ToolError where one is gone meanwhile."""
+    if not position.results:
+        return position  # it begins here
+    for task in step.tasks:
+        old = position.results.get(task.name) if task.kind == SECRETS else None
+        if old is None or old.error is not None or not _looked_up(old):
+            continue
+        new = msgspec.structs.replace(old, result=await look_up(task, position))
+        position = msgspec.structs.replace(
+            position,
+            results={**position.results, task.name: new},
+            prev=new if position.prev == old else position.prev,
+        )
+    return position
+
+
+def _looked_up(result: TaskResult) -> bool:
+    """Whether it holds a secret's fields; the result of a refresh names its entry only."""
+    return isinstance(result.result, dict) and "refreshed" not in result.result

@@ -1,0 +1,68 @@
+"""Slots of a worker: how many orders it works on at a time. Who only waits lends its slot to another (TOOL-11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Slots:
+    """`work` is what one slot does for as long as it lasts; `ring` wakes another one that waits for work."""
+
+    def __init__(self, group: asyncio.TaskGroup, work: Work, ring: Callable[[], None]) -> None:
+        self._group, self._work, self._ring = group, work, ring
+        self._idle: set[asyncio.Task[None]] = set()
+        self._leaving: deque[asyncio.Future[None]] = deque()
+
+    def open(self, number: int) -> None:
+        for _ in range(number):
+            self._group.create_task(self._run())
+
+    async def _run(self) -> None:
+        await self._work()
+
+    def may_leave(self) -> bool:
+        """Whether the slot that asks is one too many; then it must end."""
+        while self._leaving:
+            waiting = self._leaving.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return True
+        return False
+
+    @asynccontextmanager
+    async def idle(self) -> AsyncIterator[None]:
+        """While a slot has nothing to do, it can be closed at once."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._idle.add(task)
+        try:
+            yield
+        finally:
+            self._idle.discard(task)
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """A further slot works while the body only waits; afterwards there are as many at work as before."""
+        self.open(1)
+        try:
+            yield
+        except BaseException:
+            self._close_one()
+            raise
+        await self._close_one()
+
+    def _close_one(self) -> asyncio.Future[None]:
+        """Done once one slot has ended."""
+        closed = asyncio.get_running_loop().create_future()
+        if self._idle:
+            self._idle.pop().cancel()
+            closed.set_result(None)
+            self._ring()  # should it just have been woken, somebody else must look
+        else:
+            self._leaving.append(closed)
+        return closed

@@ -1,0 +1,68 @@
+"""Workplace: what all pipelines of one order share. Iterations of a range have one journal, one safe, one lease."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from noetl.clock import Clock
+from noetl.net.net import Net, Transition
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.pipeline.limits import max_payload_bytes
+from noetl.pipeline.noop import KIND as NOOP
+from noetl.pipeline.progress import MAX_TASK_RUNS
+from noetl.records.orders import Order
+from noetl.tools.registry import Registry
+from noetl.worker.attempt import Sleep
+from noetl.worker.calls import Lend, keep_slot
+from noetl.worker.egress import Egress
+from noetl.worker.journal import Journal
+from noetl.worker.masks import Mask
+from noetl.worker.office import Office
+from noetl.worker.post import Post
+from noetl.worker.safe import Safe
+
+
+class Workplace:
+    def __init__(
+        self,
+        order: Order,
+        net: Net,
+        *,
+        office: Office,
+        post: Post,
+        tools: Registry,
+        clock: Clock,
+        sleep: Sleep,
+        worker_id: str,
+        mask: Mask,
+        lend: Lend = keep_slot,
+    ) -> None:
+        self.order, self.net, self.worker_id, self.lend = order, net, worker_id, lend
+        self.office, self.tools, self.clock, self.sleep = office, tools, clock, sleep
+        self.step = _transition(net, order.step)
+        self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
+        self.egress = Egress(mask, max_payload_bytes(net), office.keep)
+        self.safe = Safe(order, net, office, mask, clock=clock, worker_id=worker_id)
+        self.journal = Journal(order, clock, worker_id)
+        self.only_noop = all(task.kind == NOOP for task in tasks_of(self.step))
+        self.steps = frozenset(step.name for step in net.transitions)
+        self._post = post
+        self._tasks = _with_following(self.step.tasks)
+
+    def task(self, name: str) -> tuple[Task, str | None]:
+        """A task of the pipeline, and the one that follows it."""
+        return self._tasks[name]
+
+    async def flush(self) -> None:
+        """Return once everything written so far is durable. LeaseLost if the order is no longer ours."""
+        await self._post.flush(self.journal)
+
+
+def _transition(net: Net, name: str) -> Transition:
+    return next(step for step in net.transitions if step.name == name)
+
+
+def _with_following(tasks: tuple[Task, ...]) -> dict[str, tuple[Task, str | None]]:
+    following = {task.name: after.name for task, after in pairwise(tasks)}
+    return {task.name: (task, following.get(task.name)) for task in tasks}

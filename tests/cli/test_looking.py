@@ -1,0 +1,200 @@
+"""`executions`, `status`, `events`, `logs`, `result` and `ctx`: what is recorded, from another terminal (CLI-02)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from noetl.embedded import RunResult
+from tests.cli.running import call, process
+from tests.cli.stored import stored
+
+Runs = tuple[str, RunResult, RunResult]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return stored(tmp_path_factory.mktemp("looking"))
+
+
+def look(runs: Runs, command: str, *arguments: str) -> str:
+    code, stdout, stderr = call(command, *arguments, "--db", runs[0])
+    assert (code, stderr) == (0, "")
+    return stdout
+
+
+@pytest.mark.req("CLI-02")
+def test_executions_are_listed_newest_first(runs: Runs) -> None:
+    _, good, bad = runs
+
+    lines = look(runs, "executions").splitlines()
+
+    assert lines[0].split() == ["EXECUTION", "STATUS", "STARTED", "TOOK", "EVENTS", "PATH"]
+    assert [line.split()[:2] for line in lines[1:]] == [[bad.execution_id, "failed"], [good.execution_id, "completed"]]
+
+
+def test_executions_have_forms_for_programs_and_filters(runs: Runs) -> None:
+    _, good, bad = runs
+
+    assert look(runs, "executions", "-o", "id").split() == [bad.execution_id, good.execution_id]
+    assert look(runs, "executions", "--status", "completed", "-o", "id").split() == [good.execution_id]
+    assert look(runs, "executions", "--path", "nowhere/*", "-o", "jsonl") == ""
+    assert look(runs, "executions", "--status", "paused") == "no executions\n"
+    [row] = json.loads(look(runs, "executions", "--status", "failed", "-o", "json"))
+    assert row["status"] == "failed"
+    assert row["events"] == bad.events
+    assert row["finished_at"].endswith("Z")
+
+
+def test_the_next_page_begins_where_the_last_one_ended(runs: Runs) -> None:
+    db, good, bad = runs
+
+    code, first, hint = call("executions", "--limit", "1", "-o", "table", "--db", db)
+
+    assert code == 0
+    assert bad.execution_id in first
+    assert hint == f"more: noetl executions --beyond {bad.execution_id}\n"
+    assert look(runs, "executions", "--beyond", bad.execution_id, "-o", "id").split() == [good.execution_id]
+
+
+@pytest.mark.parametrize("command", ["status", "events", "logs", "result", "ctx", "pause", "resume", "cancel"])
+def test_an_unknown_execution_is_refused_with_the_nearest(runs: Runs, command: str) -> None:
+    db, good, _ = runs
+    misread = good.execution_id[:-1] + ("0" if good.execution_id[-1] != "0" else "1")
+
+    code, stdout, stderr = call(command, misread, "--db", db)
+
+    assert (code, stdout) == (4, "")
+    assert stderr.startswith(f'error: no execution "{misread}" in this store; the nearest: ')
+    assert good.execution_id in stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("executions",), ("status", "last"), ("pause", "last"), ("run", "--resume", "last")]
+)
+def test_a_store_that_is_not_there_is_told_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = process(*command, "--db", str(tmp_path / "none.db"))
+
+    assert done.returncode == 4
+    assert done.stderr == (
+        f"error: there is no store {tmp_path}/none.db: run a playbook first, or name another file with --db\n"
+    )
+
+
+def test_a_beginning_that_fits_one_execution_names_it_and_last_the_newest(runs: Runs) -> None:
+    _, good, bad = runs
+    shared = next(n for n in range(36) if good.execution_id[n] != bad.execution_id[n])
+
+    assert good.execution_id in look(runs, "status", good.execution_id[: shared + 1])
+    assert bad.execution_id in look(runs, "status", "last")
+    code, _, stderr = call("status", good.execution_id[:shared], "--db", runs[0])
+    assert code == 4
+    assert f'several executions begin with "{good.execution_id[:shared]}"' in stderr
+    assert good.execution_id in stderr
+    assert call("status", "", "--db", runs[0])[0] == 4
+
+
+def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
+    text = look(runs, "status", "last")
+    told = json.loads(look(runs, "status", "last", "-o", "json"))
+
+    assert "step start, task risky: retry.exhausted" in text
+    assert (told["status"], told["steps_failed"], told["steps"]) == ("failed", 1, [])
+    assert (told["error"]["step"], told["error"]["task"]) == ("start", "risky")
+    assert told["error"]["cause"]["message"] == "ValueError: no luck"
+
+
+@pytest.mark.req("EVT-02")
+def test_events_are_printed_as_text_and_as_whole_envelopes(runs: Runs) -> None:
+    _, good, _ = runs
+
+    text = look(runs, "events", good.execution_id).splitlines()
+    listed = json.loads(look(runs, "events", good.execution_id, "-o", "json"))
+    lines = look(runs, "events", good.execution_id, "-o", "jsonl").splitlines()
+
+    assert len(text) == len(listed) == len(lines) == good.events
+    assert text[0].split()[2] == "playbook.execution_requested"
+    assert [event["seq"] for event in listed] == list(range(1, good.events + 1))
+    assert json.loads(lines[-1]) == listed[-1]
+    assert listed[0]["data"] == listed[0]["payload"]
+
+
+@pytest.mark.parametrize(
+    ("options", "types"),
+    [
+        (("--step", "finish", "--type", "step.*"), ["step.scheduled", "step.started", "step.done"]),
+        (("--type", "workflow.finished", "--type", "loop.done"), ["loop.done", "workflow.finished"]),
+        (("--type", "loop.iteration.done"), ["loop.iteration.done"] * 3),
+    ],
+)
+def test_events_are_filtered_by_step_and_type(runs: Runs, options: tuple[str, ...], types: list[str]) -> None:
+    lines = look(runs, "events", runs[1].execution_id, "-o", "jsonl", *options).splitlines()
+
+    assert [json.loads(line)["event_type"] for line in lines] == types
+
+
+def test_events_go_on_after_a_number_and_follow_ends_with_the_execution(runs: Runs) -> None:
+    after = str(runs[1].events - 2)
+
+    lines = look(runs, "events", runs[1].execution_id, "--after", after, "--follow").splitlines()
+
+    assert [line.split()[2] for line in lines] == ["workflow.finished", "playbook.processed"]
+    assert call("events", "last", "--follow", "-o", "json", "--db", runs[0])[0] == 2
+
+
+@pytest.mark.req("EVT-05")
+def test_legacy_names_are_a_way_of_listing(runs: Runs) -> None:
+    lines = look(runs, "events", runs[1].execution_id, "--names", "legacy", "-o", "jsonl").splitlines()
+    names = {json.loads(line)["name"] for line in lines}
+    failed = look(runs, "events", "last", "--names", "legacy")
+
+    assert {"WorkflowStarted", "StepStarted", "ToolStarted", "ToolCompleted", "LoopIterationCompleted"} <= names
+    assert {"NextEvaluated", "WorkflowFinished", "PlaybookProcessed"} <= names
+    assert "ToolErrored" in failed
+
+
+def test_logs_say_whose_each_line_is(runs: Runs) -> None:
+    lines = look(runs, "logs", runs[1].execution_id).splitlines()
+
+    assert lines[:2] == ["start/warm │ warming up", "start/count │ counting"]
+    assert sorted(lines[2:]) == [f"each[{n}]/double │ item {n}" for n in range(3)]
+    assert look(runs, "logs", runs[1].execution_id, "--task", "count") == "start/count │ counting\n"
+    assert look(runs, "logs", runs[1].execution_id, "--step", "finish") == ""
+
+
+def test_logs_tell_the_error_of_each_attempt(runs: Runs) -> None:
+    lines = look(runs, "logs", "last").splitlines()
+    entries = [json.loads(line) for line in look(runs, "logs", "last", "-o", "jsonl").splitlines()]
+
+    assert [line for line in lines if "trying" in line] == ["start/risky │ trying", "start/risky #2 │ trying"]
+    assert sum("✗ error: py.exception: ValueError: no luck" in line for line in lines) == 2
+    assert [(entry["attempt"], entry["error"]["kind"]) for entry in entries] == [
+        (1, "py.exception"),
+        (2, "py.exception"),
+    ]
+
+
+@pytest.mark.req("CLI-02")
+def test_result_is_what_the_run_gave_and_its_code_how_it_ended(runs: Runs) -> None:
+    _, good, _ = runs
+
+    assert json.loads(look(runs, "result", good.execution_id)) == good.result == {"said": "all done"}
+    assert json.loads(look(runs, "result", good.execution_id, "--step", "each")) == [0, 2, 4]
+    assert json.loads(look(runs, "result", good.execution_id, "--step", "start")) == {"n": 3}
+    code, stdout, stderr = call("result", "last", "--db", runs[0])
+    assert (code, stdout) == (1, "")
+    assert "retry.exhausted" in stderr
+    assert call("result", "last", "--step", "start", "--db", runs[0])[0] == 1
+    code, _, stderr = call("result", "last", "--step", "nowhere", "--db", runs[0])
+    assert code == 4
+    assert 'step "nowhere" has not ended' in stderr
+
+
+@pytest.mark.req("CLI-02", "SRV-09")
+def test_ctx_is_the_variables_as_the_log_tells_them(runs: Runs) -> None:
+    _, good, _ = runs
+
+    assert json.loads(look(runs, "ctx", good.execution_id)) == good.ctx == {"seen": {"count": 3}}
+    assert look(runs, "ctx", "last") == "{}\n"

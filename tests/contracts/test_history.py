@@ -1,0 +1,95 @@
+"""Looking at what is recorded: filters, pages and prefixes, the same in every backend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from noetl.records.control import Emitted
+from noetl.records.events import CtxPatched, StepDone
+from noetl.store.contract import Only, Store
+from tests.contracts.stores import BACKENDS
+from tests.contracts.test_store import commit, event
+
+
+@pytest_asyncio.fixture(params=list(BACKENDS))
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened = BACKENDS[request.param](tmp_path)
+    yield opened
+    await opened.close()
+
+
+async def write(store: Store, execution_id: str, *, at: float, path: str = "p", status: str = "running") -> None:
+    one = commit(event(1, execution_id=execution_id), status=status)
+    row = msgspec.structs.replace(one.execution, created_at=at, path=path)
+    await store.commit([msgspec.structs.replace(one, execution=row)])
+
+
+@pytest.mark.parametrize(
+    ("only", "seqs"),
+    [
+        (Only(), [1, 2, 3, 4, 5]),
+        (Only(types=("ctx.patched",)), [2, 4]),
+        (Only(types=("token.*", "step.done")), [1, 3]),
+        (Only(types=("audit.required",)), [5]),
+        (Only(step="b"), [4]),
+        (Only(limit=2), [1, 2]),
+        (Only(limit=2, newest=True), [4, 5]),
+        (Only(types=("ctx.*",), limit=1, newest=True), [4]),
+        (Only(limit=9, newest=True), [1, 2, 3, 4, 5]),
+        (Only(types=("nothing",)), []),
+    ],
+)
+async def test_events_are_picked_by_type_step_and_number(store: Store, only: Only, seqs: list[int]) -> None:
+    elsewhere = msgspec.structs.replace(event(4, payload=CtxPatched(patch={})), step="b")
+    own = event(5, payload=Emitted(emitted="audit.required"))
+    events = [event(1), event(2, payload=CtxPatched(patch={})), event(3, payload=StepDone()), elsewhere, own]
+    await store.commit([commit(*events)])
+
+    assert [one.seq for one in await store.events("x1", only=only)] == seqs
+
+
+async def test_picking_begins_after_a_number(store: Store) -> None:
+    await store.commit([commit(*(event(seq) for seq in range(1, 6)))])
+
+    assert [one.seq for one in await store.events("x1", after=2, only=Only(limit=2))] == [3, 4]
+    assert [one.seq for one in await store.events("x1", after=4, only=Only(limit=2, newest=True))] == [5]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        ({}, ["x4", "x2", "x3", "x1"]),
+        ({"status": "failed"}, ["x3"]),
+        ({"path": "etl/orders"}, ["x2", "x1"]),
+        ({"path": "etl/*"}, ["x2", "x3", "x1"]),
+        ({"path": "etl"}, []),
+        ({"limit": 2}, ["x4", "x2"]),
+        ({"limit": 2, "beyond": "x2"}, ["x3", "x1"]),
+        ({"beyond": "x1"}, []),
+    ],
+)
+async def test_executions_are_listed_newest_first_and_page_by_page(
+    store: Store, wanted: dict[str, object], ids: list[str]
+) -> None:
+    """x2 and x3 began in the same moment: a page that ends between them loses neither."""
+    await write(store, "x1", at=1.0, path="etl/orders")
+    await write(store, "x2", at=2.0, path="etl/orders")
+    await write(store, "x3", at=2.0, path="etl/users", status="failed")
+    await write(store, "x4", at=3.0, path="other")
+
+    assert [row.execution_id for row in await store.executions(**wanted)] == ids  # type: ignore[arg-type]
+
+
+async def test_ids_are_found_by_their_beginning(store: Store) -> None:
+    for execution_id in ("ab1", "ab2", "b%1"):
+        await write(store, execution_id, at=1.0)
+
+    assert await store.begin_with("ab") == ["ab1", "ab2"]
+    assert await store.begin_with("ab", limit=1) == ["ab1"]
+    assert await store.begin_with("b%") == ["b%1"]
+    assert await store.begin_with("%") == []

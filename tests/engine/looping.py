@@ -1,0 +1,79 @@
+"""Conversations about loops: a test plays the workers that hold ranges, one iteration at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.engine.commands import ClaimOrder
+from noetl.engine.loops.state import LoopRun, Range
+from noetl.pipeline.progress import task_run_id
+from noetl.records.envelope import Event
+from noetl.records.events import Decided, TaskProcessed, TaskStarted
+from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
+from noetl.records.orders import Entry, Report, Timed, Verdict
+from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from tests.conversing import Conversation
+
+BROKE = Error(kind="py.exception", message="it broke")
+
+
+class LoopTalk(Conversation):
+    def loop(self, name: str = "start") -> LoopRun:
+        loop = self.run(name).loop
+        assert loop is not None
+        return loop
+
+    def ranges(self, name: str = "start") -> list[Range]:
+        """The open ranges, oldest first."""
+        run = self.execution.runs.get(self.names[f"{name}#1"])
+        return list(run.loop.ranges.values()) if run is not None and run.loop is not None else []
+
+    def take(self, span: Range, *, worker_id: str = "w1") -> list[Event]:
+        """A worker claims a range, or claims it again after its lease was lost."""
+        return self.tell(
+            ClaimOrder(at=self.clock.now(), order_id=span.order_id, worker_id=worker_id, seen_epoch=span.lease_epoch)
+        )
+
+    def take_all(self) -> None:
+        for span in self.ranges():
+            if span.lease_epoch == 0:
+                self.take(span)
+
+    def say(self, span: Range, *entries: Entry, epoch: int | None = None) -> tuple[Verdict, list[Event]]:
+        return self.report(
+            Report(
+                order_id=span.order_id,
+                execution_id="x1",
+                lease_epoch=span.lease_epoch if epoch is None else epoch,
+                worker_id=span.worker_id or "w1",
+                entries=tuple(Timed(self.clock.now(), entry) for entry in entries),
+            )
+        )
+
+    def begin(self, span: Range, index: int) -> IterationStarted:
+        return IterationStarted(index=index, path=(*span.path, index), worker_id=span.worker_id)
+
+    def work(
+        self, span: Range, index: int, result: Any = None, *, visit: int = 1, error: Error | None = None, **decided: Any
+    ) -> list[Entry]:
+        """One task of an iteration."""
+        path = (*span.path, index)
+        run_id = task_run_id(self.names["start#1"], self.run("start").position, path) + str(visit)
+        now = self.clock.now()
+        meta = Meta(attempt=1, started_at=now, finished_at=now, trace_id="t1", task_run_id=run_id)
+        outcome = Outcome(status=Status.ERROR if error else Status.SUCCESS, result=result, error=error, meta=meta)
+        about: dict[str, Any] = {"task": "work", "visit": visit, "attempt": 1, "task_run_id": run_id, "path": path}
+        decision = Decided(**{"rule": "default", "do": "fail" if error else "continue", "error": error, **decided})
+        return [TaskStarted(kind="python", **about), TaskProcessed(outcome=outcome, decision=decision, **about)]
+
+    def end(self, span: Range, index: int, result: Any = None, *, error: Error | None = None) -> Entry:
+        path = (*span.path, index)
+        if error is not None:
+            return IterationFailed(index=index, path=path, error=error)
+        return IterationDone(index=index, path=path, result=TaskResult(result=result))
+
+    def iterate(self, index: int, result: Any = None, *, error: Error | None = None, **decided: Any) -> list[Event]:
+        """A whole iteration, in one report of whoever holds it."""
+        span = next(span for span in self.ranges() if index in span)
+        entries = [self.begin(span, index), *self.work(span, index, result, error=error, **decided)]
+        return self.say(span, *entries, self.end(span, index, result, error=error))[1]

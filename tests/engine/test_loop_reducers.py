@@ -1,0 +1,69 @@
+"""Reducers: each operation, on top of what was there (LOOP-14, V2E-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.engine.loops.reducers import OPERATIONS, fold_all, folded, shared_of, with_shared
+from noetl.errors import ToolError
+from noetl.schema.policies import REDUCERS
+
+
+@pytest.mark.req("LOOP-14")
+@pytest.mark.parametrize(
+    ("op", "previous", "values", "gives"),
+    [
+        ("sum", None, [1, 2, 3], 6),
+        ("sum", 10, [1, 2.5], 13.5),
+        ("count", None, ["a", None, 3], 3),
+        ("count", 2, ["a"], 3),
+        ("min", None, [3, 1, 2], 1),
+        ("min", 0, [3, 1], 0),
+        ("max", None, ["a", "c", "b"], "c"),
+        ("max", None, [None], None),
+        ("append", [0], [1, [2]], [0, 1, [2]]),
+        ("extend", None, [[1], [], [2, 3]], [1, 2, 3]),
+        ("union", [1], [[2, 1], 3, {"a": 1}, {"a": 1}], [1, 2, 3, {"a": 1}]),
+        ("union", None, [1, True, 1.0], [1, True, 1.0]),
+        ("merge", {"a": 1}, [{"b": 2}, {"a": 3}], {"a": 3, "b": 2}),
+        ("first", None, [1, 2], 1),
+        ("first", 0, [1, 2], 0),
+        ("last", 0, [1, 2], 2),
+        ("any", None, [False, 1], True),
+        ("any", None, [0, ""], False),
+        ("all", None, [True, 1], True),
+        ("all", False, [True], False),
+    ],
+)
+def test_each_operation_folds_on_top_of_what_was_there(op: str, previous: Any, values: list[Any], gives: Any) -> None:
+    assert folded(op, previous, values) == gives
+
+
+@pytest.mark.parametrize(
+    ("op", "values"), [("sum", ["a"]), ("sum", [True]), ("extend", [1]), ("merge", [[]]), ("min", [1, "a"])]
+)
+def test_contributions_that_do_not_fit_are_told(op: str, values: list[Any]) -> None:
+    with pytest.raises(ToolError, match=f"{op} cannot fold") as raised:
+        folded(op, None, values)
+
+    assert raised.value.kind == "loop.reduce"
+
+
+def test_every_operation_that_the_language_knows_is_there() -> None:
+    assert set(OPERATIONS) == set(REDUCERS)
+
+
+def test_a_dotted_key_is_folded_where_it_is() -> None:
+    assert fold_all({"stats": {"n": 1}}, {"stats.n": "sum"}, {"stats.n": [2, 3]}) == {"stats.n": 6}
+
+
+@pytest.mark.req("V2E-07")
+def test_shared_values_fold_each_with_its_own_operation() -> None:
+    shared = {"n": [("sum", 1), ("sum", 2)], "k": [shared_of("x"), shared_of({"op": "append", "value": 3})]}
+
+    assert with_shared({"n": 10}, {"n": shared["n"]}) == {"n": 13}
+    assert shared_of("x") == ("last", "x")
+    assert shared_of({"a": 1}) == ("last", {"a": 1})
+    assert with_shared({}, {"k": [("last", 1), ("last", 2)]}) == {"k": 2}

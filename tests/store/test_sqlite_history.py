@@ -1,0 +1,124 @@
+"""Reading a file that another process writes: no waiting, no writing, one sentence when it cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from noetl.errors import BackendError
+from noetl.store.sqlite.history import SqliteHistory
+from noetl.store.sqlite.store import SqliteStore
+from tests.contracts.test_store import commit, event
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+async def test_a_reader_and_a_writer_do_not_wait_for_each_other(path: Path) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1))])
+    history = SqliteHistory.open(path)
+    store._db.execute("BEGIN IMMEDIATE")
+
+    seen = await history.events("x1")
+    store._db.execute("ROLLBACK")
+    history._db.execute("BEGIN")
+    await history.events("x1")
+    await store.commit([commit(event(2), after=1)])
+    history._db.execute("COMMIT")
+
+    assert len(seen) == 1
+    assert len(await history.events("x1")) == 2
+    await history.close()
+    await store.close()
+
+
+async def test_a_reader_cannot_write(path: Path) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1))])
+    await store.close()
+
+    history = SqliteHistory.open(path)
+
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        history._db.execute("DELETE FROM orders")
+    await history.close()
+
+
+def test_reading_makes_no_store(path: Path) -> None:
+    with pytest.raises(BackendError, match="there is no store"):
+        SqliteHistory.open(path)
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("body", [b"", b"this is a text file, and quite a long one for that\n" * 40])
+def test_a_file_that_is_something_else_is_refused(path: Path, body: bytes) -> None:
+    path.write_bytes(body)
+
+    with pytest.raises(BackendError, match="is no store of noetl"):
+        SqliteHistory.open(path)
+
+    assert path.read_bytes() == body
+
+
+async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(*(event(seq) for seq in range(1, 400)))])
+    await store.close()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+
+    with pytest.raises(BackendError, match="damaged or cut short"):
+        await SqliteHistory.open(path).events("x1")
+
+
+async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -> None:
+    store = SqliteStore.open(path)
+    await store.commit([commit(event(1))])
+    store._db.execute("DROP TRIGGER event_is_never_changed")
+    store._db.execute("UPDATE event SET payload = '{'")
+    await store.close()
+
+    with pytest.raises(BackendError, match="is damaged"):
+        await SqliteHistory.open(path).events("x1")
+
+
+async def test_a_store_of_a_newer_program_is_refused(path: Path) -> None:
+    store = SqliteStore.open(path)
+    store._db.execute("INSERT INTO migration VALUES (99, '0099_future', 'x')")
+    await store.close()
+
+    with pytest.raises(BackendError, match="written by a newer noetl"):
+        SqliteHistory.open(path)
+
+
+async def test_a_store_of_an_older_program_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from noetl.store.sqlite import store as module
+    from noetl.store.sqlite.migration import known_migrations
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "known_migrations", lambda: known_migrations()[:1])
+        await SqliteStore.open(path).close()
+
+    history = SqliteHistory.open(path)
+
+    assert len(history._db.execute("SELECT * FROM migration").fetchall()) == len(known_migrations())
+    await history.close()
+
+
+async def test_a_locked_store_is_told_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from noetl.store.sqlite import history as module
+
+    await SqliteStore.open(path).close()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA journal_mode = DELETE")
+    holder.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(module, "_PATIENCE_MS", 1)
+
+    with pytest.raises(BackendError, match="is locked by another program"):
+        SqliteHistory.open(path)
+    holder.close()

@@ -1,0 +1,178 @@
+"""Plug-ins: the example package, found as an installed one is, checked and run like a built-in kind (TOOL-01)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import noetl
+from noetl.errors import RefusedError, ToolError
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.kinds import KINDS, plugins
+from noetl.tools.permissions import Permissions
+from noetl.tools.registry import BUILT_IN, Registry
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+NOETL = Path(noetl.__file__).parents[1]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """An environment where the example is installed: its code on the path, its entry points in its metadata."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    site = tmp_path / "site"
+    metadata = site / "noetl_audit_logger-0.1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+        for group, entries in project["entry-points"].items()
+    )
+    (metadata / "entry_points.txt").write_text(points)
+    paths = os.pathsep.join([str(site), str(EXAMPLE / "src"), str(NOETL)])
+    return {**os.environ, "PYTHONPATH": paths, "NOETL_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+
+
+def noetl_cli(*arguments: str, env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from noetl.cli.main import main; main()", *arguments]
+    return subprocess.run(command, env=dict(env), cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.req("TOOL-01", "VAL-04")
+def test_the_example_is_checked_and_run_once_it_is_installed(installed: dict[str, str], tmp_path: Path) -> None:
+    playbook = str(EXAMPLE / "playbook.yaml")
+
+    unknown = noetl_cli("check", playbook, env={**os.environ, "NO_COLOR": "1"}, cwd=tmp_path)
+    checked = noetl_cli("check", playbook, env=installed, cwd=tmp_path)
+    ran = noetl_cli("run", playbook, "--memory", "-o", "json", env=installed, cwd=tmp_path)
+
+    assert "E_TOOL_KIND" in unknown.stdout + unknown.stderr
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["result"] == {"line": 1}
+    record = json.loads((tmp_path / "audit.jsonl").read_text())
+    assert (record["level"], record["message"], record["data"]) == (
+        "warning",
+        "ada asked for the report",
+        {"attempt": 1},
+    )
+
+
+def test_its_inputs_are_checked_by_its_own_declaration(installed: dict[str, str], tmp_path: Path) -> None:
+    text = (EXAMPLE / "playbook.yaml").read_text().replace("message:", "mesage:")
+    (tmp_path / "wrong.yaml").write_text(text)
+
+    checked = noetl_cli("check", "wrong.yaml", env=installed, cwd=tmp_path)
+
+    assert checked.returncode == 1
+    assert '"mesage" is not an input of kind audit_logger' in checked.stdout + checked.stderr
+    assert 'did you mean "message"' in checked.stdout + checked.stderr
+
+
+def test_the_tests_of_the_example_pass(installed: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE), "tests"]
+
+    done = subprocess.run(command, env=installed, cwd=EXAMPLE, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Raising:
+    """A plug-in that nobody tested."""
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        raise RuntimeError("boom")
+
+    async def close(self) -> None: ...
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: bad, path: tests/bad}
+workflow:
+  - step: start
+    tool:
+      - name: bad
+        kind: KIND
+        WORD: x
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {why: "{{ outcome.error.kind }}"}}}}]}}
+"""
+
+
+@pytest.mark.req("OUT-05", "TOOL-01")
+def test_a_plug_in_that_raises_gives_an_ordinary_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [EntryPoint("bad", f"{__name__}:Raising", plugins.GROUP)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+
+    result = noetl.run(PLAYBOOK.replace("KIND", "bad"), db=":memory:")
+
+    assert result.ctx == {"why": "tool.exception"}
+
+
+@pytest.mark.req("TOOL-01")
+def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
+    """`playbook` and `workbook` are no tools of a worker: the compiler and the server see to them."""
+    built_in = {name for name, kind in KINDS.items() if kind.plugin is None}
+
+    assert set(BUILT_IN) <= built_in
+    assert built_in - set(BUILT_IN) <= {"playbook", "workbook", "secrets", "quantum"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "plugin"),
+    [
+        ("container", "a plug-in that runs containers"),
+        ("mcp", "a plug-in for MCP servers"),
+        ("snowflake", "a plug-in for Snowflake"),
+        ("gcs", "a plug-in for Google Cloud Storage"),
+        ("ducklake", "a plug-in for DuckLake"),
+    ],
+)
+@pytest.mark.req("TOOL-01")
+def test_a_kind_that_is_only_known_says_which_plug_in_is_missing(kind: str, plugin: str) -> None:
+    registry = Registry()
+
+    assert not registry.runs(kind)
+    with pytest.raises(ToolError, match=f'nobody here runs tool kind "{kind}": install {plugin}') as caught:
+        registry.tool(kind)
+    assert caught.value.kind == "tool.unknown_kind"
+
+
+def test_a_playbook_of_such_a_kind_is_refused_before_it_begins() -> None:
+    text = PLAYBOOK.replace("KIND", "mcp").replace("WORD", "server")
+
+    with pytest.raises(RefusedError, match="install a plug-in for MCP servers"):
+        noetl.run(text, db=":memory:")
+
+
+def test_a_plug_in_that_runs_programs_must_be_allowed_too() -> None:
+    more = {"container": f"{__name__}:Raising"}
+
+    with pytest.raises(ToolError, match="--allow container") as caught:
+        Registry(more).tool("container")
+    assert caught.value.kind == "tool.not_allowed"
+    allowed = Registry(more, permissions=Permissions(kinds=frozenset({"container"})))
+    assert allowed.tool("container").helpers() == {}
+    asyncio.run(allowed.close())
+
+
+def test_a_worker_that_cannot_run_a_kind_ends_the_task_with_an_error() -> None:
+    """An extra that is missing, a kind that is off: an outcome like any other, and the worker goes on."""
+    registry = Registry({"gone": "no_such_package:Tool"})
+
+    assert registry.runs("gone")
+    assert registry.helpers("gone") == {}

@@ -1,0 +1,267 @@
+"""`shell`: what a command sees, what it gives back, and that nothing of it is left (DESIGN §7, §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import noetl
+from noetl.errors import RefusedError
+from noetl.records.outcomes import Outcome, Status
+from noetl.tools.kinds import KINDS
+from noetl.tools.permissions import OFF_BY_DEFAULT, Permissions
+from noetl.tools.registry import Registry
+from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
+from noetl.tools.shell.tool import ShellTool
+from tests.cli.running import call
+from tests.tools.sql_tasks import outcome_of
+
+
+async def ran(cmds: Any, spec: dict[str, Any] | None = None, **inputs: Any) -> Outcome:
+    return await outcome_of(ShellTool(), {"cmds": cmds, **inputs}, spec)
+
+
+async def test_text_runs_under_sh_and_gives_what_it_printed() -> None:
+    outcome = await ran("echo out; echo err >&2; exit 0")
+
+    assert outcome.status is Status.SUCCESS
+    assert outcome.result == {"exit_code": 0, "stdout": "out\n", "stderr": "err\n"}
+    assert outcome.helpers == {"shell": {"exit_code": 0}}
+
+
+async def test_a_list_runs_without_any_shell() -> None:
+    outcome = await ran(["printf", "<%s>", "$HOME; ls", "*"])
+
+    assert outcome.result["stdout"] == "<$HOME; ls><*>"
+
+
+async def test_an_exit_code_is_an_error_with_the_last_words() -> None:
+    outcome = await ran("echo so far; echo first >&2; echo no such order >&2; exit 3")
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "shell.exit"
+    assert outcome.error.message == "the command ended with code 3: no such order"
+    assert outcome.error.details == {"exit_code": 3, "stderr": "first\nno such order\n"}
+    assert outcome.helpers == {"shell": {"exit_code": 3}}
+    assert outcome.meta.stdout == "so far\n"
+
+
+async def test_further_exit_codes_may_count_as_success() -> None:
+    """grep says 1 when it finds nothing, which is no failure."""
+    outcome = await ran(["grep", "nothing", "/dev/null"], {"ok_exit_codes": [1]})
+
+    assert outcome.result["exit_code"] == 1
+
+
+async def test_standard_input_environment_and_folder_are_the_tasks_own(tmp_path: Path) -> None:
+    inputs = {"stdin": {"a": 1}, "env": {"NAME": "it's", "LIST": [1, 2], "GONE": None}, "cwd": str(tmp_path)}
+
+    outcome = await ran('cat; echo; echo "$NAME $LIST ${GONE-unset}"; pwd', **inputs)
+
+    assert outcome.result["stdout"] == f'{{"a":1}}\nit\'s [1,2] unset\n{tmp_path}\n'
+
+
+async def test_nothing_of_our_environment_reaches_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_MASTER_KEY", "canary-1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-2")
+
+    outcome = await ran("env")
+
+    assert "canary" not in outcome.result["stdout"]
+    assert "NOETL_IDEMPOTENCY_KEY=exec/run/task/0" in outcome.result["stdout"], "the same for every attempt"
+    assert "NOETL_TASK=task" in outcome.result["stdout"]
+
+
+async def test_its_temporary_folder_goes_with_it() -> None:
+    outcome = await ran('echo secret > "$TMPDIR/left"; echo "$TMPDIR"')
+
+    assert not Path(outcome.result["stdout"].strip()).exists()
+
+
+async def test_only_its_own_streams_are_open_in_it() -> None:
+    outcome = await ran(["ls", "/proc/self/fd"])
+
+    assert outcome.result["stdout"].split() == ["0", "1", "2", "3"], "3 is the folder that ls reads"
+
+
+async def test_what_it_prints_is_capped_and_never_stops_it() -> None:
+    outcome = await ran(f"head -c {3 * MAX_OUTPUT_BYTES} /dev/zero | tr '\\0' x; echo done >&2")
+
+    assert len(outcome.result["stdout"]) == MAX_OUTPUT_BYTES
+    assert outcome.result["truncated"] is True
+    assert outcome.result["stderr"] == "done\n"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+async def gone(pid: int) -> bool:
+    for _ in range(200):
+        if not alive(pid):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def test_a_timeout_ends_it_with_everything_it_started(tmp_path: Path) -> None:
+    outcome = await ran(f"sleep 60 & echo $! > {tmp_path}/pid; sleep 60", {"timeout": 0.3})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "timeout"
+    assert await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_what_it_leaves_running_ends_with_it() -> None:
+    began = time.monotonic()
+
+    outcome = await ran("sleep 60 & echo $!")
+
+    assert await gone(int(outcome.result["stdout"]))
+    assert time.monotonic() - began < 10
+
+
+async def test_one_that_flees_into_a_session_of_its_own_is_not_waited_for() -> None:
+    began = time.monotonic()
+
+    outcome = await ran("setsid sleep 5 & echo here")
+
+    assert outcome.result["stdout"] == "here\n"
+    assert time.monotonic() - began < 4
+
+
+async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    """Another worker takes the task up: two of them must not run beside each other."""
+    worker = textwrap.dedent(
+        f"""
+        import asyncio
+        from tests.tools.sql_tasks import outcome_of
+        from noetl.tools.shell.tool import ShellTool
+        cmds = "cd {tmp_path}; echo $$ $TMPDIR > part; mv part pid; sleep 60"
+        asyncio.run(outcome_of(ShellTool(), {{"cmds": cmds}}))
+        """
+    )
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen([sys.executable, "-c", worker], cwd=root)
+    for _ in range(1000):
+        if (tmp_path / "pid").exists():
+            break
+        await asyncio.sleep(0.01)
+    pid, folder = (tmp_path / "pid").read_text().split()
+
+    assert alive(int(pid))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    assert await gone(int(pid))
+    assert not Path(folder).exists()
+
+
+async def test_memory_and_cpu_time_are_limited() -> None:
+    code = "import sys; x = bytearray(1 << 30)"
+    memory = await ran([sys.executable, "-c", code], {"resources": {"memory": "256Mi"}})
+    cpu = await ran("while :; do :; done", {"resources": {"cpu_time": 1}, "timeout": 20})
+
+    assert memory.error is not None
+    assert "MemoryError" in memory.error.message
+    assert cpu.error is not None
+    assert cpu.error.message == "the command was killed by SIGXCPU"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"cmds": ""}, "cmds must be"),
+        ({"cmds": {}}, "cmds must be"),
+        ({"cmds": ["no-such-program", "x"]}, 'there is no program "no-such-program" here'),
+        ({"cmds": "true", "cwd": "/no/such/folder"}, 'cwd "/no/such/folder" is not a folder'),
+        ({"cmds": "true", "env": {"A=B": 1}}, '"A=B" is no name of an environment variable'),
+        ({"cmds": "true", "env": [1]}, "env must be a mapping"),
+        ({"cmds": "true", "env": {"A": "a\0b"}}, r"U\+0000"),
+        ({"cmds": "echo " + "x" * 200_000}, "cannot be started"),
+    ],
+)
+async def test_inputs_that_make_no_command_are_told(inputs: dict[str, Any], words: str) -> None:
+    outcome = await outcome_of(ShellTool(), inputs)
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "shell.input"
+
+    assert re.search(words, outcome.error.message)
+
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: say, path: tests/say}
+workload: {who: "you; echo PWNED"}
+workflow:
+  - step: start
+    tool:
+      - name: greet
+        kind: shell
+        cmds: echo "hello {{ workload.who }}"
+      - name: count
+        kind: shell
+        cmds: [printf, "%s", "{{ greet.stdout | length }}"]
+"""
+
+
+def test_a_playbook_is_refused_before_it_begins_unless_shell_is_allowed() -> None:
+    """The refusal names the flag."""
+    with pytest.raises(RefusedError, match=r'tool kind "shell" runs programs of this machine .* --allow shell'):
+        noetl.run(PLAYBOOK, db=":memory:")
+
+
+def test_template_values_reach_a_command_as_arguments() -> None:
+    result = noetl.run(PLAYBOOK, db=":memory:", allow=["shell"])
+
+    assert result.ok
+    assert result.result["stdout"] == str(len("hello you; echo PWNED\n"))
+
+
+def test_a_worker_that_does_not_allow_it_ends_the_task_with_an_error() -> None:
+    registry = Registry()
+
+    assert registry.runs("shell")
+    assert registry.helpers("shell") == {}
+    assert Registry(permissions=Permissions(kinds=frozenset({"shell"}))).helpers("shell") == {
+        "shell": {"exit_code": None}
+    }
+
+
+def test_the_kinds_that_are_off_are_those_that_run_programs() -> None:
+    assert set(KINDS) >= OFF_BY_DEFAULT == {"shell", "script", "container"}
+
+
+def test_the_pipeline_quotes_what_the_table_of_kinds_says() -> None:
+    from noetl.pipeline.preparation import SHELL_INPUTS
+
+    declared = {kind.name: frozenset(one.name for one in kind.inputs if one.quoted) for kind in KINDS.values()}
+
+    assert {name: inputs for name, inputs in declared.items() if inputs} == SHELL_INPUTS
+
+
+def test_the_command_line_turns_it_on_for_one_run(tmp_path: Path) -> None:
+    (tmp_path / "say.yaml").write_text(PLAYBOOK)
+
+    refused = call("run", str(tmp_path / "say.yaml"), "--memory")
+    allowed = call("run", str(tmp_path / "say.yaml"), "--memory", "--allow", "shell")
+
+    assert refused[0] == 4
+    assert "--allow shell" in refused[2]
+    assert allowed[0] == 0, allowed[2]
