@@ -72,8 +72,26 @@ class LoopTalk(Conversation):
             return IterationFailed(index=index, path=path, error=error)
         return IterationDone(index=index, path=path, result=TaskResult(result=result))
 
-    def iterate(self, index: int, result: Any = None, *, error: Error | None = None, **decided: Any) -> list[Event]:
+    def claim(self, name: str, *, worker_id: str | None = None) -> list[Event]:
+        """A looped step run has no order of its own: the oldest of its ranges that nobody holds is claimed."""
+        run = self.run(name)
+        if run.loop is None:
+            return super().claim(name, worker_id=worker_id)
+        span = next(span for span in run.loop.ranges.values() if span.lease_epoch == 0)
+        return self.take(span, worker_id=worker_id or self.worker_id)
+
+    def iterate(
+        self,
+        at: int | tuple[int, ...],
+        result: Any = None,
+        *,
+        name: str = "start",
+        error: Error | None = None,
+        **decided: Any,
+    ) -> list[Event]:
         """A whole iteration, in one report of whoever holds it."""
-        span = next(span for span in self.ranges() if index in span)
+        *around, index = (at,) if isinstance(at, int) else at
+        spans = self.ranges(name.partition("#")[0])
+        span = next(span for span in spans if index in span and (isinstance(at, int) or span.path == tuple(around)))
         entries = [self.begin(span, index), *self.work(span, index, result, error=error, **decided)]
         return self.say(span, *entries, self.end(span, index, result, error=error))[1]

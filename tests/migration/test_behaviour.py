@@ -6,50 +6,22 @@ and compared.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.embedded import run_net
 from noetl.errors import ToolError
 from noetl.records.events import TaskProcessed
 from noetl.tools.contract import ToolResult
-from noetl.tools.registry import Registry
-from tests.conversing import net_of
 from tests.migration.migrated import HEAD, fixture, migrated
-from tests.running_here import Ran, Scripted
-
-
-def run(text: str, **answers: Any) -> Ran:
-    tool = Scripted(**answers)
-    clock, events, slept = ManualClock(), [], list[float]()
-
-    async def sleep(seconds: float) -> None:
-        slept.append(round(seconds, 6))
-        clock.advance(seconds)
-        await asyncio.sleep(0)
-
-    tools = Registry(dict.fromkeys(("http", "postgres", "python", "quantum"), tool))
-    running = run_net(
-        net_of(text), payload={}, db=":memory:", watch=events.extend, tools=tools, clock=clock, sleep=sleep
-    )
-    return Ran(asyncio.run(running), events, tool, slept)
+from tests.running_here import Ran
+from tests.worker.case_running import answer, refused, run_case
 
 
 def run_migrated(name: str, **answers: Any) -> Ran:
     migration = migrated(fixture(name))
     assert migration.blocked == ()
-    return run(migration.text, **answers)
-
-
-def answer(body: Any, status: int = 200) -> ToolResult:
-    return ToolResult(result={"status": status, "status_code": status, "data": body}, wrapped=True)
-
-
-def refused(status: int) -> ToolError:
-    return ToolError("http.status", f"status {status}", status=status)
+    return run_case(migration.text, **answers)
 
 
 def steps_run(ran: Ran) -> list[str]:
@@ -139,7 +111,7 @@ def test_an_inclusive_case_runs_what_matches_in_order(
     for key, value in zip(("notify_customer: true", "requires_audit: true", "total: 2000"), flags, strict=True):
         text = text.replace(key, f"{key.split(':')[0]}: {str(value).lower()}")
 
-    ran = run(text, process_order_task=ToolError("py.exception", "it broke") if fails else {"order_id": 7})
+    ran = run_case(text, process_order_task=ToolError("py.exception", "it broke") if fails else {"order_id": 7})
 
     assert [name for name, _ in ran.tool.calls] == ["process_order_task", *tasks]
     assert last in steps_run(ran)
@@ -166,7 +138,7 @@ def test_a_failed_call_takes_next_only_where_errors_are_tolerated(spec: str, sta
         "  - {step: b, next: end}\n"
     )
 
-    ran = run(migrated(text).text, start_task=refused(500))
+    ran = run_case(migrated(text).text, start_task=refused(500))
 
     assert (ran.result.status, "b" in steps_run(ran)) == (status, ran_b)
 
@@ -208,8 +180,8 @@ EVAL = f"""{HEAD}workflow:
     ],
 )
 def test_old_and_new_give_the_same_task_events_and_the_same_end(fetched: list[Any]) -> None:
-    old = run(EVAL, fetch=list(fetched), last=5)
-    new = run(migrated(EVAL).text, fetch=list(fetched), last=5)
+    old = run_case(EVAL, fetch=list(fetched), last=5)
+    new = run_case(migrated(EVAL).text, fetch=list(fetched), last=5)
 
     assert new.trace() == old.trace()
     assert (new.slept, new.tool.calls) == (old.slept, old.tool.calls)

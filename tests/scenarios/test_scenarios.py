@@ -29,9 +29,18 @@ from noetl.records.events import (
     TokenClaimed,
     TokenDropped,
 )
+from noetl.records.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopDone,
+    LoopScheduled,
+    LoopStarted,
+)
 from noetl.records.orders import Entry, Report
 from noetl.records.outcomes import Error, TaskResult
 from tests.conversing import Conversation
+from tests.engine.looping import LoopTalk
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(FOLDER.glob("*.txt"))
@@ -76,13 +85,13 @@ class Scene:
     """One conversation, asked in words."""
 
     def __init__(self) -> None:
-        self._talk: Conversation | None = None
+        self._talk: LoopTalk | None = None
         self._last: Report | None = None
 
     def answer(self, request: str) -> list[str]:
         verb, _, rest = request.partition("\n") if request.startswith("playbook") else request.partition(" ")
         if verb == "playbook":
-            self._talk = Conversation(rest)
+            self._talk = LoopTalk(rest)
             return []
         assert self._talk is not None, "a scenario begins with its playbook"
         words = [word for word in _words(rest) if "=" not in word]
@@ -110,6 +119,14 @@ class Scene:
         epoch = int(options["epoch"]) if "epoch" in options else None
         self._last = talk.report_of(name, *entries, epoch=epoch, worker_id=options.get("worker"))
         return self._reported(talk)
+
+    def _iterate(self, talk: LoopTalk, words: list[str], options: dict[str, str]) -> list[str]:
+        """`iterate start#1 1.0`: a whole iteration, by its path, reported by whoever holds it."""
+        path = tuple(int(part) for part in words[1].split("."))
+        error = Error(kind=options["error"], message="told by the scenario") if "error" in options else None
+        decided = {"set_ctx": msgspec.json.decode(options["set_ctx"])} if "set_ctx" in options else {}
+        result = msgspec.json.decode(options.get("result", "null"))
+        return self._told(talk, talk.iterate(path, result, name=words[0], error=error, **decided))
 
     def _again(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
         return self._reported(talk)
@@ -184,6 +201,16 @@ def _words_of(event: Event, names: dict[str, str]) -> str:
             return payload.reason + (f" {payload.slot}" if payload.slot else "")
         case JoinFilled() | JoinUnfilled():
             return f"{len(payload.tokens)} tokens"
+        case LoopStarted():
+            return f"{payload.total} at {list(payload.path)}"
+        case LoopScheduled():
+            return f"{payload.indices or [payload.first, payload.last]} at {list(payload.path)} by {payload.slots}"
+        case IterationStarted() | IterationDone():
+            return f"{list(payload.path)}"
+        case IterationFailed():
+            return f"{list(payload.path)} {payload.error.kind}"
+        case LoopDone():
+            return f"{payload.done} of {payload.total}: {msgspec.json.encode(payload.results).decode()}"
         case TaskStarted():
             return f"{payload.task} attempt {payload.attempt}"
         case TaskProcessed():

@@ -33,7 +33,9 @@ STORING = """
       case:
         - when: "{{{{ event.name == 'step.exit' }}}}"
           then:
-            sink: {{tool: {{kind: postgres, auth: pg_creds, table: t}}, args: {{v: "{{{{ result.v }}}}", i: "{{{{ iter.index }}}}"}}}}
+            sink:
+              tool: {{kind: postgres, auth: pg_creds, table: t}}
+              args: {{v: "{{{{ result.v }}}}", i: "{{{{ iter.index }}}}"}}
       next: end
 """
 

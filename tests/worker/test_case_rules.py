@@ -243,9 +243,13 @@ def test_the_tasks_after_a_failing_one_never_run() -> None:
           tool: {kind: python, code: x}
           case:
             - when: "{{ event.name == 'call.done' }}"
-              then: [{a: {tool: {kind: python, code: x}}}, {b: {tool: {kind: python, code: x}}}, {c: {tool: {kind: python, code: x}}}]
+              then:
+                - a: {tool: {kind: python, code: x}}
+                - b: {tool: {kind: python, code: x}}
+                - c: {tool: {kind: python, code: x}}
             - {when: "{{ event.name == 'call.done' }}", then: [{d: {tool: {kind: python, code: x}}}]}
-            - {when: "{{ event.name == 'call.error' }}", then: [{e: {tool: {kind: python, args: {m: "{{ response.error.message }}"}, code: x}}}]}
+            - when: "{{ event.name == 'call.error' }}"
+              then: [{e: {tool: {kind: python, args: {m: "{{ response.error.message }}"}, code: x}}}]
         """,
         b=broken(message="b broke"),
     )
@@ -384,7 +388,9 @@ def test_the_args_of_a_transition_are_rendered_when_it_is_taken() -> None:
           vars: {n: "{{ result.n }}"}
           case:
             - when: "{{ event.name == 'call.done' }}"
-              then: {set: {m: 1}, next: [{step: b, args: {n: "{{ vars.n }}", m: "{{ vars.m }}", e: "{{ event.name }}"}}]}
+              then:
+                set: {m: 1}
+                next: [{step: b, args: {n: "{{ vars.n }}", m: "{{ vars.m }}", e: "{{ event.name }}"}}]
         - {step: b, tool: {kind: python, args: {all: "{{ args }}"}, code: x}}
         """,
         start_task={"n": 7},

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from noetl.cli.live import View
     from noetl.cli.progress import Progress
     from noetl.embedded import RunResult
-    from noetl.net.net import Net
     from noetl.store.sqlite.history import SqliteHistory
 
 MEMORY = ":memory:"
@@ -36,7 +35,7 @@ def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 
 
 @click.command("run")
-@click.argument("file", required=False, metavar="FILE|-")
+@click.argument("file", required=False, metavar="FILE|PATH|-")
 @db_option
 @click.option("--memory", is_flag=True, help="Keep nothing: the run cannot be resumed or read later.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input; JSON values are taken as such.")
@@ -54,6 +53,7 @@ def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     metavar="KIND,…",
     help="Turn on tool kinds that run programs of this machine: shell, script, container.",
 )
+@click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @click.option("--local", is_flag=True, hidden=True, help="Run here; that is what this command does.")
 @color_option
@@ -68,10 +68,13 @@ def command(
     output: str,
     resume_id: str | None,
     allow: tuple[str, ...],
+    version: str | None,
     quiet: bool,
     local: bool,
 ) -> None:
     """Run a playbook here and print its result.
+
+    It is a file, or the path of a playbook that was registered or run before in this store.
 
     On a terminal the run is shown as it goes; piped, as plain lines on standard error. Ctrl-C records what is done and
     says how to go on later; a second one stops at once.
@@ -80,14 +83,14 @@ def command(
     5 when it was cancelled, 130 when it was interrupted.
     """
     if (file is None) == (resume_id is None):
-        raise click.UsageError("name a playbook file, or an execution with --resume ID")
+        raise click.UsageError("name a playbook, or an execution with --resume ID")
     run = _Run(MEMORY if memory else db, output, allow, quiet)
     if resume_id is not None:
-        if settings or payload is not None or memory:
+        if settings or payload is not None or version is not None or memory:
             raise click.UsageError("a resumed run keeps its own inputs and its store")
         ctx.exit(run.resume(resume_id))
     assert file is not None
-    ctx.exit(run.begin(file, settings, payload))
+    ctx.exit(run.begin(file, version, settings, payload))
 
 
 class _Run:
@@ -96,11 +99,12 @@ class _Run:
     def __init__(self, place: str | None, output: str, allow: Sequence[str], quiet: bool) -> None:
         self._place, self._output, self._allow, self._quiet = place, output, allow, quiet
 
-    def begin(self, file: str, settings: Sequence[str], payload: str | None) -> int:
+    def begin(self, name: str, version: str | None, settings: Sequence[str], payload: str | None) -> int:
         from noetl.cli.payload import payload_from
+        from noetl.cli.runnable import net_of
 
         inputs = payload_from(payload, settings)
-        net = _checked(file)
+        net, origin = net_of(name, self._place, version)
         if net is None:
             return INVALID
         from noetl.cli.progress import Progress
@@ -110,15 +114,14 @@ class _Run:
 
         execution_id = uuid7(SystemClock().now())
         view = self._view(Progress())
-        tools = tools_here(self._allow)
         running = run_net(
             net,
             payload=inputs,
             db=self._place,
             execution_id=execution_id,
             watch=view,
-            tools=tools,
-            origin=None if file == STDIN else Path(file),
+            tools=tools_here(self._allow),
+            origin=origin,
         )
         return self._ended(running, execution_id, view)
 
@@ -188,17 +191,3 @@ def _tell(result: RunResult) -> None:
     why = f": {told(result.error)}" if result.error is not None else ""
     click.echo(click.style(result.status.value, fg=color, bold=True) + why, err=True)
     click.echo(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s", err=True)
-
-
-def _checked(file: str) -> Net | None:
-    """The net, or None when there are errors, which are printed then."""
-    from noetl.checking import check
-    from noetl.cli.files import read_source
-    from noetl.tools.kinds import load_kinds
-
-    checked = check(read_source(file), kinds=load_kinds(), proofs=False)
-    if checked.net is None:
-        from noetl.cli.report import print_diagnostics
-
-        print_diagnostics(checked)
-    return checked.net

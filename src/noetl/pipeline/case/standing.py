@@ -31,7 +31,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """`position`, `patch`, `notes` and `delay_s` are what the walk decides; nothing is changed in place outside of it."""
+    """`position`, `patch`, `notes` and `delay_s` are what the walk decides; nothing outside of it is changed."""
 
     def __init__(self, site: Site, position: Position) -> None:
         self.step, self.site, self.around = site.step, site, site.around

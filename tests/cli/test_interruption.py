@@ -1,0 +1,107 @@
+"""Ctrl-C, for real: once records and ends, twice stops at once, and either way the run can be taken up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import call
+from tests.conversing import playbook
+
+
+class Gated:
+    """A run whose second step waits until the test lets it through."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gate, self.db = folder / "gate", folder / "s.db"
+        code = f"import os, time\nwhile not os.path.exists({str(self.gate)!r}): time.sleep(0.01)\nresult = 'through'"
+        file = folder / "play.yaml"
+        file.write_text(
+            playbook(
+                f"""
+workflow:
+  - step: start
+    tool: {{kind: python, code: "result = 1"}}
+    next: {{arcs: [{{step: wait}}]}}
+  - step: wait
+    tool: {{name: gate, kind: python, code: {json.dumps(code)}}}
+"""
+            )
+        )
+        self.running = subprocess.Popen(
+            [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", str(self.db)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def until(self, *words: str) -> None:
+        assert self.running.stderr is not None
+        while not all(word in (line := self.running.stderr.readline()) for word in words):
+            assert line, "the run ended before it was interrupted"
+
+    def end(self) -> tuple[int, str]:
+        _, stderr = self.running.communicate(timeout=30)
+        return self.running.returncode, stderr
+
+    def resume(self, *arguments: str) -> str:
+        self.gate.touch()
+        code, stdout, stderr = call(*(arguments or ("run", "--db", str(self.db), "--resume", "last")))
+        assert code == 0, stderr
+        return stdout.strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(tmp_path: Path, number: signal.Signals) -> None:
+    gated = Gated(tmp_path)
+    gated.until("wait", "started")
+
+    gated.running.send_signal(number)
+    code, stderr = gated.end()
+
+    assert code == 130
+    assert "interrupted: recording what is done" in stderr
+    command = stderr.strip().splitlines()[-1].partition("take it up with: noetl ")[2].split()
+    assert gated.resume(*command) == "through"
+
+
+def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(tmp_path: Path) -> None:
+    gated = Gated(tmp_path)
+    gated.until("wait", "started")
+    os.kill(gated.running.pid, signal.SIGSTOP)  # so that both signals are there before either is handled
+
+    gated.running.send_signal(signal.SIGINT)
+    gated.running.send_signal(signal.SIGTERM)
+    os.kill(gated.running.pid, signal.SIGCONT)
+    code, stderr = gated.end()
+
+    assert code == 130
+    assert "take it up with" not in stderr, "it did not wait to say so"
+    assert gated.resume() == "through"
+    starts = call("events", "last", "--db", str(gated.db), "--step", "start", "--type", "task.started", "-o", "jsonl")[
+        1
+    ]
+    assert len(starts.splitlines()) == 1, "what was recorded is not done again"
+
+
+def test_status_says_that_nobody_runs_it_and_how_to_go_on(tmp_path: Path) -> None:
+    gated = Gated(tmp_path)
+    gated.until("wait", "started")
+    running = call("status", "last", "--db", str(gated.db))[1]
+
+    gated.running.kill()
+    gated.end()
+    killed = call("status", "last", "--db", str(gated.db))[1]
+
+    assert "nobody runs it" not in running
+    assert "▸ wait              runs gate, since" in running
+    assert "steps     1 done, 1 under way" in running
+    assert f"nobody runs it now; take it up with: noetl run --db {gated.db} --resume " in killed
+    assert call("result", "last", "--db", str(gated.db))[2].endswith("has not ended: it is running\n")
+    assert gated.resume() == "through"
