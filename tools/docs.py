@@ -8,6 +8,7 @@ from pathlib import Path
 from checks_page import checks_page
 from noetl.records.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
+from tool_pages import tool_pages
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,13 +58,20 @@ def scopes_page() -> str:
     return SCOPES_HEAD + "\n".join(lines) + "\n"
 
 
-PAGES = {"docs/dsl/scopes.md": scopes_page, "docs/runtime/events.md": events_page, "docs/checks.md": checks_page}
+def pages() -> dict[str, str]:
+    """Every generated page by its place."""
+    return {
+        "docs/dsl/scopes.md": scopes_page(),
+        "docs/runtime/events.md": events_page(),
+        "docs/checks.md": checks_page(),
+        **{f"docs/tools/{name}": text for name, text in tool_pages().items()},
+    }
 
 
 def main() -> int:
     stale = []
-    for name, make in PAGES.items():
-        path, text = ROOT / name, make()
+    for name, text in pages().items():
+        path = ROOT / name
         if not path.exists() or path.read_text() != text:
             stale.append(name)
             if "--check" not in sys.argv:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ class Gated:
 
     def __init__(self, folder: Path) -> None:
         self.gate, self.db = folder / "gate", folder / "s.db"
-        code = f"import os, time\nwhile not os.path.exists({str(self.gate)!r}): time.sleep(0.01)\nresult = 'through'"
+        code = f"import os, time\nwhile not os.path.exists({str(self.gate)!r}): time.sleep(0.01)"
         file = folder / "play.yaml"
         file.write_text(
             playbook(
@@ -31,6 +32,9 @@ workflow:
     next: {{arcs: [{{step: wait}}]}}
   - step: wait
     tool: {{name: gate, kind: python, code: {json.dumps(code)}}}
+    next: {{arcs: [{{step: last}}]}}
+  - step: last
+    tool: {{kind: python, code: "result = 'through'"}}
 """
             )
         )
@@ -46,6 +50,14 @@ workflow:
         while not all(word in (line := self.running.stderr.readline()) for word in words):
             assert line, "the run ended before it was interrupted"
 
+    def __enter__(self) -> Gated:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.running.poll() is None:
+            self.running.kill()
+            self.running.communicate(timeout=30)
+
     def end(self) -> tuple[int, str]:
         _, stderr = self.running.communicate(timeout=30)
         return self.running.returncode, stderr
@@ -57,11 +69,15 @@ workflow:
         return stdout.strip()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(tmp_path: Path, number: signal.Signals) -> None:
-    gated = Gated(tmp_path)
-    gated.until("wait", "started")
+@pytest.fixture
+def gated(tmp_path: Path) -> Iterator[Gated]:
+    with Gated(tmp_path) as gated:
+        gated.until("wait", "started")
+        yield gated
 
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(gated: Gated, number: signal.Signals) -> None:
     gated.running.send_signal(number)
     code, stderr = gated.end()
 
@@ -71,9 +87,7 @@ def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(tmp_path: Path
     assert gated.resume(*command) == "through"
 
 
-def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(tmp_path: Path) -> None:
-    gated = Gated(tmp_path)
-    gated.until("wait", "started")
+def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(gated: Gated) -> None:
     os.kill(gated.running.pid, signal.SIGSTOP)  # so that both signals are there before either is handled
 
     gated.running.send_signal(signal.SIGINT)
@@ -90,9 +104,7 @@ def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(tmp_path: 
     assert len(starts.splitlines()) == 1, "what was recorded is not done again"
 
 
-def test_status_says_that_nobody_runs_it_and_how_to_go_on(tmp_path: Path) -> None:
-    gated = Gated(tmp_path)
-    gated.until("wait", "started")
+def test_status_says_that_nobody_runs_it_and_how_to_go_on(gated: Gated) -> None:
     running = call("status", "last", "--db", str(gated.db))[1]
 
     gated.running.kill()

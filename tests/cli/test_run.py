@@ -177,6 +177,31 @@ def test_a_quiet_run_says_its_result_and_nothing_else(tmp_path: Path, file: Path
     assert "ValueError: 3" in call("run", str(write(tmp_path, FAILING)), "--memory", "-q")[2]
 
 
+@pytest.mark.req("CLI-02")
+def test_what_was_run_once_can_be_run_by_its_path(file: Path, tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    call("run", str(file), "--db", db)
+    [row] = json.loads(call("executions", "-o", "json", "--db", db)[1])
+
+    code, stdout, stderr = call("run", row["path"], "--db", db, "--set", "who=again")
+
+    assert code == 0, stderr
+    assert json.loads(stdout) == {"said": "hello again"}
+    assert call("run", row["path"], "--version", "1", "--db", db)[0] == 0
+    code, _, stderr = call("run", row["path"], "--version", "7", "--db", db)
+    assert code == 2
+    assert 'no version "7" of such a playbook' in stderr
+    assert call("run", str(file), "--version", "1", "--db", db)[0] == 2
+
+
+def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> None:
+    code, _, stderr = call("run", "demo/nothing", "--db", str(tmp_path / "s.db"))
+
+    assert code == 2
+    assert "demo/nothing: there is no such file" in stderr
+    assert not (tmp_path / "s.db").exists()
+
+
 def test_a_run_that_needs_no_template_engine_does_not_import_one(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from tests.cli.test_interruption import Gated
 
 
 @pytest.fixture
-def gated(tmp_path: Path) -> Gated:
-    gated = Gated(tmp_path)
-    gated.until("wait", "started")
-    return gated
+def gated(tmp_path: Path) -> Iterator[Gated]:
+    with Gated(tmp_path) as gated:
+        gated.until("wait", "started")
+        yield gated
 
 
 def steer(gated: Gated, *arguments: str) -> str:

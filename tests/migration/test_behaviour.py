@@ -43,7 +43,7 @@ def test_pagination_calls_waits_collects_and_stores_as_before() -> None:
     assert [inputs["params"]["page"] for inputs in ran.tool.inputs_of("start_task")] == [1, 1, 1, 2]
     assert ran.slept == [1, 2]
     assert ran.result.ctx == {"all_items": [1, 2, 3]}
-    assert [inputs["args"]["iter"] for inputs in ran.tool.inputs_of("sink")] == [1, 2]
+    assert [inputs["args"]["iter"] for inputs in ran.tool.inputs_of("start_retry_1_sink")] == [1, 2]
 
 
 @pytest.mark.req("MIG-03", "V2C-19")
@@ -60,10 +60,10 @@ def test_case_rules_store_and_route_as_before() -> None:
     good = run_migrated("F-001-C", start_task=answer({"n": 5}), success_handler_task=lambda i, c: i["args"]["n"])
     bad = run_migrated("F-001-C", start_task=refused(500))
 
-    assert [inputs["args"] for inputs in good.tool.inputs_of("sink")] == [{"n": 5}]
+    assert [inputs["args"] for inputs in good.tool.inputs_of("start_case_0_sink")] == [{"n": 5}]
     assert good.tool.inputs_of("success_handler_task")[0]["args"] == {"n": 5}
     assert good.result.status == "completed"
-    assert bad.tool.inputs_of("sink") == []
+    assert bad.tool.inputs_of("start_case_0_sink") == []
     assert "error_handler" in steps_run(bad)
     assert bad.result.status == "completed"
 
@@ -89,7 +89,7 @@ def test_polling_waits_as_before_and_stores_the_counts() -> None:
 
     assert ran.slept == [2, 2.2]
     assert [inputs["job_id"] for inputs in ran.tool.inputs_of("poll_qpu_job_task")] == ["j1"] * 3
-    assert [inputs["args"] for inputs in ran.tool.inputs_of("sink")] == [
+    assert [inputs["args"] for inputs in ran.tool.inputs_of("fetch_results_case_0_sink")] == [
         {"job_id": "j1", "counts": {"00": 500, "11": 524}}
     ]
     assert ran.result.status == "completed"

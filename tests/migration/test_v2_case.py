@@ -87,7 +87,7 @@ def test_pagination_becomes_a_jump_back_with_what_was_collected() -> None:
     text = migrated(fixture("F-001-B")).text
     tasks = {task.name: task for task in compiled(text)[0].steps[0].tasks}
 
-    assert list(tasks) == ["start_task_first", "start_task", "sink", "start_task_more", "start_task_collected"]
+    assert list(tasks) == ["start_task_first", "start_task", "start_retry_1_sink", "start_task_more", "start_task_collected"]
     assert 'params: { page: "{{ iter.page }}" }' in text
     assert 'when: "{{ iter.calls < 100 and start_task.result.data.has_more }}"' in text
     assert 'pages: "{{ iter.pages + (outcome.result.data.items | default([])) }}"' in text
@@ -110,7 +110,7 @@ def test_a_sink_is_a_storing_task_after_the_call_and_the_result_stays_the_calls(
 
     call, sink, kept, result = steps["start"]["tool"]
     assert call["args"] == {"a": 1, "b": 2}
-    assert sink == {"name": "sink", "kind": "postgres", "table": "t", "args": {"x": "{{ start_task.data }}"}}
+    assert sink == {"name": "start_sink", "kind": "postgres", "table": "t", "args": {"x": "{{ start_task.data }}"}}
     assert kept["spec"]["policy"]["rules"][0]["else"]["then"] == {"set_ctx": {"sum": "{{ start_task.data }}"}}
     assert result == {"name": "start_result", "kind": "noop", "args": "{{ start_task.data }}"}
 
@@ -206,7 +206,7 @@ def test_tasks_under_a_condition_that_lead_on_become_a_step() -> None:
     assert steps["start_done"] == {
         "tool": [
             {
-                "name": "sink",
+                "name": "start_case_0_sink",
                 "kind": "postgres",
                 "table": "ok",
                 "args": {"n": "{{ start.data.n }}", "a": "{{ args.a }}"},

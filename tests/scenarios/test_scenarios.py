@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
 from noetl.records.envelope import Event
 from noetl.records.events import (
@@ -39,6 +40,7 @@ from noetl.records.loops import (
 )
 from noetl.records.orders import Entry, Report
 from noetl.records.outcomes import Error, TaskResult
+from tests.case_talk import case_entries
 from tests.conversing import Conversation
 from tests.engine.looping import LoopTalk
 
@@ -128,6 +130,13 @@ class Scene:
         result = msgspec.json.decode(options.get("result", "null"))
         return self._told(talk, talk.iterate(path, result, name=words[0], error=error, **decided))
 
+    def _case(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
+        """`case start#1 result=…`: what a worker of v2-case reports once the next task has given that."""
+        error = Error(kind=options["error"], message="told by the scenario") if "error" in options else None
+        entries = case_entries(talk, words[0], msgspec.json.decode(options.get("result", "null")), error)
+        self._last = talk.report_of(words[0], *entries)
+        return self._reported(talk)
+
     def _again(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
         return self._reported(talk)
 
@@ -211,6 +220,15 @@ def _words_of(event: Event, names: dict[str, str]) -> str:
             return f"{list(payload.path)} {payload.error.kind}"
         case LoopDone():
             return f"{payload.done} of {payload.total}: {msgspec.json.encode(payload.results).decode()}"
+        case CaseEvaluated():
+            otherwise = " else" if payload.otherwise else ""
+            return f"on {payload.on}: {' '.join(str(value).lower() for value in payload.rules)}{otherwise}".rstrip(": ")
+        case RetryStarted():
+            return f"{payload.task} call {payload.count} by {payload.policy} after {payload.delay_s:g}"
+        case RetryProcessed() | SinkProcessed():
+            return f"{payload.task} {payload.status}"
+        case SinkStarted():
+            return payload.task
         case TaskStarted():
             return f"{payload.task} attempt {payload.attempt}"
         case TaskProcessed():

@@ -31,10 +31,10 @@ def case_text(steps: str) -> str:
     return HEAD + "workflow:\n" + dedent(steps)
 
 
-def run_case(text: str, payload: dict[str, Any] | None = None, *, db: Path | None = None, **answers: Any) -> Ran:
+def run_case(text: str, payload: dict[str, Any] | None = None, *, tool: Scripted | None = None, **answers: Any) -> Ran:
     """Run a v2-case document, whole or its steps alone, to its end."""
     text = text if "apiVersion" in text else case_text(text)
-    tool, clock, events, slept = Scripted(**answers), ManualClock(), [], list[float]()
+    tool, clock, events, slept = tool or Scripted(**answers), ManualClock(), [], list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(round(seconds, 6))
@@ -45,7 +45,7 @@ def run_case(text: str, payload: dict[str, Any] | None = None, *, db: Path | Non
         return await run_net(
             net_of(text),
             payload=payload or {},
-            db=db or ":memory:",
+            db=":memory:",
             watch=events.extend,
             tools=Registry(dict.fromkeys(KINDS, tool)),
             clock=clock,

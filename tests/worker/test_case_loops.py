@@ -52,7 +52,7 @@ STORING = """
 def test_rules_and_sinks_run_in_every_iteration(loop: str) -> None:
     ran = run_case(STORING.format(loop=loop), start_task=doubled)
 
-    rows = [inputs["args"] for inputs in ran.tool.inputs_of("task_0")]
+    rows = [inputs["args"] for inputs in ran.tool.inputs_of("start_case_0_sink")]
     assert sorted(rows, key=lambda row: row["i"]) == [{"v": 2, "i": 0}, {"v": 4, "i": 1}, {"v": 6, "i": 2}]
     assert ran.result.ctx == {"all": [{"v": 2}, {"v": 4}, {"v": 6}]}
     assert sorted(one.path for one in ran.payloads("case.started")) == [(0,), (1,), (2,)]

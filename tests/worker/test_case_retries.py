@@ -227,7 +227,10 @@ def test_what_was_collected_is_read_by_name_and_as_a_field_of_the_result() -> No
             - when: "{{ event.name == 'call.done' and all | length == 3 }}"
               then:
                 - seen:
-                    tool: {kind: python, args: {bare: "{{ all }}", field: "{{ result.all }}", last: "{{ result.v }}"}, code: x}
+                    tool:
+                      kind: python
+                      args: {bare: "{{ all }}", field: "{{ result.all }}", last: "{{ result.v }}"}
+                      code: x
                 - next: {next: [{step: b}]}
         - {step: b, tool: {kind: python, args: {all: "{{ start.all }}", v: "{{ start.data.v }}"}, code: x}}
         """,
@@ -393,7 +396,7 @@ def test_polling_a_job_and_storing_what_it_gave() -> None:
 
     assert ran.slept == [2, 2.2]
     assert [inputs["job_id"] for inputs in ran.tool.inputs_of("poll_qpu_job_task")] == ["j1"] * 3
-    assert [inputs["args"] for inputs in ran.tool.inputs_of("task_0")] == [
+    assert [inputs["args"] for inputs in ran.tool.inputs_of("fetch_results_case_0_sink")] == [
         {"job_id": "j1", "counts": {"00": 500, "11": 524}}
     ]
     assert visited(ran)[-1] == "end"

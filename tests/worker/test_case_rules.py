@@ -15,7 +15,7 @@ def test_a_response_takes_the_rule_of_its_status_and_an_error_the_other() -> Non
     good = run_case(fixture("F-001-C"), start_task=answer({"n": 5}), success_handler_task=lambda i, _: i["args"]["n"])
     bad = run_case(fixture("F-001-C"), start_task=refused(500))
 
-    assert [inputs["args"] for inputs in good.tool.inputs_of("task_0")] == [{"n": 5}]
+    assert [inputs["args"] for inputs in good.tool.inputs_of("start_case_0_sink")] == [{"n": 5}]
     assert good.tool.inputs_of("success_handler_task")[0]["args"] == {"n": 5}
     assert (good.result.status, good.result.ctx) == ("completed", {"n": 5})
     assert called(bad) == ["start_task"]

@@ -8,6 +8,15 @@ from typing import Any
 
 import pytest
 
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.embedded import run_net
+from noetl.orchestrator.conduct import Conductor
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
+from tests.conversing import net_of
 from tests.running_here import Ran, Scripted, broken, run_here
 
 
@@ -467,3 +476,75 @@ def test_a_parallel_loop_inside_a_sequential_one_shows_its_writes_when_it_ends()
     seen = {call["args"]["x"]: call["args"]["n"] for call in ran.tool.inputs_of("work")}
     assert seen == {1: None, 2: None, 3: {"00": 1, "01": 1}}
     assert ran.result.ctx == {"n": {"00": 1, "01": 1, "10": 1}}
+
+
+@pytest.mark.req("SCOPE-05", "O-15")
+def test_an_iteration_that_was_refused_runs_no_further_task() -> None:
+    second = {"name": "second", "kind": "python", "code": "x", "args": {"x": "{{ iter.x }}"}}
+    write = always(set_ctx={"k": "{{ iter.x }}"})
+    ran = loop([1, 2, 3], write, spec={**PARALLEL, "policy": {"exec": "local"}}, step=BEST_EFFORT, more=[second])
+
+    refused = {failed.index for failed in ran.payloads("loop.iteration.failed")}
+    assert len(refused) == 2
+    assert [call["args"]["x"] - 1 for call in ran.tool.inputs_of("second")] == [({0, 1, 2} - refused).pop()]
+
+
+async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
+    """A run with several workers on one conductor; its events."""
+    dispatch, clock, events = MemoryDispatch(), ManualClock(), list[Any]()
+    conductor = Conductor(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
+    serving = [
+        asyncio.create_task(
+            Worker(conductor, dispatch, Registry({"python": tool}), clock=clock, worker_id=name, slots=1).serve()
+        )
+        for name, tool in workers
+    ]
+    async with asyncio.timeout(10):
+        await conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
+        await conductor.ended("x1")
+    for task in serving:
+        task.cancel()
+    await asyncio.wait(serving)
+    return events
+
+
+@pytest.mark.req("LOOP-11", "WRK-02")
+@pytest.mark.parametrize(("where", "seen"), [("distributed", {"w1", "w2"}), ("local", {"w1"})])
+async def test_a_distributed_loop_is_spread_over_workers_and_a_local_one_is_not(where: str, seen: set[str]) -> None:
+    step = {
+        "step": "start",
+        "loop": {"in": [1, 2, 3, 4], "iterator": "x", "spec": {**PARALLEL, "policy": {"exec": where}}},
+        "tool": [{"name": name, "kind": "python", "code": "x"} for name in ("a", "b")],
+    }
+
+    events = await drive(f"workflow: {json.dumps([step])}", ("w1", Gate()), ("w2", Gate()))
+
+    assert {event.payload.worker_id for event in events if event.event_type == "loop.iteration.started"} == seen
+    owners: dict[Any, set[str]] = {}
+    for event in events:
+        if event.event_type.startswith("task."):
+            owners.setdefault(event.payload.path, set()).add(event.payload.worker_id)
+    assert len(owners) == 4
+    assert all(len(workers) == 1 for workers in owners.values())
+
+
+def test_a_loop_on_a_real_file_ends_and_fails_as_in_memory(tmp_path: Any) -> None:
+    """Orders made and withdrawn in one commit, closed without a lease, and by the hundred: all in SQLite."""
+    items = list(range(300))
+    bad = Scripted(work=lambda inputs, context: broken() if inputs["args"]["x"] == 170 else inputs["args"]["x"])
+    step = {
+        "step": "start",
+        "loop": {"in": items, "iterator": "x", "spec": PARALLEL},
+        "tool": {"name": "work", "kind": "python", "code": "x", "args": {"x": "{{ iter.x }}"}},
+    }
+    text = f"workflow: {json.dumps([step])}"
+
+    async def run(tool: Scripted) -> Any:
+        return await run_net(
+            net_of(text), payload={}, db=tmp_path / "s.db", tools=Registry({"python": tool}), clock=ManualClock()
+        )
+
+    done, failed = asyncio.run(run(Scripted(work=x_of))), asyncio.run(run(bad))
+
+    assert (done.status, done.result) == ("completed", items)
+    assert (failed.status, failed.error.kind) == ("failed", "py.exception")

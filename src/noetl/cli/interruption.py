@@ -22,8 +22,11 @@ class Interrupted(Exception):  # noqa: N818  it is the user's wish, not an error
     """The run was stopped before its end, and what it had done is recorded."""
 
 
-def run_interruptibly(running: Coroutine[Any, Any, Given], *, at_first: Callable[[], None], at_once: int) -> Given:
-    """What the coroutine gives. `at_first` is called on the first signal, the second ends the process with `at_once`.
+def run_interruptibly(
+    running: Coroutine[Any, Any, Given], *, at_first: Callable[[], None], at_second: Callable[[], None], code: int
+) -> Given:
+    """What the coroutine gives. `at_first` is called on the first signal, `at_second` before the second ends the
+    process with `code`.
 
     Interrupted when there was a signal and the coroutine has come to rest.
     """
@@ -37,7 +40,10 @@ def run_interruptibly(running: Coroutine[Any, Any, Given], *, at_first: Callable
             nonlocal heard
             heard += 1
             if heard > 1:
-                os._exit(at_once)
+                try:
+                    at_second()
+                finally:
+                    os._exit(code)
             at_first()
             task.cancel()
 

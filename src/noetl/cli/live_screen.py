@@ -56,10 +56,8 @@ class Screen:
 
     def tick(self) -> None:
         self._frames += 1
-        self._live.update(self._frame(self._clock.now()), refresh=not self._over)
-        if self._over:  # printing draws what is below as well
-            lines, self._over = self._over, []
-            self._console.print(Group(*lines))
+        self._scroll()
+        self._live.update(self._frame(self._clock.now()), refresh=True)
 
     def say(self, text: str) -> None:
         self._over.append(Text(text, "yellow"))
@@ -69,11 +67,15 @@ class Screen:
         """What is over stays; what was being drawn goes, and the cursor comes back."""
         self._over += self._ended.values()
         self._ended.clear()
-        self._live.update(Text())
-        if self._over:
-            self._console.print(Group(*self._over))
-            self._over = []
+        self._live.update(Text(), refresh=True)
+        self._scroll()
         self._live.stop()
+
+    def _scroll(self) -> None:
+        """All lines that are over, in one print: each print draws what is below anew."""
+        if self._over:
+            lines, self._over = self._over, []
+            self._console.print(Group(*lines))
 
     # what scrolls up
 
@@ -163,10 +165,11 @@ class Screen:
 
     def _foot(self, now: float) -> Text:
         progress = self._progress
-        began = progress.started_at
+        if progress.started_at is None:
+            return Text("  starting", "dim")
         parts = [
             progress.status,
-            lasted(now - (now if began is None else began)),
+            lasted(max(0.0, now - progress.started_at)),
             f"{many(progress.done, 'step', 'steps')} done",
         ]
         if progress.failed:

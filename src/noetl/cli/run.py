@@ -6,13 +6,11 @@ What the run gives goes to standard output; how it goes, to standard error. Exit
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
-from noetl.cli.files import STDIN
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -154,7 +152,12 @@ class _Run:
             view.say(text) if view is not None else click.echo(text, err=True)
 
         try:
-            result = run_interruptibly(shown(running, view), at_first=stopping, at_once=INTERRUPTED)
+            result = run_interruptibly(
+                shown(running, view),
+                at_first=stopping,
+                at_second=lambda: view.close() if view is not None else None,  # the terminal gets its cursor back
+                code=INTERRUPTED,
+            )
         except Interrupted:
             self._say_how_to_resume(execution_id)
             return INTERRUPTED

@@ -36,7 +36,7 @@ def _single_name(pipeline: Pipeline) -> str | None:
         return f"{step.name}_compensate"
     if part == "sink":
         return f"{step.name}_sink"
-    if part.rpartition("/")[0].endswith("retry"):
+    if part.startswith(("case/", "retry/")):  # a task of a `then` list has its label; only a sink has none
         return f"{step.name}_{part.replace('/', '_')}_sink"
     return None
 

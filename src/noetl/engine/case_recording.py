@@ -10,14 +10,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.engine.decision import Draft
-from noetl.engine.execution import StepRun
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.patching import patch_ctx
 from noetl.ids import derived
-from noetl.records.events import CaseStarted, TaskProcessed
+from noetl.records.events import CaseHeard, CaseStarted, TaskProcessed
 
-Entry = TypeVar("Entry", TaskProcessed, CaseStarted)
+Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # what a worker reports
+Deciding = TypeVar("Deciding", TaskProcessed, CaseStarted, CaseHeard)
 
 
-def without_notes(entry: Entry) -> Entry:
+def without_notes(entry: Deciding) -> Deciding:
     """The entry as it is recorded: its notes are events beside it."""
     case = entry.decision.case
     if case is None or not case.notes:
@@ -26,9 +28,19 @@ def without_notes(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, decision=decision)
 
 
-def add_notes(draft: Draft, run: StepRun, entry: TaskProcessed | CaseStarted, event_id: str, **about: Any) -> None:
+def add_case(draft: Draft, execution: Execution, run: StepRun, heard: CaseHeard, **about: Any) -> None:
+    """Record what a waiting step run decided in the server."""
+    event = draft.add(without_notes(heard), run=run, **about)
+    add_notes(draft, run, heard, event.event_id, on_behalf=True)
+    if heard.decision.set_ctx:
+        patch_ctx(draft, execution, run, heard.decision.set_ctx, parent_id=event.event_id)
+
+
+def add_notes(
+    draft: Draft, run: StepRun, entry: TaskProcessed | CaseStarted | CaseHeard, event_id: str, **about: Any
+) -> None:
     """Tell what followed from the entry recorded as `event_id`."""
-    case = entry.decision.case
+    case, path = entry.decision.case, getattr(entry, "path", ())
     for ordinal, note in enumerate(case.notes if case else ()):
-        told = msgspec.structs.replace(note, path=entry.path) if entry.path else note
+        told = msgspec.structs.replace(note, path=path) if path else note
         draft.add(told, run=run, event_id=derived(event_id, "note", ordinal), **{**about, "parent_id": event_id})

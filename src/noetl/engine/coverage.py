@@ -14,7 +14,7 @@ from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
-from noetl.pipeline.case.rules import listens
+from noetl.pipeline.case.rules import waits_for_outside
 
 
 def not_runnable(net: Net, runs_kind: Callable[[str], bool]) -> list[str]:
@@ -41,7 +41,7 @@ def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str
         "timeout": step.timeout,
         "compensation": step.compensation,
         "on_event handlers": step.handlers,
-        "eval_mode: on_event": step.case and step.case.on_event and listens(step.case),
+        "eval_mode: on_event": step.case and step.case.on_event and waits_for_outside(step.case),
         "rate": step.rate,
     }
     yield from (name for name, part in parts.items() if part)

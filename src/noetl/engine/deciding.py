@@ -24,6 +24,7 @@ from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Due, Execution
 from noetl.engine.finishing import finish
 from noetl.engine.in_place import run_in_place
+from noetl.engine.listening import hear, only_listeners, stop_listening
 from noetl.engine.loops.driving import drive
 from noetl.engine.plan import Plan
 from noetl.engine.reporting import claim, record
@@ -33,7 +34,7 @@ from noetl.engine.starting import start
 from noetl.engine.withdrawal import all_but, withdraw
 from noetl.ids import derived
 
-_HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP})  # what would dispatch something new (SRV-07)
+_HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR})  # what would dispatch something new (SRV-07)
 
 
 def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
@@ -56,7 +57,7 @@ def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
 def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
     """Decide `command`, then whatever it makes due, applying each event, until the state rests."""
     decision = decide(plan, execution, command)
-    verdict = decision.verdict
+    verdict, stopped = decision.verdict, decision.stopped
     events, effects = list(decision.events), list(decision.effects)
     unsettled = Unsettled()
     while decision.events:
@@ -67,7 +68,7 @@ def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
             decision = decide(plan, execution, Proceed(at=command.at))
         events += decision.events
         effects += decision.effects
-    return Decision(events=tuple(events), effects=tuple(effects), verdict=verdict)
+    return Decision(events=tuple(events), effects=tuple(effects), verdict=verdict, stopped=stopped)
 
 
 def _proceed(plan: Plan, execution: Execution, at: float) -> Decision:
@@ -82,6 +83,8 @@ def _proceed(plan: Plan, execution: Execution, at: float) -> Decision:
         return _do(plan, execution, *item, at)
     if not execution.tokens:
         return finish(execution, at)
+    if only_listeners(execution) and not execution.paused:
+        return stop_listening(plan, execution, at)
     is_stuck = not execution.runs and not execution.agenda and not execution.paused
     return unstuck(plan, execution, at) if is_stuck else Decision()
 
@@ -101,6 +104,9 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
             return run_in_place(plan, execution, execution.runs[key], at)
         case Due.LOOP:
             return drive(plan, execution, execution.runs[key], at)
+        case Due.HEAR:
+            run = execution.runs[key]
+            return hear(plan, execution, run, run.heard, at, kept=True)
         case Due.ROUTE:
             return route(plan, execution, execution.runs[key], at)
         case _:

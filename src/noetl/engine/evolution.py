@@ -6,6 +6,7 @@ from typing import assert_never
 
 from noetl.engine import holding
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun, Token
+from noetl.engine.hearing import heard_as
 from noetl.engine.loops import evolution as loops
 from noetl.pipeline.patches import write
 from noetl.pipeline.progress import after, entered
@@ -21,7 +22,9 @@ from noetl.records.control import (
 )
 from noetl.records.envelope import Event
 from noetl.records.events import (
+    CaseHeard,
     CaseStarted,
+    CaseWaiting,
     CtxPatched,
     ExecutionRequested,
     KeychainRefreshed,
@@ -61,6 +64,8 @@ def evolve(execution: Execution, event: Event) -> None:
     """Apply `event`, which must be the next one. O(1), whatever came before."""
     if event.seq != execution.seq + 1:
         raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
+    if execution.listeners:
+        _keep_for_listeners(execution, event)
     _apply(execution, event)
     execution.seq = event.seq
     execution.last_event_id = event.event_id
@@ -96,11 +101,15 @@ def _apply(execution: Execution, event: Event) -> None:
         case TokenClaimed():
             _claimed(execution, event, payload)
         case TaskProcessed():
-            _processed(execution.runs[_run_id(event)], payload, event.ts)
+            _processed(execution, execution.runs[_run_id(event)], payload, event.ts)
         case TaskStarted():
             _task_started(execution.runs[_run_id(event)], payload)
         case CaseStarted():
-            _case_started(execution.runs[_run_id(event)], payload)
+            _case_started(execution, execution.runs[_run_id(event)], payload)
+        case CaseWaiting():
+            _case_waiting(execution, execution.runs[_run_id(event)])
+        case CaseHeard():
+            _case_heard(execution, execution.runs[_run_id(event)], payload)
         case LoopStarted() | LoopScheduled() | IterationStarted() | IterationDone() | IterationFailed():
             _looped(execution, event, payload)
         case LoopDone():
@@ -120,6 +129,7 @@ def _apply(execution: Execution, event: Event) -> None:
             _consumed(execution, event, payload)
         case PlaybookPaused() | PlaybookResumed():
             execution.paused = isinstance(payload, PlaybookPaused)
+            _ask_listeners(execution)
         case PlaybookCancelled():
             execution.cancelled = payload.reason
         case PlaybookProcessed():
@@ -177,6 +187,7 @@ def _token_dropped(execution: Execution, event: Event, payload: TokenDropped) ->
     """From wherever it was: on its way, held, or with a step run that nobody wants any more."""
     run = execution.runs.pop(_run_id(event), None)
     if run is not None:
+        execution.listeners.pop(run.step_run_id, None)
         execution.agenda.pop(run.step_run_id, None)
         for order_id in run.loop.ranges if run.loop else (run.order_id,) if run.order_id and not run.ended else ():
             _close(execution, order_id, WITHDRAWN)
@@ -236,9 +247,10 @@ def _task_started(run: StepRun, payload: TaskStarted) -> None:
         loops.in_task(run.loop, payload.path)
 
 
-def _processed(run: StepRun, payload: TaskProcessed, at: float) -> None:
+def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
     if run.loop is None:
         run.position, run.in_task = after(run.position, payload, at), False
+        _note_listening(execution, run)
     else:
         loops.processed(run.loop, payload, at)
     if payload.decision.set_vars:
@@ -247,11 +259,48 @@ def _processed(run: StepRun, payload: TaskProcessed, at: float) -> None:
         run.shared.setdefault(key, []).append((payload.path, value))
 
 
-def _case_started(run: StepRun, payload: CaseStarted) -> None:
+def _keep_for_listeners(execution: Execution, event: Event) -> None:
+    """Events that come while a listener is busy, or the execution paused, wait for it; else it is told at once."""
+    heard = heard_as(event)
+    for run_id in execution.listeners if heard is not None else ():
+        run = execution.runs[run_id]
+        if run_id != event.step_run_id and heard is not None and (run.order_id is not None or execution.paused):
+            run.heard = (*run.heard, heard)
+
+
+def _case_started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
     if run.loop is None:
         run.position = entered(run.position, payload.decision)
+        _note_listening(execution, run)
     else:
         loops.case_started(run.loop, payload)
+
+
+def _note_listening(execution: Execution, run: StepRun) -> None:
+    if run.position.case is not None and run.position.case.listens:
+        execution.listeners[run.step_run_id] = None
+
+
+def _case_waiting(execution: Execution, run: StepRun) -> None:
+    assert run.order_id is not None
+    _close(execution, run.order_id, run.lease_epoch)
+    run.order_id, run.worker_id, run.lease_epoch = None, None, 0
+    _ask_listeners(execution)
+
+
+def _ask_listeners(execution: Execution) -> None:
+    """Whoever waits hears first what was kept for it."""
+    for run_id in execution.listeners:
+        if execution.runs[run_id].heard and execution.runs[run_id].order_id is None:
+            execution.agenda.setdefault(run_id, Due.HEAR)
+
+
+def _case_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
+    run.position, run.heard = entered(run.position, payload.decision), payload.later
+    execution.agenda.pop(run.step_run_id, None)
+    if payload.order_id is not None:
+        run.order_id = payload.order_id
+        execution.orders[payload.order_id] = run.step_run_id
 
 
 def _looped(
@@ -299,6 +348,7 @@ def _ended(execution: Execution, event: Event, result: TaskResult, error: Error 
         loop=event.payload if isinstance(event.payload, LoopDone) else None,
     )
     run.taken = _taken(run, error)
+    execution.listeners.pop(run.step_run_id, None)
     execution.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
     if run.order_id is not None:

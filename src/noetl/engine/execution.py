@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.engine.loops.state import LoopRun, Range
 from noetl.engine.marking import Fork, Slot
-from noetl.records.cases import Taken
+from noetl.records.cases import OwnEvent, Taken
 from noetl.records.events import Final
 from noetl.records.loops import LoopDone
 from noetl.records.outcomes import Error, TaskResult
@@ -59,7 +59,8 @@ class StepRun(msgspec.Struct, kw_only=True):
     """One consumption of a token. `order_id` None: decided in the server. `in_task`: its task has been started and not
     processed. `ended` is set until its arcs are settled. A looped step run has its orders and positions in `loop`.
     `vars` and `shared`, with the path of who contributed, are of v2-eval (V2E-05, V2E-07). `taken` are the
-    transitions that rules of v2-case took."""
+    transitions that rules of v2-case took; `heard` are events kept for rules that listen until their worker is
+    done."""
 
     step_run_id: str
     token_id: str
@@ -78,6 +79,7 @@ class StepRun(msgspec.Struct, kw_only=True):
     ended: Boundary | None = None
     loop: LoopRun | None = None
     taken: tuple[Taken, ...] = ()
+    heard: tuple[OwnEvent, ...] = ()
     vars: dict[str, Any] = {}
     shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
 
@@ -91,6 +93,7 @@ class Due(StrEnum):
     ADMIT = "admit"  # a token waits at its step
     RUN = "run"  # a step run is decided in the server
     LOOP = "loop"  # a loop has iterations to hand out, or has ended
+    HEAR = "hear"  # a step run waits, and events are kept for it
     ROUTE = "route"  # a step run has ended
 
 
@@ -101,7 +104,8 @@ class Execution(msgspec.Struct, kw_only=True):
     a repeated report from a fenced one (WITHDRAWN: nobody wants it any more). `written_by` names the event that last
     wrote a key of `ctx` (SCOPE-07). `forks`, `parked`, `slots` and `blocked` say where tokens are held: `blocked`
     counts, by join, the groups that keep others from meeting there. `runs_of` counts the runs of each step,
-    `deduped` has the moment each key of an arc was last enqueued.
+    `deduped` has the moment each key of an arc was last enqueued. `listeners` are step runs whose rules see events of
+    others (V2C-13).
     """
 
     execution_id: str
@@ -127,6 +131,7 @@ class Execution(msgspec.Struct, kw_only=True):
     runs_of: dict[str, int] = {}
     forks: dict[str, Fork] = {}
     parked: dict[str, None] = {}
+    listeners: dict[str, None] = {}
     slots: dict[str, Slot] = {}
     blocked: dict[str, int] = {}
     deduped: dict[str, float] = {}

@@ -21,6 +21,7 @@ from noetl.ids import derived
 from noetl.pipeline.progress import after, entered
 from noetl.records.events import (
     CaseStarted,
+    CaseWaiting,
     KeychainRefreshed,
     ReportRefused,
     StepDone,
@@ -40,6 +41,8 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=Verdict.FENCED)
+    if execution.paused:
+        return Decision(verdict=Verdict.PAUSED)  # nothing new is dispatched (SRV-07)
     epoch = lease.lease_epoch + 1
     draft = Draft(execution, command.at, derived(command.order_id, epoch))
     draft.add(
@@ -124,6 +127,9 @@ def _entered(
             if entry.decision.set_ctx:
                 patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
             return entered(position, entry.decision)
+        case CaseWaiting():
+            draft.add(entry, run=run, event_id=_entry_id(report, run.step_run_id, entry.event_type), **about)
+            draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
         case StepDone() | StepFailed():
             event_id = _entry_id(report, run.step_run_id, entry.event_type)
             draft.add(entry, run=run, event_id=event_id, **about)

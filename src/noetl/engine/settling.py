@@ -10,10 +10,13 @@ from noetl.engine.admission import admit, denied
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.evolution import evolve
 from noetl.engine.execution import Execution
+from noetl.engine.hearing import heard_as
 from noetl.engine.joins import give_up, settle
+from noetl.engine.listening import hear
 from noetl.engine.marking import Fork, around
 from noetl.engine.plan import Plan
 from noetl.ids import derived
+from noetl.records.cases import OwnEvent
 from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
 from noetl.records.envelope import Event
 from noetl.records.events import CtxPatched, TokenConsumed, TokenCreated, TokenDropped
@@ -27,6 +30,7 @@ class Unsettled:
     def __init__(self) -> None:
         self._forks: dict[str, None] = {}
         self._parked = False
+        self._heard: dict[str, list[OwnEvent]] = {}
 
     def apply(self, execution: Execution, event: Event) -> None:
         """Let the event change the state, and note what it may have set free."""
@@ -35,6 +39,8 @@ class Unsettled:
             self._parked = True
         token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
         touched = list(around(execution.forks, token.fork)) if token is not None else []
+        if execution.listeners:
+            self._note_listeners(execution, event)
         evolve(execution, event)
         if isinstance(payload, TokenCreated):
             touched = list(around(execution.forks, payload.fork))
@@ -49,6 +55,13 @@ class Unsettled:
         if freed:
             waiting = (fork for fork in execution.forks.values() if any(step in fork.waiting for step in freed))
             self._forks.update((fork.fork_id, None) for fork in waiting)
+
+    def _note_listeners(self, execution: Execution, event: Event) -> None:
+        """Step runs that wait for events hear this one; for those that are busy the state keeps it (V2C-13)."""
+        heard = heard_as(event) if not execution.paused else None
+        for run_id in execution.listeners if heard is not None else ():
+            if run_id != event.step_run_id and execution.runs[run_id].order_id is None and heard is not None:
+                self._heard.setdefault(run_id, []).append(heard)
 
     def next(self, plan: Plan, execution: Execution, at: float) -> Decision:
         """The first thing that can be decided among what was noted; nothing when all of it rests."""
@@ -65,6 +78,11 @@ class Unsettled:
                 if decision.events:
                     return decision
             self._parked = False
+        while self._heard:
+            run_id, events = self._heard.popitem()
+            run = execution.runs.get(run_id)
+            if run is not None and run.ended is None and (decision := hear(plan, execution, run, events, at)).events:
+                return decision
         return Decision()
 
 

@@ -32,7 +32,7 @@ class Apart:
         name = self.names.free(f"{self.looks.step.name}_{label}")
         copier, handed = self._carried(parts, guard)
         entries = [Entry("step", literal(name))]
-        tasks = rule_tasks(copier, parts.rule, parts.tasks, Names(set()))
+        tasks = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, Names(set()))
         if parts.transition is None:
             tasks.append(failing_task("fail_again"))
         if tasks:

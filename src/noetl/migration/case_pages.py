@@ -10,7 +10,7 @@ from noetl.document.nodes import Mapping, Node
 from noetl.document.playbook import Collect, Retry, Step, Task
 from noetl.migration.case_guards import joined, rename_expression
 from noetl.migration.case_retry import CallPolicy, is_pages
-from noetl.migration.case_tasks import call_name, plain_task
+from noetl.migration.case_tasks import call_name, plain_task, sink_name
 from noetl.migration.names import expression, template
 from noetl.migration.notes import Notes
 from noetl.migration.pieces import Copier, Entry, Item, Listed, Literal, Mapped, Piece, literal
@@ -42,7 +42,8 @@ class Pages:
         items = [self._first(), self._call()]
         if self.retry.sink is not None:
             names = {"page": f"{self.name}.result", "_retry.index": f"iter.{CALLS}", "_retry.count": f"iter.{CALLS}"}
-            items.append(Item(plain_task(self.copier.with_names({**self._names(), **names}), self.retry.sink, "sink")))
+            copier = self.copier.with_names({**self._names(), **names})
+            items.append(Item(plain_task(copier, self.retry.sink, sink_name(self.step, self.retry))))
         items.append(self._more())
         if self.retry.collect is not None:
             items.append(self._collected(self.retry.collect))

@@ -201,7 +201,7 @@ class CaseSorting:
         return Choice(when, guard, (*first, *targets[1:]), copier)
 
     def _work(self, parts: Parts, copier: Copier, *, in_pipeline: bool) -> list[Item]:
-        items = rule_tasks(copier, parts.rule, parts.tasks, self.task_names)
+        items = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, self.task_names)
         for values in parts.sets:
             if in_pipeline:
                 written = tuple(copier.renamed_entry(values.values, key, key) for key in values.values.values)

@@ -20,6 +20,7 @@ from noetl.migration.case_tasks import (
     pipeline_names,
     plain_task,
     setting_task,
+    sink_name,
 )
 from noetl.migration.eval_vars import prefix
 from noetl.migration.notes import Notes
@@ -144,7 +145,7 @@ class CaseStep:
         tail = list(self.sorting.done)
         if self.step.sink is not None:
             copier = self.copier.with_names(pipeline_names(self.call_name))
-            name = self.sorting.task_names.free("sink")
+            name = self.sorting.task_names.free(sink_name(self.step))
             origin = key_id(self.node.keys["sink"])
             tail.append(Item(plain_task(copier, self.step.sink, name, label=False), origin))
         extended = bool(tail or self.sorting.exit)

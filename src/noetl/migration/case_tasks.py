@@ -7,7 +7,7 @@ a pipeline other tasks may come after it.
 from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node
-from noetl.document.playbook import CaseRule, Step, Task
+from noetl.document.playbook import CaseRule, Retry, Step, Task
 from noetl.migration.eval_vars import prefix
 from noetl.migration.pieces import Copier, Entry, Item, Listed, Literal, Mapped, Piece, from_data, literal
 from noetl.migration.sheet import key_id
@@ -17,6 +17,17 @@ from noetl.migration.tasks import task_entries
 def call_name(step: Step) -> str:
     """The name a step's only task has in v10 as well (TASK-03)."""
     return f"{prefix(step.name)}_task"
+
+
+def sink_name(step: Step, rule: CaseRule | Retry | None = None) -> str:
+    """What a sink is called in v2-case (C-43), so that the log of the migrated playbook tells of the same tasks."""
+    part = ""
+    if isinstance(rule, CaseRule):
+        rules = step.case.rules if step.case else ()
+        part = f"case_{next(index for index, one in enumerate(rules) if one is rule)}_"
+    elif rule is not None:
+        part = f"retry_{next(index for index, one in enumerate(step.retry) if one is rule)}_"
+    return f"{prefix(step.name)}_{part}sink"
 
 
 def pipeline_names(call: str) -> dict[str, str]:
@@ -51,7 +62,9 @@ def plain_task(copier: Copier, task: Task, name: str, label: bool = True) -> Map
     return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)
 
 
-def rule_tasks(copier: Copier, rule: CaseRule, tasks: tuple[Task, ...], names: Names) -> list[Item]:
+def rule_tasks(
+    copier: Copier, step: Step, rule: CaseRule, tasks: tuple[Task, ...], names: Names
+) -> list[Item]:
     """The tasks of one case rule, each under a name that is free."""
     items = []
     for task in tasks:
@@ -60,7 +73,7 @@ def rule_tasks(copier: Copier, rule: CaseRule, tasks: tuple[Task, ...], names: N
         else:  # the sink of a mapped then
             then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
             origin = key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
-        items.append(Item(plain_task(copier, task, names.free(task.name or "sink")), origin))
+        items.append(Item(plain_task(copier, task, names.free(task.name or sink_name(step, rule))), origin))
     return items
 
 

@@ -11,6 +11,7 @@ class Action(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """Exactly one of the three is given: a task to run, variables to set, or a transition to take."""
 
     task: Task | None = None
+    sink: bool = False  # the task is the `sink` of a mapping (C-07)
     set_ctx: Authored | None = None
     transition: tuple[Arc, ...] = ()
     delay: Authored | None = None

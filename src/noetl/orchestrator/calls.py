@@ -43,9 +43,9 @@ class Calls:
         self._conductor, self._library = conductor, library
         self._waiting: dict[str, dict[str, None]] = {}
 
-    def waiting_in(self, step_run_id: str | None) -> list[str]:
-        """The children that a step run waits for."""
-        return list(self._waiting.get(step_run_id or "", ()))
+    def left_by(self, step_run_id: str | None) -> list[str]:
+        """The children that a step run waited for, which has ended."""
+        return list(self._waiting.pop(step_run_id or "", ()))
 
     async def call(self, call: Call) -> Called:
         """ToolError `playbook.failed` when there can be no such child."""
@@ -55,23 +55,30 @@ class Calls:
         if not call.wait:
             await self._begin(call, parent, child_id)
             return Called(execution_id=child_id, status="running")
-        awaited = self._waiting.setdefault(call.step_run_id, {})
-        awaited[child_id] = None
+        self._waiting.setdefault(call.step_run_id, {})[child_id] = None
         try:
             await self._begin(call, parent, child_id)
-            execution = await self._conductor.ended(child_id)
-            self._conductor.release(child_id)
-            return await self._told(execution, call)
-        finally:
-            del awaited[child_id]
-            if not awaited:
-                self._waiting.pop(call.step_run_id, None)
+        except ToolError:
+            self._forget(call, child_id)
+            raise
+        execution = await self._conductor.ended(child_id)
+        # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
+        self._forget(call, child_id)
+        self._conductor.release(child_id)
+        return await self._told(execution, call)
 
     async def give_up(self, call: Call, reason: str) -> None:
         """Cancel the child of a task run, if it is still there."""
         child_id = child_id_of(call.task_run_id)
+        self._forget(call, child_id)
         if self._conductor.drives(child_id):
             await self._conductor.cancel(child_id, reason)
+
+    def _forget(self, call: Call, child_id: str) -> None:
+        waiting = self._waiting.get(call.step_run_id, {})
+        waiting.pop(child_id, None)
+        if not waiting:
+            self._waiting.pop(call.step_run_id, None)
 
     async def _begin(self, call: Call, parent: Hot, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""

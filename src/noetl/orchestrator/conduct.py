@@ -175,11 +175,16 @@ class Conductor:
     async def turn(self, turn: Turn) -> Answer:
         async def decided(batch: Batch) -> Answer:
             verdicts: list[Verdict] = []
+            stopped: dict[str, tuple[tuple[int, ...], ...]] = {}
             for report in turn.reports:
                 await self._load(report.execution_id)
                 command = RecordReport(at=self._clock.now(), report=report)
-                verdicts.append(self._decide(batch, report.execution_id, command).verdict)
-            return Answer(verdicts=tuple(verdicts), orders=tuple(await self._claim(turn, batch)))
+                decision = self._decide(batch, report.execution_id, command)
+                verdicts.append(decision.verdict)
+                if decision.stopped:
+                    stopped[report.order_id] = decision.stopped
+            orders = tuple(await self._claim(turn, batch))
+            return Answer(verdicts=tuple(verdicts), orders=orders, stopped=stopped)
 
         return await self._together(decided)
 
@@ -292,7 +297,7 @@ class Conductor:
                 command = ResumeExecution(at=now, reason="its parent was resumed")
                 self._ready.offer_aside(execution_id)
             case TokenDropped() | StepFailed():
-                children = self._calls.waiting_in(event.step_run_id)
+                children = self._calls.left_by(event.step_run_id)
                 command = CancelExecution(at=now, reason="the step that waited for it has ended")
         for child in children:
             if child in self._hot:

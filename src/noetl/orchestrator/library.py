@@ -7,6 +7,7 @@ run can be told by the version it used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from noetl.store.catalog import CatalogRow, Registration
 from noetl.store.contract import Store
 
 _SUFFIXES = (".yaml", ".yml")
+_PATH = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")
 _FILES = 2000  # looked at in a folder tree; more is no folder of playbooks
 
 
@@ -65,22 +67,29 @@ class StoreLibrary:
                 net = self._compiled(file)
             except PlaybookError as problem:
                 raise RefusedError(f'"{path}" cannot be run: {problem}') from problem
-            if net.path == path or file.stem == Path(path).name:
+            if net.path == path or _is_at(file, path):
                 await self.register(net, source=file.read_text("utf-8"), origin=file)
                 return net
         return None
 
 
 def candidates(origin: Path, caller: str, wanted: str) -> Iterator[Path]:
-    """Files that may hold the playbook `wanted`, beside the file `origin` of the playbook `caller`."""
+    """Files that may hold the playbook `wanted`, beside the file `origin` of the playbook `caller`: where its path
+    says, then all that mention it. A path may come from data, so it never leads out of the folder."""
+    if not _PATH.fullmatch(wanted):
+        return
     roots = dict.fromkeys([_root(origin, caller), origin.parent])
-    named = [root / f"{path}{suffix}" for root in roots for path in (wanted, Path(wanted).name) for suffix in _SUFFIXES]
-    seen = {file for file in named if file.is_file() and file != origin}
-    yield from (file for file in dict.fromkeys(named) if file in seen)
+    named = [file for root in roots for suffix in _SUFFIXES if (file := root / f"{wanted}{suffix}").is_file()]
+    yield from (file for file in named if file != origin)
     for root in roots:
         for file in islice(_files(root), _FILES):
-            if file not in seen and file != origin and _names(file, wanted):
+            if file not in named and file != origin and _names(file, wanted):
                 yield file
+
+
+def _is_at(file: Path, wanted: str) -> bool:
+    parts = Path(wanted).parts
+    return file.with_suffix("").parts[-len(parts) :] == parts
 
 
 def _root(origin: Path, caller: str) -> Path:

@@ -30,7 +30,7 @@ def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
 def _place(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> None:
     *around, last = path
     for part in around:
-        inner = data.get(part)
+        inner: Any = data.get(part)
         if id(inner) not in own:
             inner = dict(inner) if isinstance(inner, dict) else {}
             own.add(id(inner))

@@ -27,6 +27,7 @@ def view_of(result: TaskResult, load: Load) -> ResultView:
         error=result.error.readable() if result.error else None,
         ref=msgspec.to_builtins(ref) if ref else None,
         load=(lambda: load(ref)) if ref else None,
+        inline=result.inline,
     )
 
 

@@ -25,6 +25,7 @@ class Phase(StrEnum):
     SINK = "sink"
     VARS = "vars"
     EXIT = "exit"
+    LISTEN = "listen"  # to events of the whole execution (V2C-13)
     ELSE = "else"
     OVER = "over"
 
@@ -34,11 +35,14 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OwnEvent(_Part, frozen=True, kw_only=True, omit_defaults=True):
-    """An event of the step itself, as its rules see it (V2C-06). `task` is the one whose result `response` is."""
+    """An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
+    `step` and `data` are told where it is an event of somebody else (V2C-13)."""
 
     name: str
     task: str | None = None
     error: Error | None = None
+    step: str | None = None
+    data: Any = None
 
 
 class Calls(_Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +86,8 @@ class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """`at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
     them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
     `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
-    whose result is the step's."""
+    whose result is the step's. `listens`: events of others are kept for it from here on; `unheard`: none can come any
+    more."""
 
     phase: Phase = Phase.ENTER
     at: str | None = None
@@ -99,6 +104,8 @@ class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     result_of: str | None = None
     chosen: Chosen | None = None
     taken: tuple[Taken, ...] = ()
+    listens: bool = False
+    unheard: bool = False
 
 
 class CaseEvaluated(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.evaluated"):

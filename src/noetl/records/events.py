@@ -16,6 +16,7 @@ from noetl.records.bases import Reported as _Entry
 from noetl.records.cases import (
     CaseDecision,
     CaseEvaluated,
+    OwnEvent,
     RetryProcessed,
     RetryStarted,
     SinkProcessed,
@@ -222,6 +223,23 @@ class CaseStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="ca
     path: tuple[int, ...] = ()
 
 
+class CaseWaiting(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="case.waiting"):
+    """A step run in `on_event` mode has nothing to do until an event comes; no worker is held meanwhile (V2C-13)."""
+
+    event_type = "case.waiting"
+
+
+class CaseHeard(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A waiting step run has heard events of others, or can hear none any more. `order_id`: a worker is needed for what
+    its rules run now; `later` are events kept until that is done."""
+
+    event_type = "case.heard"
+
+    decision: Decided
+    order_id: str | None = None
+    later: tuple[OwnEvent, ...] = ()
+
+
 class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
     """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
     belongs to, one index per loop level; empty without a loop."""
@@ -332,6 +350,8 @@ Payload = (
     | LoopDone
     | CaseStarted
     | CaseEvaluated
+    | CaseWaiting
+    | CaseHeard
     | RetryStarted
     | RetryProcessed
     | SinkStarted

@@ -37,7 +37,6 @@ _OWN = {
     "call.error": frozenset({"task.processed", _ERRORED}),
 }
 ENTERING = frozenset({"step.enter", *_OWN["step.enter"]})
-OWN = frozenset({"start", "step.enter", "call.done", "call.error", "step.exit"})  # these match own events only (O-27)
 
 
 def legacy_name(event_type: str, status: str = "success") -> str:
@@ -45,6 +44,11 @@ def legacy_name(event_type: str, status: str = "success") -> str:
     if event_type == "task.processed":
         return _ERRORED if status == "error" else _COMPLETED
     return LEGACY.get(event_type, event_type)
+
+
+def foreign_aliases(event_type: str, *, failed: bool = False) -> frozenset[str]:
+    """What an event of another step is called besides: never by the short names (O-27)."""
+    return frozenset({legacy_name(event_type, "error" if failed else "success")})
 
 
 def own_aliases(name: str, *, failed: bool = False) -> frozenset[str]:

@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.events import CaseStarted, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.events import (
+    CaseStarted,
+    CaseWaiting,
+    KeychainRefreshed,
+    StepDone,
+    StepFailed,
+    TaskProcessed,
+    TaskStarted,
+)
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
@@ -22,6 +30,7 @@ Entry = (
     | TaskProcessed
     | KeychainRefreshed
     | CaseStarted
+    | CaseWaiting
     | StepDone
     | StepFailed
     | IterationStarted
@@ -129,10 +138,13 @@ class Verdict(StrEnum):
     FENCED = "fenced"
     TERMINAL = "terminal"
     CANCELLED = "cancelled"
+    PAUSED = "paused"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One verdict per report, and the orders the worker now holds a lease on."""
+    """One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
+    server has ended, so that going on with them is in vain (SCOPE-05)."""
 
     verdicts: tuple[Verdict, ...] = ()
     orders: tuple[Order, ...] = ()
+    stopped: dict[str, tuple[Path, ...]] = {}

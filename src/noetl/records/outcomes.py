@@ -60,7 +60,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The latest result of a task or a step, as later templates read it by name (TPL-07).
 
     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-    value of a success.
+    value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5).
     """
 
     status: Status = Status.SUCCESS
@@ -68,6 +68,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrapped: bool = False
     error: Error | None = None
     ref: Reference | None = None
+    inline: dict[str, Any] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.net.task import Directive, Task
+from noetl.net.task import Task
+from noetl.pipeline.case.decision import decided
 from noetl.pipeline.case.names import input_names, next_task, step_result
 from noetl.pipeline.case.parts import CALL, has_case
 from noetl.pipeline.case.standing import Site
@@ -16,10 +17,10 @@ from noetl.pipeline.case.walk import Walk
 from noetl.pipeline.policy import Run
 from noetl.pipeline.progress import entered
 from noetl.pipeline.surroundings import Surroundings
-from noetl.records.cases import CaseDecision
-from noetl.records.events import CaseStarted, Decided, StepDone, StepFailed
+from noetl.records.cases import Phase
+from noetl.records.events import CaseStarted, CaseWaiting, Decided, StepDone, StepFailed
 from noetl.records.position import Position
-from noetl.worker.pipeline_run import PipelineRun
+from noetl.worker.pipeline_run import Ended, PipelineRun
 from noetl.worker.workplace import Workplace
 
 
@@ -30,15 +31,17 @@ def run_of(place: Workplace, around: Surroundings, *, interrupted: bool) -> Pipe
 
 
 class CaseRun(PipelineRun):
-    async def to_end(self, position: Position) -> StepDone | StepFailed:
+    async def to_end(self, position: Position) -> Ended:
         if position.case is None:
             position = self._entered(position)
+            if position.case is not None and position.case.listens:
+                await self._place.flush()  # from here on the server keeps events of others for it (V2C-13)
         return await super().to_end(position)
 
     def _entered(self, position: Position) -> Position:
         walk = Walk(self._site(self._place.clock.now()), position)
         walk.enter()
-        decision = _decided(walk)
+        decision = decided(walk)
         self._place.journal.add(self._place.egress.masked(CaseStarted(decision=decision, path=self._path)))
         self._write(decision)
         return entered(position, decision)
@@ -67,33 +70,17 @@ class CaseRun(PipelineRun):
         walk = Walk(self._site(run.now, int(run.task_run_id[:8], 16) / 0x1_0000_0000), run.position)
         walk.resume(run.outcome)
         again = walk.case.at == CALL and run.position.case is not None and run.position.case.at == CALL
-        return _decided(walk, again=again)
+        return decided(walk, again=again)
 
-    def _end(self, position: Position) -> StepDone | StepFailed:
+    def _end(self, position: Position) -> Ended:
         assert position.case is not None
+        if position.case.phase is Phase.LISTEN:
+            return CaseWaiting()
         error, looped = position.case.error, self.around.iteration is not None
         if error is not None:
             handled = looped and bool(position.case.taken)  # a rule took it further: no reason to fail the loop
             return StepDone() if handled else StepFailed(error=error)
         return self._place.egress.fitted(StepDone(result=step_result(self._place.step, position, self.around.load)))
 
-    def _ending(self, position: Position, decision: Decided) -> StepDone | StepFailed | None:
+    def _ending(self, position: Position, decision: Decided) -> Ended | None:
         return self._end(position) if position.task is None else None
-
-
-def _decided(walk: Walk, *, again: bool = False) -> Decided:
-    case = walk.case
-    following = next_task(walk.step, walk.position).name if case.at is not None else None
-    failed = case.error if following is None else None
-    do = (
-        Directive.RETRY if again else Directive.CONTINUE if following else Directive.FAIL if failed else Directive.BREAK
-    )
-    return Decided(
-        rule="case",
-        do=do.value,
-        next=following,
-        delay_s=walk.delay_s,
-        set_ctx=walk.patch,
-        error=failed,
-        case=CaseDecision(position=case, notes=tuple(walk.notes), keeps_page=walk.keeps_page),
-    )

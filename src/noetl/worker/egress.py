@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.records.events import StepDone, StepFailed, TaskProcessed
+from noetl.records.events import CaseWaiting, StepDone, StepFailed, TaskProcessed
 from noetl.records.references import Reference
 from noetl.worker.masking import Record, masked, with_changes
 from noetl.worker.masks import Mask
@@ -39,9 +39,9 @@ class Egress:
     def masked(self, record: Record) -> Record:
         return masked(record, self._mask.redactor)
 
-    def ended(self, end: StepDone | StepFailed) -> StepDone | StepFailed:
+    def ended(self, end: StepDone | StepFailed | CaseWaiting) -> StepDone | StepFailed | CaseWaiting:
         """How a pipeline ended, as it is recorded."""
         clean = masked(end, self._mask.redactor)
-        if clean is end or isinstance(clean, StepFailed):
+        if clean is end or isinstance(clean, StepFailed | CaseWaiting):
             return clean
         return StepDone(result=fitted_result(clean.result, self._max_payload_bytes, self._keep_as_is))

@@ -7,18 +7,19 @@ that run one after another hand `ctx` and `vars` on. Whether the loop is done is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.pipeline.patches import written
 from noetl.pipeline.surroundings import Iteration, Surroundings
-from noetl.records.events import StepDone, StepFailed
+from noetl.records.events import CaseWaiting, StepDone, StepFailed
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.records.orders import Iterations, Report
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
+from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import Expired
 from noetl.worker.workplace import Workplace
 
@@ -32,31 +33,42 @@ class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range i
 class RangeRun:
     def __init__(self, place: Workplace, iterations: Iterations, around: Surroundings, items: Collections) -> None:
         self._place, self._its, self._around = place, iterations, around
-        self._todo = _elements(iterations, items)
+        self._todo, self._waiting = _elements(iterations, items), len(_indices(iterations))
         self._parent, self._bare = _around(iterations)
 
     async def to_end(self) -> Report:
         """Run all of it; the report of the end is the caller's to hand in."""
         try:
             await self._slots()
-        except* _Stop:
+        except _Stop:
             pass
-        except* Expired as expired:
-            self._place.journal.add(StepFailed(error=_first(expired).error))
+        except Expired as expired:
+            self._place.journal.add(StepFailed(error=expired.error))
         return self._place.journal.report()
 
     async def _slots(self) -> None:
         if self._its.slots == 1:
             await self._slot()
             return
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._its.slots):
-                group.create_task(self._slot())
+        tasks = [asyncio.ensure_future(self._slot()) for _ in range(self._its.slots)]
+        try:
+            # no TaskGroup: one that is stopping its own swallows a cancellation that comes meanwhile
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+        for error in sorted(errors, key=lambda error: isinstance(error, _Stop)):
+            raise error
 
     async def _slot(self) -> None:
         """Run one iteration after another. Its end is durable before the next begins, but for nothing but noop."""
         for index, item in self._todo:
+            self._waiting -= 1
             await self._iteration(index, item)
+            if not self._waiting:
+                return  # the last ones leave with the end of the order
             if not self._place.only_noop or self._place.journal.pending >= _MOST_PENDING:
                 await self._place.flush()
 
@@ -75,7 +87,11 @@ class RangeRun:
         run = run_of(
             place, msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration), interrupted=interrupted
         )
-        end = await run.to_end(position)
+        try:
+            end = await run.to_end(position)
+        except IterationStopped:
+            return
+        assert not isinstance(end, CaseWaiting), "an iteration does not wait for events"
         if its.hands_on:
             self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
         self._ended(index, path, end)
@@ -89,9 +105,13 @@ class RangeRun:
             raise _Stop
 
 
+def _indices(its: Iterations) -> Sequence[int]:
+    return its.indices if its.indices is not None else range(its.first, its.last + 1)
+
+
 def _elements(its: Iterations, collections: Collections) -> Iterator[tuple[int, Any]]:
     """The iterations to run, each with its element; those that had begun come first."""
-    indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
+    indices = _indices(its)
     if its.items is not None:
         pairs = zip(indices, its.items, strict=True)
     else:
@@ -111,11 +131,3 @@ def _around(its: Iterations) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         parent = {outer.iterator: outer.item, "index": outer.index, "parent": parent}
         bare[outer.iterator] = outer.item
     return parent, bare
-
-
-def _first(group: BaseExceptionGroup[Expired]) -> Expired:
-    found: Any = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, Expired)
-    return found

@@ -6,6 +6,8 @@ before the next task starts is flushed and awaited, which is the post's business
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from noetl.clock import Clock
 from noetl.records.orders import Entry, Order, Report, Timed, Verdict
 
@@ -14,11 +16,17 @@ class LeaseLost(Exception):  # noqa: N818  it is not an error of anybody's: the 
     """The server did not accept a report: stop, and touch nothing more."""
 
 
+class IterationStopped(Exception):  # noqa: N818  its end is recorded already
+    """The server has ended this iteration: stop it, and go on with the others."""
+
+
 class Journal:
     def __init__(self, order: Order, clock: Clock, worker_id: str) -> None:
         self._order, self._clock, self._worker_id = order, clock, worker_id
+        self.order_id = order.order_id
         self._entries: list[Timed] = []
         self._lost: Verdict | None = None
+        self.stopped: set[tuple[int, ...]] = set()
 
     def add(self, entry: Entry) -> float:
         at = self._clock.now()
@@ -44,6 +52,10 @@ class Journal:
     def lose(self, verdict: Verdict) -> None:
         """The server did not take a report of this order."""
         self._lost = verdict
+
+    def stop(self, paths: Iterable[tuple[int, ...]]) -> None:
+        """The server has ended these iterations itself."""
+        self.stopped.update(paths)
 
     def check(self) -> None:
         """LeaseLost if the order is no longer ours."""

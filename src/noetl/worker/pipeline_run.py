@@ -23,18 +23,29 @@ from noetl.pipeline.preparation import Prepared, inside, prepare
 from noetl.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
-from noetl.records.events import Decided, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.events import (
+    CaseWaiting,
+    Decided,
+    KeychainRefreshed,
+    StepDone,
+    StepFailed,
+    TaskProcessed,
+    TaskStarted,
+)
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.position import Position
 from noetl.templates.scope import Scope
 from noetl.tools.contract import ToolContext
 from noetl.worker.attempt import attempt, error_of
 from noetl.worker.calls import TaskCalls
+from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
 from noetl.worker.names import names_in
 from noetl.worker.recall import recalled
 from noetl.worker.safe import Credentials
 from noetl.worker.workplace import Workplace
+
+Ended = StepDone | StepFailed | CaseWaiting
 
 RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
 
@@ -48,7 +59,7 @@ class PipelineRun:
         self._path = around.iteration.path if around.iteration is not None else ()
         self._interrupted = interrupted
 
-    async def to_end(self, position: Position) -> StepDone | StepFailed:
+    async def to_end(self, position: Position) -> Ended:
         """Run from `position` to the end, and say how it ended."""
         try:
             position = await recalled(self._place.step, position, self._looked_up)
@@ -72,7 +83,7 @@ class PipelineRun:
         context = self._context(task, position, run_id, prepared.spec, scope, credentials)
         return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
 
-    async def _next(self, position: Position) -> Position | StepDone | StepFailed:
+    async def _next(self, position: Position) -> Position | Ended:
         """Run the task at `position`: the next position, or how the pipeline ends."""
         place = self._place
         if position.task is None:
@@ -90,6 +101,8 @@ class PipelineRun:
         end = self._ending(position, own.decision)
         if end is None and task.kind != NOOP:
             await place.flush()  # durable before the next task starts
+            if place.journal.stopped and self._path in place.journal.stopped:
+                raise IterationStopped
         return position if end is None else end
 
     # what a case run does in its own way
@@ -110,10 +123,10 @@ class PipelineRun:
     def _judge(self, run: Run) -> Decided:
         return judge(run)
 
-    def _end(self, position: Position) -> StepDone | StepFailed:
+    def _end(self, position: Position) -> Ended:
         return StepDone(result=position.prev or TaskResult())
 
-    def _ending(self, position: Position, decision: Decided) -> StepDone | StepFailed | None:
+    def _ending(self, position: Position, decision: Decided) -> Ended | None:
         return ending(position, decision)
 
     def _write(self, decision: Decided) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.net.net import Transition
 from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
 
@@ -25,7 +26,7 @@ async def recalled(step: Transition, position: Position, look_up: LookUp) -> Pos
     """The position with the true results of its `secrets` tasks. ToolError where one is gone meanwhile."""
     if not position.results:
         return position  # it begins here
-    for task in step.tasks:
+    for task in tasks_of(step):
         old = position.results.get(task.name) if task.kind == SECRETS else None
         if old is None or old.error is not None or not _looked_up(old):
             continue

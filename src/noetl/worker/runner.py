@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from noetl.clock import Clock
 from noetl.net.net import Net
+from noetl.pipeline.fields import with_fields
+from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.surroundings import Surroundings
-from noetl.records.events import StepFailed
+from noetl.records.events import StepDone, StepFailed
 from noetl.records.orders import Order, Report
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.tools.registry import Registry
@@ -14,7 +16,6 @@ from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.iterations import RangeRun
-from noetl.worker.journal import LeaseLost
 from noetl.worker.lifetime import Expired
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
@@ -40,7 +41,7 @@ class Runner:
         collections: Collections | None = None,
         lend: Lend = keep_slot,
     ) -> None:
-        self._order = order
+        self._order, self._max_payload_bytes = order, max_payload_bytes(net)
         self._collections = collections or Collections(office.load)
         self._place = Workplace(
             order,
@@ -71,12 +72,7 @@ class Runner:
         iterations = self._order.iterations
         if iterations is None:
             return await self._pipeline()
-        try:
-            return await RangeRun(self._place, iterations, self._around, self._collections).to_end()
-        except BaseExceptionGroup as several:
-            if several.subgroup(LeaseLost) is not None:
-                self._place.journal.check()
-            raise several.exceptions[0] from None
+        return await RangeRun(self._place, iterations, self._around, self._collections).to_end()
 
     async def _pipeline(self) -> Report:
         pipeline = run_of(self._place, self._around, interrupted=self._order.interrupted)
@@ -84,5 +80,8 @@ class Runner:
             end = await pipeline.to_end(self._order.position)
         except Expired as expired:
             end = self._place.egress.ended(StepFailed(error=expired.error))
+        if isinstance(end, StepDone):
+            result = with_fields(end.result, self._place.step.result, self._place.office.load, self._max_payload_bytes)
+            end = end if result is end.result else StepDone(result=result)
         self._place.journal.add(end)
         return self._place.journal.report()

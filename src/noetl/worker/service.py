@@ -96,17 +96,20 @@ class Worker:
         running = asyncio.ensure_future(runner.run())
         self._held[order.order_id] = (order.lease_epoch, running)
         try:
-            return await running
-        except LeaseLost:
-            return None
+            await asyncio.wait({running})  # not awaited itself: it may end in its own way while this slot is cancelled
         except asyncio.CancelledError:
-            if running.cancelled() and not _cancelling():
-                return None  # the heartbeat found the lease gone and stopped it
             running.cancel()
             await asyncio.wait({running})
+            running.cancelled() or running.exception()  # whatever it ended with is seen, and no longer matters
             raise
         finally:
             del self._held[order.order_id]
+        if running.cancelled():
+            return None  # the lease was gone, or nobody wants the order any more
+        try:
+            return running.result()
+        except LeaseLost:
+            return None
 
     async def _heartbeat(self) -> None:
         """Prolong what is held; stop what is not ours any more."""
@@ -116,8 +119,3 @@ class Worker:
             for lost in await self._office.renew(self._worker_id, leases) if leases else ():
                 if held := self._held.get(lost):
                     held[1].cancel()
-
-
-def _cancelling() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from noetl.compiler.lowering.routers import lower_arc
 from noetl.compiler.lowering.tasks import TaskLowering
 from noetl.compiler.lowering.tracing import Lowering
-from noetl.compiler.lowering.values import authored
+from noetl.compiler.lowering.values import authored, inner
 from noetl.document import playbook as document
+from noetl.document.nodes import Mapping
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import case_address, transition_address
 
@@ -25,7 +26,7 @@ def _rule(
     actions = []
     for position, action in enumerate(rule.actions):
         address = transition_address(step.name, index, position)
-        actions.append(_action(lowering, action, address, tasks))
+        actions.append(_action(lowering, action, address, tasks, sink=_is_mapping(rule)))
     return CaseRule(
         when=authored(rule.when),
         actions=tuple(actions),
@@ -35,10 +36,15 @@ def _rule(
     )
 
 
-def _action(lowering: Lowering, action: document.Action, address: str, tasks: TaskLowering) -> Action:
+def _is_mapping(rule: document.CaseRule) -> bool:
+    """Whether the actions are written as a mapping: the only task among them is then its `sink` (V2C-09)."""
+    return isinstance(inner(rule.node, "then") or inner(rule.node, "else"), Mapping)
+
+
+def _action(lowering: Lowering, action: document.Action, address: str, tasks: TaskLowering, *, sink: bool) -> Action:
     match action:
         case document.Task():
-            return Action(task=tasks.task(action, address))
+            return Action(task=tasks.task(action, address), sink=sink)
         case document.SetVars():
             lowering.trace(address, action, "set")
             return Action(set_ctx=authored(action.values))

@@ -41,7 +41,7 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
 
 def _resumed(loop: LoopRun, span: Range) -> dict[int, Resumed]:
     return {
-        path[-1]: Resumed(position=begun.stands(), interrupted=begun.in_task, writes=begun.writes)
+        path[-1]: Resumed(position=begun.stands(), interrupted=begun.in_task, writes=dict(begun.writes))
         for path, begun in loop.begun.items()
         if begun.order_id == span.order_id
     }

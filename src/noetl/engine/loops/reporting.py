@@ -53,6 +53,7 @@ class _Book:
         self._draft = Draft(execution, command.at, run.event_id)
         self._moved: dict[Path, tuple[int, int] | None] = {}
         self._left = span.left
+        self._stopped: list[Path] = []
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
         self._refused = self._conflicts(command.report.entries)
 
@@ -131,13 +132,14 @@ class _Book:
             patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)
 
     def _refuse(self, path: Path, key: str) -> None:
-        """The iteration ends here; its worker hears of it by what the server takes of it from now on: nothing."""
+        """The iteration ends here, and its worker is told to stop it."""
         message = f'another iteration wrote a different value to "{key}" of ctx'
         error = Error(kind="ctx.conflict", message=message, details={"key": key})
         entry = IterationFailed(index=path[-1], path=path, error=error)
         about = {"event_id": f"{self._name(path)}/e", "parent_id": self._frame.event_id}
         self._draft.add(entry, run=self._run, on_behalf=True, **about)
         self._gone(path)
+        self._stopped.append(path)
 
     def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
         if self._expects(entry.path) is not None:
@@ -163,7 +165,7 @@ class _Book:
         if self._left == 0:
             span = self._span
             self._draft.owe(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
-        return self._draft.decision()
+        return msgspec.structs.replace(self._draft.decision(), stopped=tuple(self._stopped))
 
 
 def _letter(entry: _TaskEntry) -> str:

@@ -17,7 +17,7 @@ from noetl.pipeline.case.collecting import collected, collects_of, with_collecte
 from noetl.pipeline.case.parts import CALL, is_page_sink, task_at
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.cases import Calls, OwnEvent
-from noetl.records.legacy_names import own_aliases
+from noetl.records.legacy_names import foreign_aliases, own_aliases
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position
 from noetl.templates.views import PayloadView
@@ -215,6 +215,8 @@ def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, 
 
 def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) -> dict[str, Any]:
     error = event.error.readable() if event.error else None
+    if event.step is not None:
+        return _of_another(event, error)
     payload = None if error else Later(lambda: _payload(result, load))
     data = {"error": error} if error else Later(lambda: {"result": _payload(result, load)})
     return {
@@ -223,5 +225,17 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) ->
         "status": "error" if error else "success",
         "data": data,
         "result": payload,
+        "error": error,
+    }
+
+
+def _of_another(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]:
+    """An event that the step only listens to (V2C-13)."""
+    return {
+        "name": AliasedName(event.name, foreign_aliases(event.name, failed=error is not None)),
+        "step": event.step,
+        "status": "error" if error else "success",
+        "data": event.data,
+        "result": event.data.get("result") if isinstance(event.data, dict) else None,
         "error": error,
     }

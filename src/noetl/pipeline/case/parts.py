@@ -59,5 +59,14 @@ def task_at(step: Transition, address: str) -> Task:
     return found
 
 
+def is_rule_sink(step: Transition, address: str) -> bool:
+    """Whether the task there is the `sink` of a rule's mapping."""
+    match address.split("/"):
+        case ["case", rule, action] if step.case is not None:
+            return step.case.rules[int(rule)].actions[int(action)].sink
+        case _:
+            return False
+
+
 def is_page_sink(address: str) -> bool:
     return "retry" in address.split("/")

@@ -11,13 +11,16 @@ from noetl.errors import TemplateError, ToolError
 from noetl.net.case import Case, CaseRule
 from noetl.pipeline.case.broken import BrokenCase
 from noetl.records.cases import CasePosition
-from noetl.records.legacy_names import ENTERING, OWN
+from noetl.records.legacy_names import ENTERING
 from noetl.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
 
 FIRED, NOT_EVALUATED = "fired", "not_evaluated"
+OUTSIDE = frozenset(
+    {"timer.fired", "timer.cancelled", "message.received", "message.timeout", "signal.received", "task.completed"}
+)
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,9 +69,9 @@ def _names_entry(rule: CaseRule) -> bool:
     return not ENTERING.isdisjoint(_named(rule))
 
 
-def listens(case: Case) -> bool:
-    """Whether a rule asks for events that are not the step's own (V2C-13)."""
-    return any(not OWN.issuperset(named) for rule in case.rules if (named := _named(rule)))
+def waits_for_outside(case: Case) -> bool:
+    """Whether a rule asks for an event that nothing inside an execution tells: timers, messages, signals, people."""
+    return any(not OUTSIDE.isdisjoint(_named(rule)) for rule in case.rules)
 
 
 def _named(rule: CaseRule) -> frozenset[str]:

@@ -6,6 +6,7 @@ What it decides is a new position, a patch of `ctx`, and notes for the log; noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +34,20 @@ class Walk(Calling):
         """Begin the step run."""
         self._walk()
 
+    def hear(self, events: Sequence[OwnEvent]) -> int:
+        """Deliver events of others to a step run that waits, until one of them keeps it busy; how many it took."""
+        for heard, event in enumerate(events):
+            if not self.waits:
+                return heard
+            self._change(queue=(event,))
+            self._walk()
+        return len(events)
+
+    def give_up(self) -> None:
+        """Nothing can come any more that the step run listens to: it goes on to its exit."""
+        self._change(phase=Phase.EXIT, unheard=True)
+        self._walk()
+
     def resume(self, outcome: Outcome) -> None:
         """Go on after the task at the position, which ended with `outcome`."""
         address = self.case.at
@@ -57,25 +72,32 @@ class Walk(Calling):
             if result.error is not None:
                 self._change(chosen=None)  # a decision for a result that could not be stored does not stand
                 self._failed(task, result.error)
-        elif result.error is not None:
-            self._failed(task, result.error)
         else:
-            self._done(task)
+            if parts.is_rule_sink(self.step, address):
+                self._sunk(task, result)
+            self._failed(task, result.error) if result.error is not None else self._done(task)
 
     # turns
 
     def _walk(self) -> None:
         try:
-            while self.case.at is None and not self._over:
+            while self.case.at is None and not self.is_over and not self.waits:
                 self._turn()
-            if self._over:
+            if self.is_over:
                 self._take()
         except BrokenCase as broken:
             self._break(broken)
 
     @property
-    def _over(self) -> bool:
+    def is_over(self) -> bool:
         return self.case.phase is Phase.OVER and not self.case.matching and not self.case.queue
+
+    @property
+    def waits(self) -> bool:
+        """Whether only an event of somebody else can move it (V2C-13)."""
+        case = self.case
+        at_rest = case.phase is Phase.LISTEN and not case.matching and not case.queue
+        return at_rest and case.at is None and case.chosen is None and case.error is None
 
     def _turn(self) -> None:
         if self.case.matching:
@@ -96,7 +118,7 @@ class Walk(Calling):
             case Phase.CALL:
                 self._change(phase=Phase.SINK, at=parts.CALL if self.call else None)
             case Phase.SINK:
-                self._change(phase=Phase.VARS)
+                self._change(phase=Phase.VARS, listens=self._listens)
                 if self.step.sink is not None and self.call is not None and self._succeeded:
                     self._change(at=parts.SINK)
                     self.notes.append(SinkStarted(task=self.step.sink.name))
@@ -104,6 +126,10 @@ class Walk(Calling):
                 self._change(phase=Phase.EXIT)
                 if self.step.set_ctx is not None and not self.site.looped and self._succeeded:
                     self._set(self.step.set_ctx, self._own(DONE), "vars")
+            case Phase.EXIT if self._listens:
+                self._change(phase=Phase.LISTEN)
+            case Phase.LISTEN:  # it has led on, or failed
+                self._change(phase=Phase.OVER if self.case.chosen else Phase.EXIT, unheard=True)
             case Phase.EXIT:
                 self._change(phase=Phase.ELSE)
                 if self.case.chosen is None:
@@ -114,8 +140,17 @@ class Walk(Calling):
             case Phase.OVER:
                 raise AssertionError("a case run that is over has no next part")
 
+    @property
+    def _listens(self) -> bool:
+        """In `on_event` mode, from the end of the step's own call on (O-27). An iteration does not wait: its rules see
+        its own events."""
+        case = self.step.case
+        on_event = case is not None and case.on_event and not self.site.looped
+        return on_event and not self.case.unheard and self.case.chosen is None and self.case.error is None
+
     def _enter(self) -> None:
         case = self.step.case
+        self._change(listens=self._listens and self.call is None)
         only = rules.entering(case, has_call=self.call is not None) if case else frozenset()
         if only is None or only:
             self._deliver(OwnEvent(name=ENTER), only=only)
@@ -126,7 +161,7 @@ class Walk(Calling):
         index = rules.else_of(case) if case else None
         if case is None or index is None or self.case.matched or self.case.chosen is not None:
             return
-        self._change(matching=(index,), action=0, repeated=False, matched=True)
+        self._change(event=self._own(EXIT), matching=(index,), action=0, repeated=False, matched=True)
         self.notes.append(CaseEvaluated(on=EXIT, mode=_mode(case.inclusive), fired=(index,), otherwise=True))
 
     # events and rules
@@ -141,14 +176,9 @@ class Walk(Calling):
             return
         scope = self._scope(names.condition_names(self.step, self.around, self.position, event))
         found = rules.evaluate(case, self.case, scope, now=self.site.now, only=only)
-        self._change(
-            event=event,
-            matching=found.matching,
-            action=0,
-            repeated=False,
-            cached=found.cached,
-            matched=self.case.matched or bool(found.matching),
-        )
+        self._change(cached=found.cached)
+        if found.matching:
+            self._change(event=event, matching=found.matching, action=0, repeated=False, matched=True)
         self.notes.append(
             CaseEvaluated(on=event.name, mode=_mode(case.inclusive), rules=found.values, fired=found.matching)
         )
@@ -176,6 +206,8 @@ class Walk(Calling):
         self._change(action=at + 1)
         if action.task is not None:
             self._change(at=parts.action_address(index, at))
+            if action.sink:
+                self.notes.append(SinkStarted(task=action.task.name))
         elif action.set_ctx is not None:
             self._set(action.set_ctx, event, f"set of case rule {index}")
         elif self._passes(action, event, index):

@@ -1,0 +1,45 @@
+"""Hearing: which events of an execution reach the rules of others that listen, and as what (V2C-13, O-27).
+
+Bookkeeping is not delivered: tokens, routing, `ctx`, cases themselves, and whatever only begins.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.records.cases import OwnEvent
+from noetl.records.control import Emitted
+from noetl.records.envelope import Event
+from noetl.records.events import StepDenied, StepDone, StepFailed, TaskProcessed
+from noetl.records.loops import IterationDone, IterationFailed, LoopDone
+
+
+def heard_as(event: Event) -> OwnEvent | None:
+    """The event as rules of other steps see it, None when they do not."""
+    payload = event.payload
+    match payload:
+        case StepDone():
+            found, data = None, _result(payload)
+        case TaskProcessed():
+            found = payload.outcome.error
+            data = {"task": payload.task, "status": payload.outcome.status.value, "result": payload.outcome.result}
+        case StepFailed() | IterationFailed():
+            found, data = payload.error, {"error": payload.error.readable()}
+        case StepDenied() | LoopDone():
+            found, data = None, msgspec.to_builtins(payload)
+        case IterationDone():
+            found, data = None, {"index": payload.index, **_result(payload)}
+        case Emitted():
+            return OwnEvent(name=payload.emitted, step=event.step or "", data=payload.data)
+        case _:
+            return None
+    return OwnEvent(name=event.event_type, step=event.step or "", data=data, error=found)
+
+
+def _result(payload: StepDone | IterationDone) -> dict[str, object]:
+    """The payload of a result; one that is stored elsewhere by its reference."""
+    result = payload.result
+    if result.ref is not None:
+        return {"ref": msgspec.to_builtins(result.ref)}
+    value = result.result
+    return {"result": value["data"] if result.wrapped and isinstance(value, dict) and "data" in value else value}

@@ -1,0 +1,38 @@
+"""`noetl register` (CLI-02, SRV-10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import call
+
+GOOD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: n, path: jobs/a}\nworkflow: [{step: start}]\n"
+
+
+@pytest.mark.req("CLI-02", "SRV-10")
+def test_a_playbook_is_a_new_version_only_when_it_changed(tmp_path: Path) -> None:
+    file, db = tmp_path / "a.yaml", str(tmp_path / "s.db")
+    told = []
+    for text in (GOOD, GOOD + "# only a comment\n", GOOD.replace("step: start", "step: start, desc: more")):
+        file.write_text(text)
+        told.append(call("register", str(file), "--db", db))
+
+    assert told == [(0, f"jobs/a version {number}\n", "") for number in (1, 1, 2)]
+
+
+def test_nothing_is_registered_when_one_of_them_has_errors(tmp_path: Path) -> None:
+    good, bad, db = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "s.db"
+    good.write_text(GOOD)
+    bad.write_text(GOOD.replace("step: start", "stp: start"))
+
+    code, out, _ = call("register", str(good), str(bad), "--db", str(db))
+
+    assert code == 3
+    assert "version" not in out
+    assert not db.exists()
+
+
+def test_standard_input_is_registered_without_a_place(tmp_path: Path) -> None:
+    assert call("register", "-", "--db", str(tmp_path / "s.db"), stdin=GOOD)[:2] == (0, "jobs/a version 1\n")

@@ -1,0 +1,151 @@
+"""One playbook in several dialects: read from a file that holds them side by side, and run with scripted tools.
+
+A file has `workload`, `answers` (by task, in turn, the last one for ever), the steps as each dialect writes them, and
+what every form must lead to. Every older form is also migrated, and the migrated text is one more form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from noetl.embedded import RunResult, run_net
+from noetl.errors import ToolError
+from noetl.records.envelope import Event
+from noetl.records.events import TaskProcessed
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.registry import Registry
+from tests.conversing import net_of
+from tests.fixtures.logs import check_log
+from tests.fixtures.virtual_time import LoopClock, run_virtually
+from tests.migration.migrated import migrated
+from tests.running_here import Scripted
+
+FOLDER = Path(__file__).parent / "playbooks"
+DIALECTS = ("v2-case", "v2-eval", "v10")
+_HEADS = {
+    "v2-case": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v2-case}\n",
+    "v2-eval": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v2-eval}\n",
+    "v10": "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: one, path: dialects/one}\n",
+}
+
+
+class Playbook(msgspec.Struct, frozen=True):
+    """`changed` are the forms whose migration is noted to behave otherwise; nothing is compared with them."""
+
+    name: str
+    forms: dict[str, str]
+    answers: dict[str, Any]
+    expect: dict[str, Any]
+
+
+def playbooks() -> list[Playbook]:
+    return [_read(path) for path in sorted(FOLDER.glob("*.yaml"))]
+
+
+def _read(path: Path) -> Playbook:
+    told = yaml.safe_load(path.read_text())
+    unknown = set(told) - {"about", "workload", "workbook", "answers", "expect", *DIALECTS}
+    assert not unknown, f"{path.name}: {unknown}"
+    written = {dialect: _document(told, dialect) for dialect in DIALECTS if dialect in told}
+    forms = {**written, **{f"{dialect}, migrated": _migrated(text) for dialect, text in written.items() if dialect != "v10"}}
+    return Playbook(path.stem, forms, told.get("answers", {}), told["expect"])
+
+
+def _document(told: dict[str, Any], dialect: str) -> str:
+    shared = {key: told[key] for key in ("workload", "workbook") if key in told}
+    steps = "".join(f"  {line}\n" for line in told[dialect].splitlines())
+    return f"{_HEADS[dialect]}{yaml.safe_dump(shared) if shared else ''}workflow:\n{steps}"
+
+
+def _migrated(text: str) -> str:
+    migration = migrated(text)
+    assert migration.blocked == (), [note.message for note in migration.blocked]
+    return migration.text
+
+
+class Ran(msgspec.Struct):
+    """What a run did and what it led to, told without anything that names its dialect."""
+
+    result: RunResult
+    events: list[Event]
+    slept: list[float]
+    calls: list[tuple[str, dict[str, Any]]]
+
+    def tasks(self, moved: dict[str, str]) -> list[str]:
+        """Every task run: step, task, attempt, status. Points that sugar stands for are left out; a step that a
+        migration has split off counts as the one it was part of."""
+        return [
+            f"{moved.get(event.step or '', event.step)}/{one.task} {one.attempt} {one.outcome.status.value}"
+            for event in self.events
+            if isinstance(one := event.payload, TaskProcessed) and "__" not in one.task
+        ]
+
+    def told(self, moved: dict[str, str]) -> dict[str, Any]:
+        error = self.result.error
+        return {
+            "status": self.result.status.value,
+            "result": self.result.result,
+            "ctx": self.result.ctx,
+            "error": error.kind if error else None,
+            "tasks": self.tasks(moved),
+            "delays": [delay for delay in self.slept if delay],
+        }
+
+
+def run_form(playbook: Playbook, form: str) -> Ran:
+    text = playbook.forms[form]
+    tool = Scripted(**{task: _answers(given) for task, given in playbook.answers.items()})
+    events: list[Event] = []
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 6))
+        await asyncio.sleep(seconds)
+
+    async def running() -> RunResult:
+        tools = Registry(dict.fromkeys(("http", "postgres", "python"), tool))
+        return await run_net(
+            net, payload={}, db=":memory:", watch=events.extend, tools=tools, clock=LoopClock(), sleep=sleep
+        )
+
+    net = net_of(text)
+    result = run_virtually(running())
+    check_log(events, dialect=net.dialect)
+    return Ran(result, events, slept, tool.calls)
+
+
+def _answers(given: Any) -> list[Any]:
+    return [_answer(one) for one in (given if isinstance(given, list) else [given])]
+
+
+def _answer(told: dict[str, Any]) -> Any:
+    """One answer: `{ok: value}`, `{echo: name}` of an arg, `{http: body}`, `{rows: […]}`, `{status: 503}`, `{raise: words}`,
+    `{unless: {name: value}, ok: …}` fails where an arg has that value."""
+    match told:
+        case {"unless": bad, "echo": name}:
+            return lambda inputs, context: _unless(bad, inputs, context, inputs["args"][name])
+        case {"echo": name}:
+            return lambda inputs, context: inputs["args"][name]
+        case {"ok": value}:
+            return ToolResult(result=value)
+        case {"http": body}:
+            result = {"status": 200, "status_code": 200, "headers": {}, "data": body}
+            return ToolResult(result=result, wrapped=True, helpers={"http": {"status": 200, "headers": {}}})
+        case {"rows": rows}:
+            return ToolResult(result={"data": rows, "row_count": len(rows), "columns": []}, wrapped=True)
+        case {"status": status}:
+            return ToolError("http.status", f"status {status}", status=status, headers=told.get("headers", {}))
+        case {"raise": words}:
+            return ToolError("py.exception", words)
+    raise AssertionError(f"no such answer: {told}")
+
+
+def _unless(bad: dict[str, Any], inputs: Any, context: ToolContext, value: Any) -> Any:
+    if all(inputs["args"].get(name) == one for name, one in bad.items()):
+        return ToolError("py.exception", f"{bad} is not wanted")
+    return value

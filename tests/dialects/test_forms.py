@@ -1,0 +1,27 @@
+"""The same playbook in v2-case, v2-eval, v10 and migrated form does the same (C-01…48, MIG-02, MIG-03)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dialects.forms import DIALECTS, Playbook, playbooks, run_form
+
+ALL = playbooks()
+
+
+@pytest.mark.req("MIG-02", "MIG-03", "DIA-06")
+@pytest.mark.parametrize(
+    ("playbook", "form"),
+    [pytest.param(one, form, id=f"{one.name}-{form}") for one in ALL for form in one.forms],
+)
+def test_every_form_gives_the_same_result_and_the_same_task_runs(playbook: Playbook, form: str) -> None:
+    expect = dict(playbook.expect)
+    moved = expect.pop("moved", {})
+
+    told = run_form(playbook, form).told(moved if "migrated" in form else {})
+
+    assert told == {"status": "completed", "result": None, "ctx": {}, "error": None, "delays": [], **expect}
+
+
+def test_at_least_twenty_playbooks_are_written_in_all_three_dialects() -> None:
+    assert len([one for one in ALL if set(DIALECTS) <= set(one.forms)]) >= 20

@@ -1,0 +1,147 @@
+"""Forks, joins, limits and nested playbooks, stopped after each commit and taken up: the same end (SRV-12, TOOL-11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.engine.execution import Execution
+from noetl.net.net import Net
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.library import StoreLibrary
+from noetl.store.contract import Commit
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
+from tests.conversing import net_of
+from tests.running_here import Scripted
+
+PARENT = net_of(
+    """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b, spec: {tokens: 3}}, {step: gate}]}
+  - step: a
+    tool:
+      - name: first
+        kind: python
+        code: x
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {n: 1}}}}]}}
+      - {name: child, kind: playbook, path: jobs/child, args: {n: 4}}
+    next: {arcs: [{step: merge, args: {a: "{{ event.result }}"}}]}
+  - step: b
+    spec: {concurrency: {limit: 1}}
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: merge, args: {b: "{{ event.result }}"}}]}
+  - step: gate
+    spec:
+      policy:
+        admit: {rules: [{when: "{{ ctx.n | default(0) > 0 }}", then: {allow: true}}, {else: {then: {park: true}}}]}
+    tool: {kind: playbook, path: jobs/child, args: {n: 1}, spec: {async: true}}
+  - step: merge
+    spec: {join: all}
+    set_ctx: {inputs: "{{ args }}"}
+    tool: {kind: python, code: x, args: {inputs: "{{ token.inputs | length }}"}}
+"""
+)
+CHILD = net_of(
+    """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: child, path: jobs/child}
+workload: {n: 0}
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - {step: left, tool: {kind: python, code: x, args: {n: "{{ workload.n }}"}}, next: {arcs: [{step: end}]}}
+  - {step: right, tool: {kind: python, code: x}, next: {arcs: [{step: end}]}}
+  - step: end
+    spec: {join: all}
+    tool: {kind: noop, args: {sum: "{{ left.data + right.data }}"}}
+"""
+)
+
+
+class Recording(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Sequence[Commit]] = []
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        await super().commit(commits)
+        self.commits.append(commits)
+
+
+def tool() -> Scripted:
+    return Scripted(
+        first=1,
+        left_task=lambda inputs, context: inputs["args"]["n"] * 10,
+        right_task=2,
+        b_task=7,
+        merge_task=lambda inputs, context: inputs["args"]["inputs"],
+    )
+
+
+def nothing(file: Path) -> Net:
+    raise AssertionError(f"{file} is not looked at here")
+
+
+async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
+    dispatch, clock = MemoryDispatch(), ManualClock()
+    library = StoreLibrary(store, clock, compiled=nothing, runnable=lambda net: None)
+    await library.register(CHILD)
+    conductor = Conductor(store, MemoryResults(), dispatch, clock, library=library)
+    tools = Registry({"python": scripted})
+    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id="second" if resumed else "first")
+    conductor.stop = worker.stop
+    serving = asyncio.create_task(worker.serve())
+    try:
+        async with asyncio.timeout(10):
+            if resumed:
+                await conductor.take_up("x1", is_gone=lambda owner: True)
+            else:
+                await conductor.start(PARENT, execution_id="x1", trace_id="t1", payload={})
+            ended = await conductor.ended("x1")
+            while children := conductor.open_children():
+                await conductor.ended(children[0])
+            return ended
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+async def told(store: MemoryStore) -> dict[str, Any]:
+    """What must be the same however often the run was interrupted."""
+    rows = await store.executions()
+    return {row.execution_id: (row.path, row.status, row.parent_execution_id) for row in rows}
+
+
+@pytest.mark.req("SRV-12", "TOOL-11", "ROUTE-11")
+async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
+    whole = Recording()
+    undisturbed = await drive(whole, tool(), resumed=False)
+    assert undisturbed.status == "completed"
+    assert undisturbed.ctx == {"n": 1, "inputs": {"a": {"sum": 42}, "b": 7}}
+    assert undisturbed.results["merge"].result == 4
+    everything = await told(whole)
+    assert len(everything) == 3
+
+    for length in range(1, len(whole.commits)):
+        store = MemoryStore()
+        for commits in whole.commits[:length]:
+            await store.commit(commits)
+
+        execution = await drive(store, tool(), resumed=True)
+
+        assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), f"after commit {length}"
+        assert execution.results["merge"].result == 4
+        assert await told(store) == everything
+        assert execution.forks == {}
+        assert execution.slots == {}

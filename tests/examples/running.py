@@ -1,0 +1,63 @@
+"""Running the files of examples/ in tests: real tools, a real store, the API of the demo; long waits are left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tools.demo_api import DemoApi
+
+from noetl.embedded import RunResult, compiled, run_net
+from noetl.records.envelope import Event
+from noetl.tools.permissions import Permissions
+from noetl.tools.registry import Registry
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHORT_S = 0.2  # waiting for a file's lock is real; waiting for an API that says when to come back is not
+
+
+class Ran(msgspec.Struct):
+    """A run and what it left: its events, and how long it asked to wait."""
+
+    result: RunResult
+    events: list[Event]
+    slept: list[float]
+
+
+@contextmanager
+def api() -> Iterator[DemoApi]:
+    with DemoApi() as served:
+        yield served
+
+
+def run_example(name: str, folder: Path, /, **payload: Any) -> Ran:
+    """Run examples/NAME.yaml with its store and its files in `folder`."""
+    file = EXAMPLES / f"{name}.yaml"
+    events: list[Event] = []
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 1))  # what is left of it by the clock
+        await asyncio.sleep(seconds if seconds < SHORT_S else 0)
+
+    running = run_net(
+        compiled(file),
+        payload=payload,
+        db=folder / "noetl.db",
+        watch=events.extend,
+        tools=Registry(permissions=Permissions(data_folders=(str(folder),))),
+        sleep=sleep,
+        origin=file,
+    )
+    return Ran(asyncio.run(running), events, slept)
+
+
+def result_of(name: str, folder: Path, /, **payload: Any) -> Any:
+    """The result of an example that ends well."""
+    ran = run_example(name, folder, **payload)
+    assert ran.result.ok, ran.result.error
+    return ran.result.result

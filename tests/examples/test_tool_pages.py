@@ -1,0 +1,65 @@
+"""docs/tools/ tells of every kind what its declaration says, with an example that the checker accepts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from tools.tool_pages import EXAMPLES, form, tool_page, tool_pages
+
+from noetl.checking import check
+from noetl.source import Source
+from noetl.tools.kinds import KINDS
+from tests.docs.test_docs import FENCE, ROOT, whole
+
+FINE = {"W_TOOL_KIND", "W_KEYCHAIN"}  # kinds of plug-ins, and credentials that a snippet cannot declare
+
+
+def test_the_generated_pages_are_those_of_the_declarations() -> None:
+    done = subprocess.run([sys.executable, "tools/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}; run `make docs`"
+
+
+def test_every_kind_has_a_page_and_no_page_is_left_over() -> None:
+    pages = {page.name for page in (ROOT / "docs" / "tools").glob("*.md")}
+
+    assert pages == set(tool_pages())
+    assert {page.stem for page in EXAMPLES.glob("*.md")} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_shows_its_kind_at_work_and_every_input(kind: str) -> None:
+    page = tool_page(KINDS[kind])
+    examples = [(match[2].strip(), match[3]) for match in FENCE.finditer(page) if match[1] == "yaml"]
+
+    assert any(f"kind: {kind}" in text for _, text in examples)
+    for name in (one.name for one in (*KINDS[kind].inputs, *KINDS[kind].spec)):
+        assert f"| `{name}` | " in page
+    for form_, text in examples:
+        checked = check(Source("example", whole(form_, text)), kinds=KINDS)
+        assert [(d.code, d.line, d.message) for d in checked.diagnostics if d.code not in FINE] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"{kind}.md" for kind in KINDS)])
+def test_links_between_the_pages_lead_somewhere(page: str) -> None:
+    folder = ROOT / "docs" / "tools"
+    links = re.findall(r"\]\(([^)#]+)", (folder / page).read_text())
+
+    assert [link for link in links if not (folder / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({}, "anything"),
+        ({"type": "string"}, "text"),
+        ({"type": ["string", "number"]}, "text or number"),
+        ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, "text or list of texts"),
+        ({"type": "string", "enum": ["GET", "get", "auto"]}, "`GET`, `auto`"),
+    ],
+)
+def test_schemas_are_told_in_words(schema: dict[str, object], words: str) -> None:
+    assert form(schema) == words

@@ -1,0 +1,202 @@
+"""The conductor under control: pauses hold orders back, cancels stop them, requests are taken (SRV-07, SRV-11)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.errors import BackendError, RefusedError
+from noetl.orchestrator import requests
+from noetl.orchestrator.requests import attend, command_for, take
+from noetl.records.orders import Verdict
+from noetl.store.contract import ConflictError
+from tests.orchestrator.test_conduct import Office
+
+FORK = """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b, spec: {priority: 5}}, {step: c, spec: {priority: 1}}]}
+  - {step: a, tool: {kind: python, code: x}}
+  - {step: b, tool: {kind: python, code: x}}
+  - {step: c, tool: {kind: python, code: x}}
+"""
+
+
+@pytest.mark.req("ADV-03")
+async def test_orders_of_a_higher_priority_are_claimed_first() -> None:
+    office = Office()
+    await office.start(FORK)
+
+    claimed = [(await office.claim()).step for _ in range(3)]
+
+    assert claimed == ["b", "c", "a"]
+
+
+async def test_priorities_survive_a_restart() -> None:
+    first = Office()
+    await first.start(FORK)
+    second = Office(first.store)
+    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+
+    assert [(await second.claim()).step for _ in range(3)] == ["b", "c", "a"]
+
+
+@pytest.mark.req("SRV-07")
+async def test_orders_of_a_paused_execution_are_laid_aside_until_it_is_resumed() -> None:
+    office = Office()
+    await office.start(FORK)
+    await office.claim()
+    assert await office.conductor.control("x1", PauseExecution(at=1.0)) is Verdict.ACCEPTED
+
+    assert (await office.turn(capacity=3)).orders == ()
+    row = await office.store.execution("x1")
+    assert row is not None
+    assert row.status == "paused"
+
+    await office.conductor.control("x1", ResumeExecution(at=2.0))
+    assert [one.step for one in (await office.turn(capacity=3)).orders] == ["c", "a"]
+    row = await office.store.execution("x1")
+    assert row is not None
+    assert row.status == "running"
+
+
+@pytest.mark.req("SRV-07", "SRV-12")
+async def test_a_pause_outlives_the_process() -> None:
+    first = Office()
+    await first.start(FORK)
+    await first.conductor.control("x1", PauseExecution(at=1.0))
+    second = Office(first.store)
+    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+
+    assert (await second.turn(capacity=3)).orders == ()
+    await second.conductor.control("x1", ResumeExecution(at=2.0))
+    assert len((await second.turn(capacity=3)).orders) == 3
+
+
+@pytest.mark.req("SRV-11")
+async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None:
+    office, stopped = Office(), []
+    office.conductor.stop = stopped.extend
+    await office.start(FORK)
+    order = await office.claim()
+
+    await office.conductor.control("x1", CancelExecution(at=1.0))
+
+    assert order.order_id in stopped
+    assert (await office.turn(office.done(order))).verdicts == (Verdict.TERMINAL,)
+    assert await office.store.orders("x1") == []
+    assert (await office.conductor.ended("x1")).status == "cancelled"
+
+
+async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
+    office, stopped = Office(), []
+    office.conductor.stop = stopped.extend
+    await office.start(FORK)
+    order = await office.claim()
+
+    await office.turn(office.done(order), capacity=0)
+
+    assert stopped == []
+
+
+async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_refused() -> None:
+    office, stopped = Office(), []
+    office.conductor.stop = stopped.extend
+    await office.start(
+        """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+  - {step: a, tool: {kind: python, code: x}, next: {arcs: [{step: c, spec: {cancel: [b]}}]}}
+  - {step: b, tool: {kind: python, code: x}}
+  - {step: c, tool: {kind: python, code: x}}
+"""
+    )
+    a, b = (await office.turn(capacity=2)).orders
+    await office.turn(office.done(a), capacity=0)
+
+    assert stopped == [b.order_id]
+    assert (await office.turn(office.done(b), capacity=0)).verdicts == (Verdict.CANCELLED,)
+    assert await office.conductor.renew("w1", {b.order_id: 1}) == {b.order_id}
+
+
+async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
+    office = Office()
+    await office.start(FORK)
+    office.store.broken = [BackendError("disk full")]
+    with pytest.raises(BackendError):
+        await office.conductor.control("x1", PauseExecution(at=1.0))
+
+    assert len((await office.turn(capacity=3)).orders) == 3
+
+
+async def test_orders_found_abandoned_are_offered_again_when_a_claim_could_not_be_stored() -> None:
+    first = Office()
+    await first.start(FORK)
+    await first.turn(capacity=3)
+    second = Office(first.store)
+    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    second.store.broken = [ConflictError("moved")]
+
+    orders = (await second.turn(capacity=3, worker_id="w2")).orders
+
+    assert [order.lease_epoch for order in orders] == [2, 2, 2]
+
+
+@pytest.mark.req("SRV-07", "SRV-11")
+async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "POLL_S", 0.001)
+    office = Office()
+    await office.start(FORK)
+    asked = office.store.requests
+    pause = await asked.ask("x1", "pause", reason="look", at=1.0)
+    again = await asked.ask("x1", "pause", reason=None, at=1.0)
+    stranger = await asked.ask("x9", "cancel", reason=None, at=1.0)
+    attending = asyncio.create_task(attend(office.conductor, asked, office.clock))
+
+    async with asyncio.timeout(5):
+        while len(await asked.pending()) > 1:
+            await asyncio.sleep(0)
+        cancel = await asked.ask("x1", "cancel", reason="enough", at=2.0)
+        await office.conductor.ended("x1")
+        while len(await asked.pending()) > 1:
+            await asyncio.sleep(0)
+    attending.cancel()
+
+    answers = {number: (await asked.get(number)).answer for number in (pause, again, stranger, cancel)}  # type: ignore[union-attr]
+    assert answers == {pause: "accepted", again: "duplicate", stranger: None, cancel: "accepted"}
+    assert [event.payload.reason for event in office.heard if event.event_type == "playbook.cancelled"] == ["enough"]  # type: ignore[union-attr]
+
+
+async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when_taken_again() -> None:
+    office = Office()
+    await office.start(FORK)
+    number = await office.store.requests.ask("x1", "pause", reason=None, at=1.0)
+    await office.conductor.control("x1", PauseExecution(at=1.0))
+    request = await office.store.requests.get(number)
+    assert request is not None
+
+    assert await take(office.conductor, office.store.requests, request, office.clock) is Verdict.DUPLICATE
+    assert [event.event_type for event in office.heard].count("playbook.paused") == 1
+
+
+def test_an_action_nobody_knows_is_refused() -> None:
+    with pytest.raises(RefusedError, match="there is pause, resume, cancel"):
+        command_for("stop", at=1.0, reason=None)
+
+
+@pytest.mark.req("SRV-11")
+async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost() -> None:
+    first = Office()
+    await first.start(FORK)
+    order = await first.claim()
+    second = Office(first.store)
+    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    await second.conductor.control("x1", CancelExecution(at=1.0))
+
+    assert await first.conductor.renew("w1", {order.order_id: 1}) == {order.order_id}
+
+    async with asyncio.timeout(1):
+        assert (await first.conductor.ended("x1")).status == "cancelled"

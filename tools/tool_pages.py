@@ -1,0 +1,120 @@
+"""The pages of docs/tools/: one for each kind of task, its tables from declarations, its words and example by hand.
+
+The tables come from `noetl.tools.kinds`, what the checker itself uses; `tools/tool_examples/KIND.md` is the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
+from noetl.tools.kinds import KINDS
+from noetl.tools.permissions import OFF_BY_DEFAULT
+from noetl.tools.registry import EXTRAS
+
+EXAMPLES = Path(__file__).parent / "tool_examples"
+
+INDEX_HEAD = """# Kinds of tasks
+
+A task has a `kind`, the inputs of that kind beside it, and a `spec`. Each kind has a page with an example; the tables
+are generated from the declarations that the checker uses. Installed plug-ins add kinds of their own: `examples/plugin`
+is a whole one.
+
+| kind | what it does |
+|---|---|
+"""
+
+COMMON_HEAD = """
+## spec, of every kind
+
+Laid together from the outside in: the kind's defaults, `executor.spec`, `step.spec`, `loop.spec`, the task's own.
+
+"""
+
+_WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "mapping",
+    "array": "list",
+}
+
+
+def tool_pages() -> dict[str, str]:
+    """Every page by its file name."""
+    return {"README.md": index_page(), **{f"{name}.md": tool_page(kind) for name, kind in KINDS.items()}}
+
+
+def index_page() -> str:
+    rows = (f"| [{name}]({name}.md) | {kind.doc}{_remark(kind)} |" for name, kind in KINDS.items())
+    return INDEX_HEAD + "\n".join(rows) + "\n" + COMMON_HEAD + _table(COMMON_SPEC)
+
+
+def tool_page(kind: ToolKind) -> str:
+    parts = [f"# {kind.name}", kind.doc + _needs(kind), (EXAMPLES / f"{kind.name}.md").read_text().rstrip()]
+    parts += ["## Inputs", _table(kind.inputs).rstrip()]
+    parts += [f"One of {_listed(group)} must be there." for group in kind.one_of]
+    if kind.open_inputs:
+        parts.append("Further keys are passed on.")
+    if kind.spec:
+        parts += ["## spec", _table(kind.spec).rstrip()]
+    own = "Besides these, a" if kind.spec else "A"
+    parts.append(f"{own} task's `spec` takes [what every kind takes](README.md#spec-of-every-kind){_limit(kind)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _remark(kind: ToolKind) -> str:
+    if kind.plugin:
+        return " By plug-in."
+    return " Off by default." if kind.name in OFF_BY_DEFAULT else ""
+
+
+def _needs(kind: ToolKind) -> str:
+    if kind.plugin:
+        return f" It is known and checked; to run it, install {kind.plugin}."
+    return f" It needs an extra: `pip install noetl[{EXTRAS[kind.name]}]`." if kind.name in EXTRAS else ""
+
+
+def _limit(kind: ToolKind) -> str:
+    timeout = kind.defaults.get("timeout")
+    return f"; `timeout` is {timeout} s when left out" if timeout else ""
+
+
+def _table(inputs: Iterable[Input]) -> str:
+    rows = (f"| `{one.name}` | {form(one.schema)} | {_told(one)} |" for one in inputs)
+    return "| key | value | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _told(one: Input) -> str:
+    required = "**Required.** " if one.required else ""
+    aliases = f" Also written {_listed(one.aliases)}." if one.aliases else ""
+    return (required + one.doc + aliases).replace("|", "\\|")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def form(schema: dict[str, Any]) -> str:
+    """What a value may be, in words."""
+    if "enum" in schema:
+        return _listed(
+            dict.fromkeys(word.upper() if word.upper() in schema["enum"] else word for word in schema["enum"])
+        )
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(form(one) for one in schema["anyOf"]))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(_WORDS[one] for one in kind)
+    if kind == "array" and "items" in schema:
+        return f"list of {_several(form(schema['items']))}"
+    return _WORDS[kind] if kind else "anything"
+
+
+def _several(word: str) -> str:
+    return {"whole number": "whole numbers", "number": "numbers", "mapping": "mappings", "text": "texts"}.get(
+        word, word
+    )
