@@ -117,3 +117,26 @@ def test_status_says_that_nobody_runs_it_and_how_to_go_on(gated: Gated) -> None:
     assert f"nobody runs it now; take it up with: noetl run --db {gated.db} --resume " in killed
     assert call("result", "last", "--db", str(gated.db))[2].endswith("has not ended: it is running\n")
     assert gated.resume() == "through"
+
+
+def test_events_and_logs_are_followed_from_another_terminal_until_the_end(gated: Gated) -> None:
+    following = [
+        subprocess.Popen(
+            [sys.executable, "-m", "noetl.cli.main", verb, "last", "--follow", "-o", "jsonl", "--db", str(gated.db)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for verb in ("events", "logs")
+    ]
+    assert following[0].stdout is not None
+    assert json.loads(following[0].stdout.readline())["seq"] == 1, "what is there already is shown at once"
+
+    gated.gate.touch()
+    events, _ = (one.communicate(timeout=30)[0] for one in following)
+    code, _ = gated.end()
+
+    assert code == 0
+    assert [one.returncode for one in following] == [0, 0]
+    seqs = [json.loads(line)["seq"] for line in events.splitlines()]
+    assert seqs == list(range(2, len(seqs) + 2))
+    assert json.loads(events.splitlines()[-1])["event_type"] == "playbook.processed"

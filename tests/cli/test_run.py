@@ -177,6 +177,22 @@ def test_a_quiet_run_says_its_result_and_nothing_else(tmp_path: Path, file: Path
     assert "ValueError: 3" in call("run", str(write(tmp_path, FAILING)), "--memory", "-q")[2]
 
 
+def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(file: Path, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--memory"],
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        check=False,
+    )
+    os.close(writing)
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {"said": "hello world"}
+
+
 @pytest.mark.req("CLI-02")
 def test_what_was_run_once_can_be_run_by_its_path(file: Path, tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")

@@ -35,12 +35,19 @@ _HEADS = {
 
 
 class Playbook(msgspec.Struct, frozen=True):
-    """`changed` are the forms whose migration is noted to behave otherwise; nothing is compared with them."""
+    """`moved`: steps that a migration splits off, and where their tasks were before. `instead`: what single forms do in
+    another way, told in full."""
 
     name: str
     forms: dict[str, str]
     answers: dict[str, Any]
     expect: dict[str, Any]
+    moved: dict[str, str]
+    instead: dict[str, dict[str, Any]]
+
+    def expected(self, form: str) -> dict[str, Any]:
+        plain: dict[str, Any] = {"status": "completed", "result": None, "ctx": {}, "error": None, "delays": []}
+        return {**plain, **self.expect, **self.instead.get(form, {})}
 
 
 def playbooks() -> list[Playbook]:
@@ -49,11 +56,12 @@ def playbooks() -> list[Playbook]:
 
 def _read(path: Path) -> Playbook:
     told = yaml.safe_load(path.read_text())
-    unknown = set(told) - {"about", "workload", "workbook", "answers", "expect", *DIALECTS}
+    unknown = set(told) - {"about", "workload", "workbook", "answers", "expect", "moved", "instead", *DIALECTS}
     assert not unknown, f"{path.name}: {unknown}"
     written = {dialect: _document(told, dialect) for dialect in DIALECTS if dialect in told}
-    forms = {**written, **{f"{dialect}, migrated": _migrated(text) for dialect, text in written.items() if dialect != "v10"}}
-    return Playbook(path.stem, forms, told.get("answers", {}), told["expect"])
+    new = {f"{dialect}, migrated": _migrated(text) for dialect, text in written.items() if dialect != "v10"}
+    more = (told.get(key, {}) for key in ("moved", "instead"))
+    return Playbook(path.stem, {**written, **new}, told.get("answers", {}), told["expect"], *more)
 
 
 def _document(told: dict[str, Any], dialect: str) -> str:
@@ -124,8 +132,8 @@ def _answers(given: Any) -> list[Any]:
 
 
 def _answer(told: dict[str, Any]) -> Any:
-    """One answer: `{ok: value}`, `{echo: name}` of an arg, `{http: body}`, `{rows: […]}`, `{status: 503}`, `{raise: words}`,
-    `{unless: {name: value}, ok: …}` fails where an arg has that value."""
+    """One answer: `{ok: value}`, `{echo: name}` of an arg, `{http: body}`, `{rows: […]}`, `{status: 503}`,
+    `{raise: words}`; `{unless: {name: value}, echo: …}` fails where an arg has that value."""
     match told:
         case {"unless": bad, "echo": name}:
             return lambda inputs, context: _unless(bad, inputs, context, inputs["args"][name])

@@ -179,3 +179,42 @@ async def _asked(store: SqliteStore, execution_id: str, action: str) -> str:
         if request.answer is not None:
             return request.answer
         await asyncio.sleep(0.005)
+
+
+PIPELINES = {
+    "a pipeline": "    tool: [{name: one, kind: python, code: x}, {name: two, kind: python, code: x}]",
+    "a loop": "    loop: {in: [1, 2, 3, 4], iterator: i}\n    tool: [{name: one, kind: python, code: x}]",
+}
+
+
+@pytest.mark.req("SRV-07")
+@pytest.mark.parametrize("kind", list(PIPELINES))
+@pytest.mark.parametrize("ending", ["resume", "cancel"])
+async def test_a_pause_takes_effect_at_the_next_task_and_frees_the_slot(kind: str, ending: str) -> None:
+    """Otherwise pausing a long loop, which is one order, would change nothing until it is over."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    class Gated(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            if context.task == "one":
+                begun.set()
+                await gate.wait()
+            return await super().run(inputs, context)
+
+    tools = Registry({"python": (tool := Gated(start_task=same))})
+    slots = 1 if kind == "a pipeline" else 2
+    async with asyncio.timeout(10), driving(":memory:", tools=tools, slots=slots) as driver:
+        execution_id = await driver.start(net_of("workflow:\n  - step: start\n" + PIPELINES[kind] + "\n"))
+        await begun.wait()
+        await driver.pause(execution_id)
+        gate.set()
+        assert (await driver.run(TWO, {"n": 1})).ok, "others go on in the slot"
+        assert [name for name, _ in tool.calls].count("one") == 1
+        assert "two" not in [name for name, _ in tool.calls]
+        await getattr(driver, ending)(execution_id)
+        result = await driver.result(execution_id)
+
+    assert result.status == ("completed" if ending == "resume" else "cancelled")
+    expected = {"a pipeline": ["one", "two"], "a loop": ["one"] * 4}[kind]
+    ran = [name for name, _ in tool.calls if name in ("one", "two")]
+    assert ran == (expected if ending == "resume" else ["one"])

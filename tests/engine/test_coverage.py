@@ -13,7 +13,10 @@ RUNS = frozenset({"noop", "python"}).__contains__
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("loop: {in: [1], iterator: x, spec: {extend: true}}\n    tool: {kind: noop}", "loop.spec.extend (step start)"),
+        (
+            "loop: {in: [1], iterator: x, spec: {mode: parallel, extend: true, policy: {partitioning: {key: '1'}}}}",
+            "loop.spec.extend with partitioning (step start)",
+        ),
         ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
         ("tool: {kind: noop}\n    spec: {rate: {limit: 1, per: 1s}}", "rate (step start)"),
         ("timer: {id: t, duration: PT1S}", "timer (step start)"),
@@ -41,12 +44,12 @@ def test_everything_is_listed_at_once() -> None:
 keychain: [{name: k, kind: env}]
 workflow:
   - step: start
-    loop: {in: [1], iterator: x, spec: {extend: true}}
+    loop: {in: [1], iterator: x, spec: {mode: parallel, extend: true, policy: {partitioning: {key: '1'}}}}
     tool: {kind: postgres, auth: k, command: "select 1"}
 """
     )
 
     assert not_runnable(net, RUNS) == [
-        "loop.spec.extend (step start)",
+        "loop.spec.extend with partitioning (step start)",
         "tool kind postgres of task start_task (step start)",
     ]

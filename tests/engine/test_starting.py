@@ -74,7 +74,8 @@ def test_the_request_is_recorded_with_the_net_it_pins() -> None:
     talk.start(n=1)
 
     [requested] = talk.payloads("playbook.execution_requested")
-    assert requested == ExecutionRequested(path="tests/test", net_hash=talk.plan.net_hash, payload={"n": 1})
+    net_hash = talk.plan.net_hash
+    assert requested == ExecutionRequested(path="tests/test", net_hash=net_hash, trace_id="t1", payload={"n": 1})
 
 
 def test_starting_twice_gives_the_same_events_with_the_same_ids() -> None:

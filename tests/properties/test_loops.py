@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from noetl.engine.evolution import evolve, replayed
 from noetl.engine.execution import Execution
+from noetl.engine.loops.opening import level_at
 from noetl.engine.loops.state import Range
 from noetl.records.encoding import decode_payload, encode_payload
 from noetl.records.envelope import Event
@@ -40,6 +41,10 @@ def levels(draw: st.DrawFn, depth: int) -> dict[str, Any]:
             policy["backpressure"] = {"max_queue": draw(st.integers(1, 3))}
     if draw(st.booleans()):
         policy["reducers"] = {"total": "sum"}
+    if draw(st.integers(0, 4)) == 0:
+        spec["complete_when"] = "{{ iter.done >= 2 }}"
+    if "partitioning" not in policy and draw(st.integers(0, 4)) == 0:
+        spec["extend"] = True
     level = {"iterator": f"v{depth}", "spec": spec | ({"policy": policy} if policy else {})}
     if depth:
         level["in"] = draw(st.lists(st.integers(0, 3), max_size=3))
@@ -74,12 +79,21 @@ def act(talk: LoopTalk, choose: st.DataObject) -> None:
     pieces: list[list[Any]] = [
         [talk.begin(span, index)],
         first,
-        [*talk.work(span, index, index, visit=2), talk.end(span, index, [*span.path, index], error=error)],
+        [*talk.work(span, index, index, visit=2), _end(talk, span, index, error, choose)],
     ]
     entries = [entry for piece in pieces[: choose.draw(st.integers(1, 3))] for entry in piece]
     talk.say(span, *entries)
     if choose.draw(st.booleans()) and talk.status == "running":
         talk.say(span, *entries)
+
+
+def _end(talk: LoopTalk, span: Range, index: int, error: Any, choose: st.DataObject) -> Any:
+    end = talk.end(span, index, [*span.path, index], error=error)
+    frame = talk.loop().frames[span.path]
+    extends = level_at(talk.plan.step("start"), span.path).extend and frame.total < 12
+    if isinstance(end, IterationDone) and extends and choose.draw(st.booleans()):
+        return msgspec.structs.replace(end, extend=[1, 2])
+    return end
 
 
 def play(text: str, choose: st.DataObject) -> LoopTalk:
@@ -166,6 +180,8 @@ def _room(level: LoopStarted) -> int:
 
 
 def _check_end(talk: LoopTalk) -> None:
+    if "loop.cut" in talk.types():
+        return  # what had not ended then has no result
     [done] = talk.payloads("loop.done")
     ended = {
         event.payload.path: event.payload

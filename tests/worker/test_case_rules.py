@@ -504,3 +504,23 @@ def test_a_list_of_a_thousand_tasks_runs_under_one_lease() -> None:
     assert ran.types().count("task.processed") == 1001
     assert ran.types().count("token.claimed") == 1
     assert ran.result.status == "completed"
+
+
+@pytest.mark.req("V2C-26", "RES-03", "KEY-06")
+def test_the_start_of_a_task_tells_its_rendered_args() -> None:
+    ran = run_case(fixture("F-002-E"), process_task=lambda inputs, _: {"processed": inputs["args"]["order_id"]})
+    large = run_case(fixture("F-002-E"), {"order_id": "x" * 70_000}, process_task=1)
+
+    assert ran.payloads("step.done")[1].result.result == {"processed": 42}
+    assert [one.args for one in ran.payloads("task.started")] == [{"order_id": 42}]
+    assert large.payloads("task.started")[0].args is None
+    assert large.payloads("task.started")[0].args_ref.size > 70_000
+
+
+@pytest.mark.req("V2C-26", "TPL-09")
+def test_a_task_whose_inputs_cannot_be_rendered_is_told_to_have_begun_too() -> None:
+    ran = run_case('- {step: start, tool: {kind: python, args: {a: "{{ nope + 1 }}"}, code: x}}')
+
+    assert [event for event in ran.types() if event.startswith("task.")] == ["task.started", "task.processed"]
+    assert ran.result.error is not None
+    assert ran.result.error.kind == "template.error"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read
+from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, results_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
+    from noetl.store.contract import Results
     from noetl.store.sqlite.history import SqliteHistory
 
 
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 @color_option
 def command(given: str, db: str | None) -> None:
     """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
-    click.echo(as_json(read(db, lambda history: ctx_of(history, given))))
+    results = results_of(db)
+    click.echo(as_json(read(db, lambda history: ctx_of(history, given, results))))
 
 
-async def ctx_of(history: SqliteHistory, given: str) -> dict[str, Any]:
+async def ctx_of(history: SqliteHistory, given: str, results: Results) -> dict[str, Any]:
     from noetl.pipeline.patches import write
+    from noetl.records.apart import put_back
     from noetl.records.events import CtxPatched
     from noetl.store.contract import Only
 
@@ -32,5 +35,5 @@ async def ctx_of(history: SqliteHistory, given: str) -> dict[str, Any]:
     async for events in pages(history, row.execution_id, only=Only(types=(CtxPatched.event_type,))):
         for event in events:
             if isinstance(event.payload, CtxPatched):
-                write(ctx, event.payload.patch)
+                write(ctx, put_back(event.payload, results.load).patch)
     return ctx

@@ -56,7 +56,13 @@ def view_for(output: str, progress: Progress, *, quiet: bool = False) -> View | 
         return None
     from noetl.cli.live_lines import Lines
 
-    return Lines(lambda line: click.echo(line, err=True), paint=click.style, progress=progress)
+    return Lines(say, paint=click.style, progress=progress)
+
+
+def say(line: str) -> None:
+    """A line for people. That nobody reads it any more (`2>&1 | head`) is no reason to stop a run."""
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def _screen(progress: Progress) -> View:
@@ -86,7 +92,7 @@ class _Events:
         """Events say it all."""
 
     def say(self, text: str) -> None:
-        click.echo(text, err=True)
+        say(text)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -101,8 +107,7 @@ async def shown(running: Awaitable[Given], view: View | None) -> Given:
         return await running
     finally:
         ticking.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticking
+        await asyncio.wait({ticking})  # should drawing have failed, the run has not
         view.close()
 
 

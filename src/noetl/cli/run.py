@@ -144,12 +144,12 @@ class _Run:
     def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: View | None) -> int:
         """Wait for the run and tell how it ended."""
         from noetl.cli.interruption import Interrupted, run_interruptibly
-        from noetl.cli.live import shown
+        from noetl.cli.live import say, shown
         from noetl.errors import BackendError, RefusedError
 
         def stopping() -> None:
             text = "interrupted: recording what is done; once more stops at once"
-            view.say(text) if view is not None else click.echo(text, err=True)
+            view.say(text) if view is not None else say(text)
 
         try:
             result = run_interruptibly(
@@ -188,9 +188,10 @@ class _Run:
 
 def _tell(result: RunResult) -> None:
     """How it ended, for people."""
+    from noetl.cli.live import say
     from noetl.cli.live_words import told
 
     color = {"completed": "green", "failed": "red"}.get(result.status.value, "yellow")
     why = f": {told(result.error)}" if result.error is not None else ""
-    click.echo(click.style(result.status.value, fg=color, bold=True) + why, err=True)
-    click.echo(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s", err=True)
+    say(click.style(result.status.value, fg=color, bold=True) + why)
+    say(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")

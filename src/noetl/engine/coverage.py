@@ -32,8 +32,7 @@ def _of_playbook(net: Net) -> Iterator[str]:
 
 def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str]:
     parts = {
-        "loop.spec.extend": step.loop and any(level.extend for level in levels_of(step)),
-        "loop.spec.complete_when": step.loop and any(level.complete_when for level in levels_of(step)),
+        "loop.spec.extend with partitioning": any(level.extend and level.partition for level in levels_of(step)),
         "timer": step.timer,
         "message": step.message,
         "signal": step.signal,

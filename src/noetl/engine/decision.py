@@ -47,8 +47,8 @@ Effect = DispatchStep | LeaseOrder | CloseOrder | EndExecution
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`verdict` answers a report or a claim; a decision without events changes nothing. `stopped` are iterations that
-    the server has ended although their worker still runs them."""
+    """`verdict` answers a report or a claim; a decision without events changes nothing. `stopped` are the
+    iterations, or the level around them, that the server has ended although their worker still runs them."""
 
     events: tuple[Event, ...] = ()
     effects: tuple[Effect, ...] = ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from noetl.engine import case_evolution as cases
 from noetl.engine import holding
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun, Token
-from noetl.engine.hearing import heard_as
 from noetl.engine.loops import evolution as loops
 from noetl.pipeline.patches import write
-from noetl.pipeline.progress import after, entered
-from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted, Taken
+from noetl.pipeline.progress import after
+from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import (
     Emitted,
     JoinFilled,
@@ -52,6 +52,7 @@ from noetl.records.loops import (
     IterationDone,
     IterationFailed,
     IterationStarted,
+    LoopCut,
     LoopDone,
     LoopScheduled,
     LoopStarted,
@@ -65,7 +66,7 @@ def evolve(execution: Execution, event: Event) -> None:
     if event.seq != execution.seq + 1:
         raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
     if execution.listeners:
-        _keep_for_listeners(execution, event)
+        cases.keep_for_listeners(execution, event)
     _apply(execution, event)
     execution.seq = event.seq
     execution.last_event_id = event.event_id
@@ -105,12 +106,12 @@ def _apply(execution: Execution, event: Event) -> None:
         case TaskStarted():
             _task_started(execution.runs[_run_id(event)], payload)
         case CaseStarted():
-            _case_started(execution, execution.runs[_run_id(event)], payload)
+            cases.started(execution, execution.runs[_run_id(event)], payload)
         case CaseWaiting():
-            _case_waiting(execution, execution.runs[_run_id(event)])
+            cases.waiting(execution, execution.runs[_run_id(event)])
         case CaseHeard():
-            _case_heard(execution, execution.runs[_run_id(event)], payload)
-        case LoopStarted() | LoopScheduled() | IterationStarted() | IterationDone() | IterationFailed():
+            cases.heard(execution, execution.runs[_run_id(event)], payload)
+        case LoopStarted() | LoopScheduled() | IterationStarted() | IterationDone() | IterationFailed() | LoopCut():
             _looped(execution, event, payload)
         case LoopDone():
             _ended(execution, event, TaskResult(result=payload.results, ref=payload.ref), None)
@@ -129,7 +130,7 @@ def _apply(execution: Execution, event: Event) -> None:
             _consumed(execution, event, payload)
         case PlaybookPaused() | PlaybookResumed():
             execution.paused = isinstance(payload, PlaybookPaused)
-            _ask_listeners(execution)
+            cases.ask_listeners(execution)
         case PlaybookCancelled():
             execution.cancelled = payload.reason
         case PlaybookProcessed():
@@ -250,7 +251,7 @@ def _task_started(run: StepRun, payload: TaskStarted) -> None:
 def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
     if run.loop is None:
         run.position, run.in_task = after(run.position, payload, at), False
-        _note_listening(execution, run)
+        cases.note_listening(execution, run)
     else:
         loops.processed(run.loop, payload, at)
     if payload.decision.set_vars:
@@ -259,54 +260,10 @@ def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: f
         run.shared.setdefault(key, []).append((payload.path, value))
 
 
-def _keep_for_listeners(execution: Execution, event: Event) -> None:
-    """Events that come while a listener is busy, or the execution paused, wait for it; else it is told at once."""
-    heard = heard_as(event)
-    for run_id in execution.listeners if heard is not None else ():
-        run = execution.runs[run_id]
-        if run_id != event.step_run_id and heard is not None and (run.order_id is not None or execution.paused):
-            run.heard = (*run.heard, heard)
-
-
-def _case_started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
-    if run.loop is None:
-        run.position = entered(run.position, payload.decision)
-        _note_listening(execution, run)
-    else:
-        loops.case_started(run.loop, payload)
-
-
-def _note_listening(execution: Execution, run: StepRun) -> None:
-    if run.position.case is not None and run.position.case.listens:
-        execution.listeners[run.step_run_id] = None
-
-
-def _case_waiting(execution: Execution, run: StepRun) -> None:
-    assert run.order_id is not None
-    _close(execution, run.order_id, run.lease_epoch)
-    run.order_id, run.worker_id, run.lease_epoch = None, None, 0
-    _ask_listeners(execution)
-
-
-def _ask_listeners(execution: Execution) -> None:
-    """Whoever waits hears first what was kept for it."""
-    for run_id in execution.listeners:
-        if execution.runs[run_id].heard and execution.runs[run_id].order_id is None:
-            execution.agenda.setdefault(run_id, Due.HEAR)
-
-
-def _case_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
-    run.position, run.heard = entered(run.position, payload.decision), payload.later
-    execution.agenda.pop(run.step_run_id, None)
-    if payload.order_id is not None:
-        run.order_id = payload.order_id
-        execution.orders[payload.order_id] = run.step_run_id
-
-
 def _looped(
     execution: Execution,
     event: Event,
-    payload: LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed,
+    payload: LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut,
 ) -> None:
     run = execution.runs[_run_id(event)]
     if isinstance(payload, LoopStarted):
@@ -321,6 +278,9 @@ def _looped(
         case IterationDone() | IterationFailed():
             if ended := loops.ended(run.loop, payload):
                 _close(execution, ended.order_id, ended.lease_epoch)
+        case LoopCut():
+            for span in loops.cut(run.loop, payload):
+                _close(execution, span.order_id, WITHDRAWN)
     _ask_for_loop(execution, run)
 
 
@@ -347,7 +307,7 @@ def _ended(execution: Execution, event: Event, result: TaskResult, error: Error 
         error=error,
         loop=event.payload if isinstance(event.payload, LoopDone) else None,
     )
-    run.taken = _taken(run, error)
+    run.taken = cases.taken_in(run, error)
     execution.listeners.pop(run.step_run_id, None)
     execution.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
@@ -357,13 +317,6 @@ def _ended(execution: Execution, event: Event, result: TaskResult, error: Error 
         for order_id in run.loop.ranges:
             _close(execution, order_id, WITHDRAWN)
         run.loop = None
-
-
-def _taken(run: StepRun, error: Error | None) -> tuple[Taken, ...]:
-    """The transitions that rules of v2-case took; of a loop those of its iterations, in their order (V2C-23)."""
-    if run.loop is None:
-        return run.position.case.taken if run.position.case is not None else ()
-    return () if error else tuple(one for path in sorted(run.loop.taken) for one in run.loop.taken[path])
 
 
 def _selected(execution: Execution, event: Event, payload: NextSelected) -> None:

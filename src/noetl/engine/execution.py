@@ -148,6 +148,11 @@ class Execution(msgspec.Struct, kw_only=True):
     def is_open(self) -> bool:
         return self.status is None
 
+    @property
+    def holds(self) -> bool:
+        """Whether it is paused, and waits for somebody outside."""
+        return self.paused and self.is_open
+
     def run_of(self, order_id: str) -> StepRun | None:
         step_run_id = self.orders.get(order_id)
         return self.runs[step_run_id] if step_run_id is not None else None

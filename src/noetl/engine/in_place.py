@@ -15,6 +15,7 @@ from noetl.engine.scopes import surroundings_of
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Task
 from noetl.pipeline.noop import KIND, keeps_prev, noop_result
+from noetl.pipeline.payloads import fitted_entry
 from noetl.pipeline.policy import Run, judge
 from noetl.pipeline.preparation import Prepared, inside, prepare
 from noetl.pipeline.progress import after, ending, over_budget, task_run_id
@@ -59,7 +60,8 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         run=run,
         **about,
     )
-    processed = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
+    raw = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
+    processed = fitted_entry(raw, plan.max_payload_bytes, plan.keep)
     event = draft.add(processed, run=run, **about)
     if processed.decision.set_ctx:
         patch_ctx(draft, execution, run, processed.decision.set_ctx, parent_id=event.event_id)

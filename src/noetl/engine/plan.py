@@ -9,7 +9,7 @@ from noetl.net.encoding import content_hash, to_json
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Task
 from noetl.pipeline.case.parts import has_case
-from noetl.pipeline.limits import Keep, fits, max_payload_bytes, nowhere_to_keep
+from noetl.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
 from noetl.pipeline.secret_reads import keychain_reads
@@ -34,7 +34,7 @@ class Plan:
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
-        self._max_payload_bytes = max_payload_bytes(net)
+        self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
 
@@ -57,7 +57,7 @@ class Plan:
 
     def fits(self, value: Any) -> bool:
         """Whether a value of the server's own may travel in an event (RES-03)."""
-        return fits(value, self._max_payload_bytes)
+        return fits(value, self.max_payload_bytes)
 
     def collection(self, reference: Reference) -> Any:
         """A stored value that is asked for again and again: the last few are kept."""

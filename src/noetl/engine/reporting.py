@@ -12,12 +12,15 @@ from noetl.engine.case_recording import add_notes, without_notes
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun
+from noetl.engine.externalising import externalised
+from noetl.engine.forgery import forged
 from noetl.engine.identity import told_apart
 from noetl.engine.loops.reporting import record_range
 from noetl.engine.loops.state import Range
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.ids import derived
+from noetl.pipeline.payloads import cut
 from noetl.pipeline.progress import after, entered
 from noetl.records.events import (
     CaseStarted,
@@ -34,6 +37,8 @@ from noetl.records.events import (
 from noetl.records.orders import Report, Timed, Verdict
 from noetl.records.position import Position
 from noetl.records.taxonomy import Source
+
+_CLAIM_BYTES = 500
 
 
 def claim(execution: Execution, command: ClaimOrder) -> Decision:
@@ -68,25 +73,30 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
         return Decision(verdict=Verdict.CANCELLED)
     if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
         return _refused(execution, command, run)
+    if claimed := forged(plan, run, report):
+        return _refused(execution, command, run, claimed)
+    command = externalised(plan, command)
     if isinstance(lease, Range):
         return record_range(plan, execution, run, lease, command)
     return _recorded(execution, run, command)
 
 
-def _refused(execution: Execution, command: RecordReport, run: StepRun | None) -> Decision:
+def _refused(execution: Execution, command: RecordReport, run: StepRun | None, claimed: str | None = None) -> Decision:
+    """Kept as refused: it came under a lease that is over, or with `claimed` it said what is not a worker's to say."""
     report = command.report
     draft = Draft(execution, command.at, derived("refused", report.order_id, report.lease_epoch, execution.seq))
     draft.add(
         ReportRefused(
-            reason="fenced",
+            reason="fenced" if claimed is None else "forged",
             order_id=report.order_id,
             worker_id=report.worker_id,
             lease_epoch=report.lease_epoch,
+            detail=cut(claimed, _CLAIM_BYTES) if claimed is not None and len(claimed) > _CLAIM_BYTES else claimed,
         ),
         run=run,
         parent_id=execution.last_event_id,
     )
-    return Decision(events=tuple(draft.events), verdict=Verdict.FENCED)
+    return Decision(events=tuple(draft.events), verdict=Verdict.FENCED if claimed is None else Verdict.REFUSED)
 
 
 def _recorded(execution: Execution, run: StepRun, command: RecordReport) -> Decision:

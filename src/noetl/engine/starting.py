@@ -31,6 +31,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
             path=net.path,
             version=net.version,
             net_hash=command.net_hash,
+            trace_id=execution.trace_id,
             payload=command.payload,
             parent_execution_id=command.parent_execution_id,
             parent_step_run_id=command.parent_step_run_id,

@@ -62,9 +62,7 @@ def plain_task(copier: Copier, task: Task, name: str, label: bool = True) -> Map
     return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)
 
 
-def rule_tasks(
-    copier: Copier, step: Step, rule: CaseRule, tasks: tuple[Task, ...], names: Names
-) -> list[Item]:
+def rule_tasks(copier: Copier, step: Step, rule: CaseRule, tasks: tuple[Task, ...], names: Names) -> list[Item]:
     """The tasks of one case rule, each under a name that is free."""
     items = []
     for task in tasks:

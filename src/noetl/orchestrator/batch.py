@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl.engine.commands import Command, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
+from noetl.engine.plan import Plan
 from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.orders import order_rows
+from noetl.records.apart import set_apart
+from noetl.records.envelope import Event
 from noetl.store.contract import Commit, ExecutionRow
 
 
@@ -41,6 +46,13 @@ class Batch:
         ]
 
 
+def _stored(event: Event, plan: Plan) -> Event:
+    """The event as the log has it. What is too large goes to the results store first: here, so that whatever the
+    payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
+    payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
+    return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
+
+
 def _commit(hot: Hot, decisions: list[Decision], now: float) -> Commit:
     execution = hot.execution
     effects = [effect for decision in decisions for effect in decision.effects]
@@ -58,7 +70,7 @@ def _commit(hot: Hot, decisions: list[Decision], now: float) -> Commit:
             finished_at=execution.finished_at,
             parent_execution_id=execution.parent_execution_id,
         ),
-        events=tuple(event for decision in decisions for event in decision.events),
+        events=tuple(_stored(event, hot.plan) for decision in decisions for event in decision.events),
         orders=order_rows(execution.execution_id, effects, now=now),
         net=hot.plan.net_json() if hot.committed == 0 else None,
     )

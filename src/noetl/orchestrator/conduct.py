@@ -67,6 +67,7 @@ class Conductor:
         self._hot = HotExecutions(store, results)
         self._ready = ReadyOrders()
         self._abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
+        self._resumptions: dict[str, asyncio.Event] = {}  # somebody waits for these executions to go on
         self._deciding = asyncio.Lock()
         self._starts = Starts(self._begin)
         self._calls = Calls(self, library or NoLibrary())
@@ -138,7 +139,7 @@ class Conductor:
     @property
     def is_holding(self) -> bool:
         """Whether some execution here is paused, and waits for somebody outside."""
-        return any((execution := self._hot[one].execution).is_open and execution.paused for one in self._hot)
+        return any(self._hot[one].execution.holds for one in self._hot)
 
     async def is_known(self, execution_id: str) -> bool:
         """Whether the store has this execution."""
@@ -184,7 +185,8 @@ class Conductor:
                 if decision.stopped:
                     stopped[report.order_id] = decision.stopped
             orders = tuple(await self._claim(turn, batch))
-            return Answer(verdicts=tuple(verdicts), orders=orders, stopped=stopped)
+            paused = tuple(one.order_id for one in turn.reports if self._hot[one.execution_id].execution.paused)
+            return Answer(verdicts=tuple(verdicts), orders=orders, stopped=stopped, paused=paused)
 
         return await self._together(decided)
 
@@ -205,6 +207,14 @@ class Conductor:
             if self._decide(batch, ready.execution_id, command).verdict is Verdict.ACCEPTED:
                 claimed.append(order_for(hot.plan, hot.execution, ready.order_id))  # the scopes as of this moment
         return claimed
+
+    async def resumed(self, execution_id: str) -> None:
+        while (await self._load(execution_id)).execution.holds:
+            await self._resumptions.setdefault(execution_id, asyncio.Event()).wait()
+
+    def _tell_resumed(self, execution_id: str) -> None:
+        if not self._hot[execution_id].execution.holds and (waiting := self._resumptions.pop(execution_id, None)):
+            waiting.set()
 
     async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
         until = self._clock.now() + LEASE_TTL_S
@@ -272,6 +282,7 @@ class Conductor:
                 if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self._abandoned:
                     self._ready.add(_ready(hot.execution, order))
             self._dispatch.ring(len(self._ready))
+            self._tell_resumed(execution_id)
         return hot
 
     def _decide(self, batch: Batch, execution_id: str, command: Command) -> Decision:
@@ -305,8 +316,8 @@ class Conductor:
 
     async def _commit(self, batch: Batch) -> None:
         """Store everything decided in one transaction, then perform what is owed."""
-        commits = batch.commits(self._hot, self._clock.now())
         try:
+            commits = batch.commits(self._hot, self._clock.now())
             if commits:
                 await self._store.commit(commits)
         except BaseException:
@@ -314,6 +325,7 @@ class Conductor:
             raise
         for commit in commits:
             self._hot[commit.execution.execution_id].committed = commit.execution.last_seq
+            self._tell_resumed(commit.execution.execution_id)
             if self._watch is not None:
                 self._watch(commit.events)
         if self._ready:

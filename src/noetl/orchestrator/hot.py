@@ -10,9 +10,10 @@ import msgspec
 from noetl.engine.evolution import replayed
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
-from noetl.errors import RefusedError
+from noetl.errors import BackendError, RefusedError, ToolError
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
+from noetl.records.envelope import Event, whole
 from noetl.store.contract import Results, Store
 
 
@@ -63,7 +64,7 @@ class HotExecutions:
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
-        execution = replayed(execution_id, row.trace_id, await self._store.events(execution_id))
+        execution = replayed(execution_id, row.trace_id, self._whole(await self._store.events(execution_id)))
         await self.net(execution.net_hash)
         ended = hot.ended if hot else asyncio.Event()
         self._stale.discard(execution_id)
@@ -71,6 +72,14 @@ class HotExecutions:
         if not execution.is_open:
             ended.set()
         return self._keep(hot, execution.parent_execution_id)
+
+    def _whole(self, events: list[Event]) -> list[Event]:
+        """The events with what the log only refers to. BackendError where that is gone: nothing is guessed."""
+        try:
+            return [whole(event, self._results.load) for event in events]
+        except ToolError as problem:
+            what = f"execution {events[0].execution_id} cannot be read"
+            raise BackendError(f"{what}: {problem.message} ({problem.kind})") from problem
 
     async def net(self, net_hash: str) -> Net:
         if net_hash not in self._plans:

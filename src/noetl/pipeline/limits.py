@@ -20,11 +20,14 @@ def nowhere_to_keep(value: Any) -> Reference:
     raise AssertionError("there is no results store here")
 
 
-def max_payload_bytes(net: Net) -> int:
-    """The inline limit of a net's results; nothing at all where references come first (RES-04)."""
-    if net.executor.reference_first:
-        return -1
+def inline_bytes(net: Net) -> int:
+    """What a net lets travel inside an event."""
     return int(net.executor.limits.get("max_payload_bytes", MAX_PAYLOAD_BYTES))
+
+
+def max_payload_bytes(net: Net) -> int:
+    """The same for results: nothing at all where references come first (RES-04)."""
+    return -1 if net.executor.reference_first else inline_bytes(net)
 
 
 def fits(value: Any, limit_bytes: int) -> bool:

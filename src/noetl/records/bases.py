@@ -6,9 +6,15 @@ from typing import ClassVar
 
 import msgspec
 
+Place = tuple[str | int, ...]
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`apart` tells the places whose value is in the results store; a reference stands there instead (RES-03)."""
+
     event_type: ClassVar[str]
+
+    apart: tuple[Place, ...] = ()
 
 
 class Reported(Body, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.clock import rfc3339
+from noetl.records.apart import Load, put_back
 from noetl.records.cases import RetryProcessed, SinkProcessed
 from noetl.records.control import Emitted
 from noetl.records.events import (
@@ -73,6 +74,12 @@ def entity_id_of(event: Event) -> str:
         return payload.task_run_id
     token_id = getattr(payload, "token_id", None)
     return token_id or event.step_run_id or event.execution_id
+
+
+def whole(event: Event, load: Load) -> Event:
+    """The event with the values that are stored apart from it (RES-06)."""
+    payload = put_back(event.payload, load)
+    return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
 
 
 def readable(event: Event) -> dict[str, Any]:

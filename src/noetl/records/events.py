@@ -31,8 +31,17 @@ from noetl.records.control import (
     PlaybookResumed,
     TokenHeld,
 )
-from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, LoopDone, LoopScheduled, LoopStarted
+from noetl.records.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopCut,
+    LoopDone,
+    LoopScheduled,
+    LoopStarted,
+)
 from noetl.records.outcomes import Error, Outcome, TaskResult
+from noetl.records.references import Reference
 
 
 class Final(StrEnum):
@@ -49,6 +58,7 @@ class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True
     path: str
     version: str | None = None
     net_hash: str
+    trace_id: str | None = None
     payload: dict[str, Any] = {}
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
@@ -170,6 +180,8 @@ class StepFailed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="ste
 
 
 class TaskStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):
+    """`args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26)."""
+
     event_type = "task.started"
 
     task: str
@@ -179,6 +191,8 @@ class TaskStarted(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="ta
     task_run_id: str
     path: tuple[int, ...] = ()
     worker_id: str | None = None
+    args: dict[str, Any] | None = None
+    args_ref: Reference | None = None
 
 
 class KeychainRefreshed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="keychain.refreshed"):
@@ -296,7 +310,8 @@ class NextEnqueued(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReportRefused(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A report that came too late: kept, so that a reader sees why a result is missing (WRK-03)."""
+    """A report that came too late (`fenced`), or said what is not a worker's to say (`forged`): kept, so that a reader
+    sees why a result is missing (WRK-03, SRV-04)."""
 
     event_type = "report.refused"
 
@@ -304,6 +319,7 @@ class ReportRefused(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     order_id: str
     worker_id: str
     lease_epoch: int
+    detail: str | None = None
 
 
 class WorkflowFinished(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -347,6 +363,7 @@ Payload = (
     | IterationStarted
     | IterationDone
     | IterationFailed
+    | LoopCut
     | LoopDone
     | CaseStarted
     | CaseEvaluated

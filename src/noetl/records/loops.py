@@ -66,13 +66,15 @@ class IterationStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.done"):
-    """Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07)."""
+    """Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
+    the iteration adds to the collection, where the loop lets it (BEYOND §1)."""
 
     event_type = "loop.iteration.done"
 
     index: int
     path: Path
     result: TaskResult = TaskResult()
+    extend: list[Any] = []
 
 
 class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.failed"):
@@ -81,6 +83,16 @@ class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, t
     index: int
     path: Path
     error: Error
+
+
+class LoopCut(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The level at `path` ends early: its `complete_when` holds, or with `error` could not be judged. What runs of it
+    is stopped, what has not begun never will (BEYOND §1)."""
+
+    event_type = "loop.cut"
+
+    path: Path = ()
+    error: Error | None = None
 
 
 class LoopDone(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -60,7 +60,8 @@ class Iterations(msgspec.Struct, frozen=True, kw_only=True):
 
     `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
     those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
-    Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14).
+    Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: what an
+    iteration leaves under `iter.extend` is added to the collection.
     """
 
     path: Path
@@ -76,6 +77,7 @@ class Iterations(msgspec.Struct, frozen=True, kw_only=True):
     fail_fast: bool = True
     hands_on: bool = False
     reduced: tuple[str, ...] = ()
+    extend: bool = False
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,13 +115,15 @@ class Timed(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happened to one order since the last report, in order."""
+    """What happened to one order since the last report, in order. `surplus` names what came with it and is no part of
+    any report; the door that reads it from outside fills it (SRV-04)."""
 
     order_id: str
     execution_id: str
     lease_epoch: int
     worker_id: str
     entries: tuple[Timed, ...]
+    surplus: tuple[str, ...] = ()
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,12 +143,15 @@ class Verdict(StrEnum):
     TERMINAL = "terminal"
     CANCELLED = "cancelled"
     PAUSED = "paused"
+    REFUSED = "refused"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
-    server has ended, so that going on with them is in vain (SCOPE-05)."""
+    server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no further task may
+    begin before their execution is resumed (SRV-07)."""
 
     verdicts: tuple[Verdict, ...] = ()
     orders: tuple[Order, ...] = ()
     stopped: dict[str, tuple[Path, ...]] = {}
+    paused: tuple[str, ...] = ()

@@ -64,7 +64,7 @@ TAXONOMY: dict[str, EventType] = {
     **_types(Source.WORKER, "step", "step", {"done": _GOOD, "failed": _BAD}),
     **_types(Source.WORKER, "tool", "task", {"started": _OPEN, "processed": None}),
     **_types(Source.WORKER, "keychain", "keychain", {"refreshed": _GOOD}),
-    **_types(Source.SERVER, "loop", "loop", {"started": _OPEN, "scheduled": _OPEN, "done": None}),
+    **_types(Source.SERVER, "loop", "loop", {"started": _OPEN, "scheduled": _OPEN, "cut": None, "done": None}),
     **_types(Source.WORKER, "loop", "loop.iteration", {"started": _OPEN, "done": _GOOD, "failed": _BAD}),
     **_types(Source.SERVER, "ctx", "ctx", {"patched": _GOOD}),
     **_types(Source.SERVER, "next", "next", {"selected": None, "enqueued": _GOOD}),

@@ -138,6 +138,10 @@ class Store(EventLog, Outbox, Nets, Protocol):
     @property
     def requests(self) -> Requests: ...
 
+    async def rebuild(self) -> int:
+        """Tell the rows of executions and orders anew from the log, in one transaction, and give how many executions
+        there are (EVT-01). Leases come back as run out."""
+
     async def close(self) -> None: ...
 
 

@@ -12,6 +12,7 @@ from noetl.records.envelope import Event
 from noetl.store.catalog import Catalog, MemoryCatalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, Only, OrderRow, OrderState
 from noetl.store.credentials import Credentials, MemoryCredentials
+from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
 
 
@@ -104,6 +105,12 @@ class MemoryStore:
             return self._nets[net_hash]
         except KeyError:
             raise BackendError(f"no net {net_hash} in this store") from None
+
+    async def rebuild(self) -> int:
+        rows = [derived_rows(events) for events in self._events.values() if events]
+        self._executions = {one.execution.execution_id: one.execution for one in rows}
+        self._orders = {order.order_id: order for one in rows for order in one.orders}
+        return len(rows)
 
     async def close(self) -> None:
         """Nothing is held open."""

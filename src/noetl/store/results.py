@@ -36,11 +36,15 @@ class FileResults:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        with part.open("wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        try:
+            with part.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)  # half a file would only take the room that was missing
+            raise
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)  # the name must outlive a power cut as well as the bytes

@@ -15,6 +15,7 @@ import msgspec
 from noetl.clock import Clock
 from noetl.durations import seconds
 from noetl.errors import ToolError
+from noetl.pipeline.payloads import within_cap
 from noetl.records.outcomes import Error, Meta, Outcome, Status
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 
@@ -45,17 +46,15 @@ async def attempt(
 ) -> Outcome:
     """Run the tool once, with its internal retries, and say how it ended."""
     started_at = clock.now()
-    tries, answer = 0, ToolError("tool.exception", "the tool was never run")
-    found: ToolResult | ToolError = answer
+    tries = 0
     try:
         retry = internal_retry(context.spec.get("retry"))
-        while tries < retry.attempts:
-            if tries:
-                await sleep(retry.delay_after(tries))
+        while True:
             tries += 1
             found = await _once(tool, inputs, context)
-            if isinstance(found, ToolResult):
+            if isinstance(found, ToolResult) or tries >= retry.attempts:
                 break
+            await sleep(retry.delay_after(tries))
     except ValueError as problem:  # a knob that is no number
         found = ToolError("tool.exception", str(problem))
     meta = Meta(
@@ -67,7 +66,7 @@ async def attempt(
         internal_attempts=max(tries, 1),
         stdout=found.stdout if isinstance(found, ToolResult) else _stdout(found),
     )
-    return outcome_of(found, meta, tool.helpers())
+    return within_cap(outcome_of(found, meta, tool.helpers()))
 
 
 async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.records.events import CaseWaiting, StepDone, StepFailed, TaskProcessed
+from noetl.errors import ToolError
+from noetl.pipeline.limits import fits
+from noetl.pipeline.payloads import MAX_RESULT_BYTES, fitted_entry, too_large
+from noetl.records.events import CaseWaiting, StepDone, StepFailed, TaskProcessed, TaskStarted
 from noetl.records.references import Reference
 from noetl.worker.masking import Record, masked, with_changes
 from noetl.worker.masks import Mask
-from noetl.worker.payloads import fitted, fitted_result
 
 
 class Egress:
@@ -21,27 +23,34 @@ class Egress:
         self._mask, self._max_payload_bytes, self._keep_as_is = mask, max_payload_bytes, keep
 
     def keep(self, value: Any) -> Reference:
-        """Store a value for a tool; it leaves the worker like any other."""
+        """Store a value for a tool; it leaves the worker like any other. ToolError `result.too_large`."""
+        if not fits(value, MAX_RESULT_BYTES):
+            error = too_large()
+            raise ToolError(error.kind, error.message)
         return self._keep_as_is(self._mask.redactor.data(value))
 
     def processed(self, raw: TaskProcessed) -> tuple[TaskProcessed, TaskProcessed]:
         """What is recorded of a task run, and what its pipeline goes on with: the same, unless a secret is in it."""
         clean = masked(raw, self._mask.redactor)
-        outcome = fitted(clean.outcome, self._max_payload_bytes, self._keep_as_is)
-        recorded = clean if outcome is clean.outcome else with_changes(clean, {"outcome": outcome})
+        recorded = fitted_entry(clean, self._max_payload_bytes, self._keep_as_is)
         return recorded, recorded if clean is raw else raw
+
+    def started(self, started: TaskStarted, args: Any) -> TaskStarted:
+        """The start of a task with its rendered args (V2C-26)."""
+        if not isinstance(args, dict):
+            return started
+        clean = self._mask.redactor.data(args)
+        fitting = fits(clean, self._max_payload_bytes)
+        told = {"args": clean} if fitting else {"args_ref": self._keep_as_is(clean)}
+        return with_changes(started, told)
 
     def fitted(self, done: StepDone) -> StepDone:
         """A result that no task gave, but was put together: a large one is stored like any other."""
-        result = fitted_result(self.masked(done).result, self._max_payload_bytes, self._keep_as_is)
-        return StepDone(result=result)
+        return fitted_entry(self.masked(done), self._max_payload_bytes, self._keep_as_is)
 
     def masked(self, record: Record) -> Record:
         return masked(record, self._mask.redactor)
 
     def ended(self, end: StepDone | StepFailed | CaseWaiting) -> StepDone | StepFailed | CaseWaiting:
         """How a pipeline ended, as it is recorded."""
-        clean = masked(end, self._mask.redactor)
-        if clean is end or isinstance(clean, StepFailed | CaseWaiting):
-            return clean
-        return StepDone(result=fitted_result(clean.result, self._max_payload_bytes, self._keep_as_is))
+        return fitted_entry(masked(end, self._mask.redactor), self._max_payload_bytes, self._keep_as_is)

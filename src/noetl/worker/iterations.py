@@ -21,13 +21,15 @@ from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import Expired
+from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.workplace import Workplace
 
 _MOST_PENDING = 400  # entries that wait at most, where nothing else makes them leave
 
 
 class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted
-    """An iteration failed, and so does the loop: begin no other, stop the ones that run (LOOP-10)."""
+    """An iteration failed, and so does the loop, or it has what it wanted: begin no other, stop the ones that run
+    (LOOP-10)."""
 
 
 class RangeRun:
@@ -71,6 +73,8 @@ class RangeRun:
                 return  # the last ones leave with the end of the order
             if not self._place.only_noop or self._place.journal.pending >= _MOST_PENDING:
                 await self._place.flush()
+            if self._its.path in self._place.journal.stopped:
+                raise _Stop
 
     async def _iteration(self, index: int, item: Any) -> None:
         its, place = self._its, self._place
@@ -94,11 +98,17 @@ class RangeRun:
         assert not isinstance(end, CaseWaiting), "an iteration does not wait for events"
         if its.hands_on:
             self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
-        self._ended(index, path, end)
+        self._ended(index, path, end, self._added(run) if its.extend else [])
 
-    def _ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed) -> None:
+    def _added(self, run: PipelineRun) -> list[Any]:
+        """What the iteration adds to the collection: `iter.extend` as it left it (BEYOND §1)."""
+        added = run.position.iter.get("extend") if run.position is not None else None
+        return added if isinstance(added, list) else []
+
+    def _ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed, added: list[Any]) -> None:
         if isinstance(end, StepDone):
-            self._place.journal.add(IterationDone(index=index, path=path, result=end.result))
+            done = IterationDone(index=index, path=path, result=end.result, extend=added)
+            self._place.journal.add(self._place.egress.masked(done) if added else done)
             return
         self._place.journal.add(IterationFailed(index=index, path=path, error=end.error))
         if self._its.fail_fast:

@@ -27,6 +27,7 @@ class Journal:
         self._entries: list[Timed] = []
         self._lost: Verdict | None = None
         self.stopped: set[tuple[int, ...]] = set()
+        self.paused = False  # as of the last report that was answered
 
     def add(self, entry: Entry) -> float:
         at = self._clock.now()

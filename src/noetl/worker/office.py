@@ -18,6 +18,9 @@ class Office(Protocol):
     async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
         """Prolong leases (order id -> epoch); gives the orders that are no longer held."""
 
+    async def resumed(self, execution_id: str) -> None:
+        """Return once the execution is not paused."""
+
     async def net(self, net_hash: str) -> Net:
         """The compiled playbook of an order."""
 

@@ -47,6 +47,8 @@ from noetl.worker.workplace import Workplace
 
 Ended = StepDone | StepFailed | CaseWaiting
 
+_NOBODYS = Scope({})  # where no rule reads one
+
 RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
 
 
@@ -58,6 +60,8 @@ class PipelineRun:
         self._place, self.around = place, around
         self._path = around.iteration.path if around.iteration is not None else ()
         self._interrupted = interrupted
+        self._starting: TaskStarted | None = None
+        self.position: Position | None = None  # where it stood last
 
     async def to_end(self, position: Position) -> Ended:
         """Run from `position` to the end, and say how it ended."""
@@ -93,11 +97,14 @@ class PipelineRun:
         if position.not_before > (now := place.clock.now()):
             async with alive(place.order.expiries, now):
                 await place.sleep(position.not_before - now)
+        if place.journal.paused:
+            async with alive(place.order.expiries, now):
+                await place.until_resumed()
         task, following = self._task(position)
         processed, own = place.egress.processed(await self._processed(task, following, position))
         at = place.journal.add(processed)
         self._write(processed.decision)
-        position = after(position, own, at)
+        position = self.position = after(position, own, at)
         end = self._ending(position, own.decision)
         if end is None and task.kind != NOOP:
             await place.flush()  # durable before the next task starts
@@ -144,17 +151,19 @@ class PipelineRun:
         order, path, worker_id = self._place.order, self._path, self._place.worker_id
         run_id = task_run_id(order.step_run_id, position, path)
         visit, number = position.visit, position.attempt
-        self._place.journal.add(
-            TaskStarted(
-                task=task.name,
-                kind=task.kind,
-                visit=visit,
-                attempt=number,
-                task_run_id=run_id,
-                path=path,
-                worker_id=worker_id,
-            )
+        started = TaskStarted(
+            task=task.name,
+            kind=task.kind,
+            visit=visit,
+            attempt=number,
+            task_run_id=run_id,
+            path=path,
+            worker_id=worker_id,
         )
+        if self.around.vars_in_ctx:
+            self._starting = started  # v2-case tells the rendered args with it (V2C-26)
+        else:
+            self._place.journal.add(started)
         around, prepared, outcome = await self._outcome(task, position, run_id)
         run = Run(
             task=task,
@@ -162,7 +171,7 @@ class PipelineRun:
             position=position,
             task_run_id=run_id,
             outcome=outcome,
-            scope=task_scope(around, position, task, outcome=outcome),
+            scope=_NOBODYS if task.policy is None else task_scope(around, position, task, outcome=outcome),
             now=self._place.clock.now(),
         )
         return TaskProcessed(
@@ -188,22 +197,30 @@ class PipelineRun:
             tool = place.tools.tool(task.kind)
             credentials = await place.safe.credentials(prepared.inputs)
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
+            self._tell_start({})
             return around, prepared, self._not_run(task, position, run_id, now, problem)
+        self._tell_start(prepared.inputs)
         interrupted, self._interrupted = self._interrupted, False
         if prepared.spec.get("on_lost") == "fail":
             if interrupted:
                 return around, prepared, self._not_run(task, position, run_id, now, _lost(task))
             await place.flush()  # a task that must not be repeated is known to have begun before it begins
-        async with self._told_soon(task), alive(place.order.expiries, place.clock.now()):
-            outcome = await attempt(
-                tool,
-                prepared.inputs,
-                self._context(task, position, run_id, prepared.spec, scope, credentials),
-                clock=place.clock,
-                sleep=place.sleep,
-                trace_id=place.order.trace_id,
+        context = self._context(task, position, run_id, prepared.spec, scope, credentials)
+        clock, sleep, trace_id = place.clock, place.sleep, place.order.trace_id
+        if task.kind == NOOP:  # over before anybody could be told, or its time
+            return (
+                around,
+                prepared,
+                await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id),
             )
+        async with self._told_soon(), alive(place.order.expiries, clock.now()):
+            outcome = await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id)
         return around, prepared, outcome
+
+    def _tell_start(self, inputs: dict[str, Any]) -> None:
+        if self._starting is not None:
+            self._place.journal.add(self._place.egress.started(self._starting, inputs.get("args")))
+            self._starting = None
 
     def _not_run(
         self, task: Task, position: Position, run_id: str, now: float, problem: TemplateError | ToolError
@@ -251,11 +268,8 @@ class PipelineRun:
         )
 
     @asynccontextmanager
-    async def _told_soon(self, task: Task) -> AsyncIterator[None]:
+    async def _told_soon(self) -> AsyncIterator[None]:
         """Report what is waiting once the tool has run for a moment; most are done before."""
-        if task.kind == NOOP:
-            yield
-            return
         flushing: list[asyncio.Task[None]] = []
         timer = asyncio.get_running_loop().call_later(
             RIDE_S, lambda: flushing.append(asyncio.ensure_future(self._place.flush()))

@@ -94,6 +94,8 @@ class Post:
         for journal, verdict in zip(journals, answer.verdicts[len(load.ends) :], strict=True):
             if verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
                 journal.lose(verdict)
+        for journal in journals:
+            journal.paused = journal.order_id in answer.paused
         for journal in journals if answer.stopped else ():
             journal.stop(answer.stopped.get(journal.order_id, ()))
         orders = iter(answer.orders)

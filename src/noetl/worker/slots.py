@@ -62,7 +62,7 @@ class Slots:
         if self._idle:
             self._idle.pop().cancel()
             closed.set_result(None)
-            self._ring()  # should it just have been woken, somebody else must look
         else:
             self._leaving.append(closed)
+        self._ring()  # should the one that ends just have been woken, or another be about to wait, somebody must look
         return closed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from noetl.clock import Clock
-from noetl.net.net import Net, Transition
+from noetl.net.index import index_of
+from noetl.net.net import Net
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.pipeline.limits import max_payload_bytes
@@ -40,13 +41,14 @@ class Workplace:
     ) -> None:
         self.order, self.net, self.worker_id, self.lend = order, net, worker_id, lend
         self.office, self.tools, self.clock, self.sleep = office, tools, clock, sleep
-        self.step = _transition(net, order.step)
+        index = index_of(net)
+        self.step = index.steps[order.step]
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
         self.egress = Egress(mask, max_payload_bytes(net), office.keep)
         self.safe = Safe(order, net, office, mask, clock=clock, worker_id=worker_id)
         self.journal = Journal(order, clock, worker_id)
         self.only_noop = all(task.kind == NOOP for task in tasks_of(self.step))
-        self.steps = frozenset(step.name for step in net.transitions)
+        self.steps = index.names
         self._post = post
         self._tasks = _with_following(self.step.tasks)
 
@@ -54,13 +56,16 @@ class Workplace:
         """A task of the pipeline, and the one that follows it."""
         return self._tasks[name]
 
+    async def until_resumed(self) -> None:
+        """While the execution is paused no further task begins (SRV-07). One that only waits lends its slot."""
+        while self.journal.paused:
+            async with self.lend() if self.order.iterations is None else keep_slot():
+                await self.office.resumed(self.order.execution_id)
+            self.journal.paused = False
+
     async def flush(self) -> None:
         """Return once everything written so far is durable. LeaseLost if the order is no longer ours."""
         await self._post.flush(self.journal)
-
-
-def _transition(net: Net, name: str) -> Transition:
-    return next(step for step in net.transitions if step.name == name)
 
 
 def _with_following(tasks: tuple[Task, ...]) -> dict[str, tuple[Task, str | None]]:

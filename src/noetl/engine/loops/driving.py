@@ -8,7 +8,7 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.ending import end_of_frame, end_of_loop, fail_loop
 from noetl.engine.loops.opening import level_at, open_level
-from noetl.engine.loops.ranges import length_of, shuffled, slots_of
+from noetl.engine.loops.ranges import MAX_LENGTH, length_of, shuffled, slots_of
 from noetl.engine.loops.scopes import inner_scope
 from noetl.engine.loops.state import Frame
 from noetl.engine.plan import Plan
@@ -23,11 +23,13 @@ def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     loop = run.loop
     assert loop is not None, "only a loop that is open is driven"
     if loop.failing:
-        assert loop.failure is not None
-        return fail_loop(plan, execution, run, loop.failure, at)
+        error = loop.broken or loop.failure
+        assert error is not None
+        return fail_loop(plan, execution, run, error, at)
     frame = loop.frames[next(iter(loop.due))]
-    if frame.given == frame.units:
-        return end_of_frame(execution, run, frame, at) if frame.path else end_of_loop(plan, execution, run, frame, at)
+    if frame.over:
+        end = end_of_frame if frame.path else end_of_loop
+        return end(plan, execution, run, frame, at)
     if frame.nested:
         return _begin_outer(plan, execution, run, frame, at)
     return _hand_out(plan, execution, run, frame, at)
@@ -49,6 +51,10 @@ def _next_range(plan: Plan, run: StepRun, frame: Frame, order_id: str) -> LoopSc
         lanes = opened.lanes if opened.lanes is not None else plan.collection(opened.lanes_ref)  # type: ignore[arg-type]
         lane = tuple(lanes[first])
         return LoopScheduled(order_id=order_id, path=frame.path, first=lane[0], last=lane[-1], indices=lane)
+    if first >= opened.total:  # what iterations have added
+        last = min(frame.total, first + MAX_LENGTH) - 1
+        slots = slots_of(opened, last - first + 1, opened.in_flight - frame.open_slots)
+        return LoopScheduled(order_id=order_id, path=frame.path, first=first, last=last, slots=slots)
     length = min(length_of(opened), opened.total - first)
     if opened.max_queue is not None:
         length = min(length, opened.max_queue - frame.queued) if not opened.local else length

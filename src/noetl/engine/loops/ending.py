@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.completion import Ended, cut_if_complete
 from noetl.engine.loops.opening import levels_of
 from noetl.engine.loops.reducers import fold_all
 from noetl.engine.loops.results import paths_of, results_of
@@ -24,12 +25,15 @@ from noetl.records.outcomes import Error
 _KEYS = 500  # of one patch event; a loop may write many
 
 
-def end_of_frame(execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """An outer iteration ends with the loop inside it; if that was the parallel region, its writes become seen."""
     draft = Draft(execution, at, derived(frame.event_id, "end"))
-    if frame.region == frame.path:
-        _patch_region(draft, execution, run, frame)
+    writes = _patch_region(draft, execution, run, frame) if frame.region == frame.path else {}
     draft.add(IterationDone(index=frame.path[-1], path=frame.path), run=run, on_behalf=True, parent_id=frame.event_id)
+    assert run.loop is not None
+    around = run.loop.frames[frame.path[:-1]]
+    ended = Ended(frame.path, frame.results, done=around.done + 1, failed=around.failed, writes=writes)
+    cut_if_complete(plan, draft, execution, run, around, ended, at)
     return draft.decision()
 
 
@@ -71,7 +75,7 @@ def _done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
     paths = paths_of(frame, levels) if levels > 1 else None
     inline, paths_inline = plan.fits(results), paths is not None and plan.fits(paths)
     return LoopDone(
-        total=run.loop.done + run.loop.failed,
+        total=len(results),
         done=run.loop.done,
         failed=run.loop.failed,
         results=results if inline else None,

@@ -13,6 +13,7 @@ from noetl.records.loops import (
     IterationDone,
     IterationFailed,
     IterationStarted,
+    LoopCut,
     LoopScheduled,
     LoopStarted,
     Path,
@@ -117,6 +118,8 @@ def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | No
     else:
         frame.done += 1
         frame.results[index] = _result(loop, frame, payload)
+        if payload.extend:
+            _extend(frame, payload.extend)
     closed = None
     if frame.nested:
         frame.open_slots -= 1
@@ -125,6 +128,30 @@ def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | No
         closed = _leave_range(loop, frame, payload.path)
     _note(loop, frame)
     return closed
+
+
+def _extend(frame: Frame, items: list[Any]) -> None:
+    frame.added += items
+    frame.units += len(items)
+    frame.ended.extend(bytes(len(items)))
+    frame.results += [None] * len(items)
+
+
+def cut(loop: LoopRun, payload: LoopCut) -> list[Range]:
+    """A level ends early, with everything inside it. Gives the ranges that nobody wants any more."""
+    path, depth = payload.path, len(payload.path)
+    loop.broken = payload.error
+    gone = [span for span in loop.ranges.values() if span.path[:depth] == path]
+    for span in gone:
+        del loop.ranges[span.order_id]
+    for inside in [one for one in loop.begun if one[:depth] == path]:
+        del loop.begun[inside]
+    for inside in [one for one in loop.frames if one[:depth] == path and len(one) > depth]:
+        _close_frame(loop, inside)
+    frame = loop.frames[path]
+    frame.cut, frame.open_slots, frame.queued = True, 0, 0
+    _note(loop, frame)
+    return gone
 
 
 def _result(loop: LoopRun, frame: Frame, payload: IterationDone) -> Any:

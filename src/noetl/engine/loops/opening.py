@@ -30,8 +30,8 @@ class LevelScope:
         self._namespaces, self._steps, self._bare = namespaces, steps, bare
         self.scope = Scope(namespaces, iteration=bare, steps=steps)
 
-    def inside(self, iterator: str, item: Any, index: int) -> LevelScope:
-        iteration = {iterator: item, "index": index, "parent": self._namespaces.get("iter")}
+    def inside(self, iterator: str, item: Any, index: int, more: Mapping[str, Any] | None = None) -> LevelScope:
+        iteration = {**(more or {}), iterator: item, "index": index, "parent": self._namespaces.get("iter")}
         return LevelScope({**self._namespaces, "iter": iteration}, self._steps, {**(self._bare or {}), iterator: item})
 
 

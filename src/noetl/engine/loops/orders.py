@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.opening import level_at
-from noetl.engine.loops.scopes import outer_of
+from noetl.engine.loops.scopes import item_at, outer_of
 from noetl.engine.loops.state import LoopRun, Range
 from noetl.engine.plan import Plan
 from noetl.pipeline.patches import written
@@ -17,25 +17,26 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
     """The iterations of a range that have not ended."""
     loop, step = run.loop, plan.step(run.step)
     assert loop is not None
-    frame = loop.frames[span.path]
+    frame, level = loop.frames[span.path], level_at(step, span.path)
     whole = span.indices is None and span.left == len(span)
     indices = None if whole else tuple(index for index in span if not frame.ended[index])
-    items = frame.opened.items
     wanted = range(span.first, span.last + 1) if indices is None else indices
+    stored = frame.opened.items is None and span.first < frame.opened.total
     return Iterations(
         path=span.path,
         first=span.first,
         last=span.last,
         indices=indices,
         slots=span.slots,
-        iterator=level_at(step, span.path).iterator,
-        items=[items[index] for index in wanted] if items is not None else None,
-        items_ref=frame.opened.items_ref,
+        iterator=level.iterator,
+        items=None if stored else [item_at(plan, frame, index) for index in wanted],
+        items_ref=frame.opened.items_ref if stored else None,
         outer=outer_of(plan, run, step, span.path),
         begun=_resumed(loop, span),
         fail_fast=not loop.best_effort,
         hands_on=not frame.opened.parallel,
         reduced=tuple(loop.reducers),
+        extend=level.extend,
     )
 
 

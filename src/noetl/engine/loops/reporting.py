@@ -7,6 +7,7 @@ repeat of what the log has. An iteration that contradicts another one's write en
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -14,11 +15,14 @@ from noetl.engine.case_recording import Entry, add_notes, without_notes
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.completion import Ended, cut_if_complete
 from noetl.engine.loops.ending import fail_loop
+from noetl.engine.loops.opening import level_at
 from noetl.engine.loops.state import Frame, LoopRun, Range, expected_after
 from noetl.engine.loops.writes import Ledger
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
+from noetl.engine.scopes import payload_of
 from noetl.net.task import Directive
 from noetl.records.events import CaseStarted, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
@@ -35,7 +39,7 @@ def record_range(plan: Plan, execution: Execution, run: StepRun, span: Range, co
     ended = next((timed.entry for timed in command.report.entries if isinstance(timed.entry, StepFailed)), None)
     if ended is not None:  # its time is over, and with it that of the whole step run (WRK-07)
         return fail_loop(plan, execution, run, ended.error, command.at)
-    book = _Book(execution, run, span, command)
+    book = _Book(plan, execution, run, span, command)
     for timed in command.report.entries:
         book.enter(timed)
     return book.decision()
@@ -45,8 +49,12 @@ class _Book:
     """One report being written into the log. `_moved` is where its own entries have taken an iteration: what it
     expects next, None once it has ended."""
 
-    def __init__(self, execution: Execution, run: StepRun, span: Range, command: RecordReport) -> None:
+    def __init__(self, plan: Plan, execution: Execution, run: StepRun, span: Range, command: RecordReport) -> None:
         assert run.loop is not None
+        self._plan, self._cut = plan, False
+        self._watched = level_at(plan.step(run.step), span.path).complete_when is not None
+        self._fresh: dict[str, Any] = {}  # what this report has written so far, for who judges the level
+        self._ended = [run.loop.frames[span.path].done, run.loop.frames[span.path].failed]
         self._execution, self._run, self._span, self._command = execution, run, span, command
         self._loop: LoopRun = run.loop
         self._frame: Frame = run.loop.frames[span.path]
@@ -72,6 +80,8 @@ class _Book:
 
     def enter(self, timed: Timed) -> None:
         entry = timed.entry
+        if self._cut:
+            return  # the level is over
         match entry:
             case IterationStarted():
                 self._begin(entry, timed.at)
@@ -127,7 +137,9 @@ class _Book:
         add_notes(self._draft, self._run, entry, event_id, source=Source.WORKER, ts=at, task_run_id=task_run_id)
         if conflict is not None:
             self._refuse(path, conflict)
-        elif entry.decision.set_ctx and self._frame.region is None:
+            return
+        self._fresh |= entry.decision.set_ctx
+        if entry.decision.set_ctx and self._frame.region is None:
             patch = {key: value for key, value in entry.decision.set_ctx.items() if key not in self._loop.reducers}
             patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)
 
@@ -138,17 +150,28 @@ class _Book:
         entry = IterationFailed(index=path[-1], path=path, error=error)
         about = {"event_id": f"{self._name(path)}/e", "parent_id": self._frame.event_id}
         self._draft.add(entry, run=self._run, on_behalf=True, **about)
-        self._gone(path)
+        self._gone(entry)
         self._stopped.append(path)
 
     def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
         if self._expects(entry.path) is not None:
             self._add(entry, f"{self._name(entry.path)}/e", at)  # whichever end: an iteration has one
-            self._gone(entry.path)
+            self._gone(entry)
 
-    def _gone(self, path: Path) -> None:
-        self._moved[path] = None
+    def _gone(self, entry: IterationDone | IterationFailed) -> None:
+        self._moved[entry.path] = None
         self._left -= 1
+        self._ended[isinstance(entry, IterationFailed)] += 1
+        if self._watched:
+            self._judge(entry)
+
+    def _judge(self, entry: IterationDone | IterationFailed) -> None:
+        """Whether the level has what it wanted, now that this iteration has ended."""
+        done, failed = self._ended
+        result = payload_of(entry.result, self._plan.load) if isinstance(entry, IterationDone) else None
+        ended = Ended(entry.path, result, done=done, failed=failed, writes=self._fresh)
+        draft, frame, at = self._draft, self._frame, self._command.at
+        self._cut = cut_if_complete(self._plan, draft, self._execution, self._run, frame, ended, at)
 
     def _name(self, path: Path) -> str:
         """What the ids of an iteration's events begin with. Neighbours are stored side by side, since they come by
@@ -162,10 +185,11 @@ class _Book:
     def decision(self) -> Decision:
         if not self._draft.events:
             return Decision(verdict=Verdict.DUPLICATE)
-        if self._left == 0:
+        if self._left == 0 and not self._cut:
             span = self._span
             self._draft.owe(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
-        return msgspec.structs.replace(self._draft.decision(), stopped=tuple(self._stopped))
+        stopped = [self._span.path] if self._cut else self._stopped  # all of it, or single iterations
+        return msgspec.structs.replace(self._draft.decision(), stopped=tuple(stopped))
 
 
 def _letter(entry: _TaskEntry) -> str:

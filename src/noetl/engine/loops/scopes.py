@@ -7,13 +7,15 @@ from typing import Any
 
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.opening import LevelScope, level_at
+from noetl.engine.loops.state import Frame
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import event_of, token_of
 from noetl.net.net import Transition
 from noetl.pipeline.patches import written
 from noetl.pipeline.scopes import Views
-from noetl.records.loops import LoopStarted, Path
+from noetl.records.loops import Path
 from noetl.records.orders import Outer
+from noetl.templates.scope import Scope
 
 
 def first_scope(plan: Plan, execution: Execution, namespaces: dict[str, Any]) -> LevelScope:
@@ -23,16 +25,31 @@ def first_scope(plan: Plan, execution: Execution, namespaces: dict[str, Any]) ->
 
 def inner_scope(plan: Plan, execution: Execution, run: StepRun, step: Transition, path: Path) -> LevelScope:
     """Of the level that opens inside the outer iteration at `path`."""
-    loop = run.loop
-    assert loop is not None
-    token = execution.tokens[run.token_id]
-    frame = loop.frames[path[:-1]]
-    region = loop.region_of(frame)
+    assert run.loop is not None
+    frame = run.loop.frames[path[:-1]]
+    region = run.loop.region_of(frame)
+    ctx = execution.ctx if region is None else written(region.ctx, region.own.get(path[: frame.strand], {}))
+    return _scope_in(plan, execution, run, step, path, ctx)
+
+
+def judging_scope(
+    plan: Plan, execution: Execution, run: StepRun, path: Path, ctx: dict[str, Any], more: dict[str, Any]
+) -> Scope:
+    """Of `complete_when`, after the iteration at `path` has ended; `more` are further names of its `iter`."""
+    step, (*around, index) = plan.step(run.step), path
+    scope = _scope_in(plan, execution, run, step, tuple(around), ctx)
+    [*_, own] = outer_of(plan, run, step, path)
+    return scope.inside(own.iterator, own.item, index, more).scope
+
+
+def _scope_in(
+    plan: Plan, execution: Execution, run: StepRun, step: Transition, path: Path, ctx: dict[str, Any]
+) -> LevelScope:
     namespaces = {
         "args": run.args,
-        "ctx": execution.ctx if region is None else written(region.ctx, region.own.get(path[: frame.strand], {})),
+        "ctx": ctx,
         "workload": execution.workload,
-        "event": event_of(token.source, plan.load),
+        "event": event_of(execution.tokens[run.token_id].source, plan.load),
         "execution_id": execution.execution_id,
         "token": token_of(execution, run),
     }
@@ -47,15 +64,17 @@ def outer_of(plan: Plan, run: StepRun, step: Transition, path: Path) -> tuple[Ou
     assert run.loop is not None
     found = []
     for depth, index in enumerate(path):
-        frame = run.loop.frames[path[:depth]]
-        item = items_of(plan, frame.opened)[index]
+        item = item_at(plan, run.loop.frames[path[:depth]], index)
         found.append(Outer(iterator=level_at(step, path[:depth]).iterator, index=index, item=item))
     return tuple(found)
 
 
-def items_of(plan: Plan, opened: LoopStarted) -> list[Any]:
-    """The collection of a level."""
-    if opened.items is not None or opened.items_ref is None:
-        return opened.items or []
-    items: list[Any] = plan.collection(opened.items_ref)
-    return items
+def item_at(plan: Plan, frame: Frame, index: int) -> Any:
+    """An element of a level's collection, or one that was added to it."""
+    opened = frame.opened
+    if index >= opened.total:
+        return frame.added[index - opened.total]
+    if opened.items is not None:
+        return opened.items[index]
+    assert opened.items_ref is not None
+    return plan.collection(opened.items_ref)[index]

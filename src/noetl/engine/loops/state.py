@@ -91,7 +91,8 @@ class Frame(msgspec.Struct, kw_only=True):
     of equal partition keys; `given` of them are handed out. `ended` has one byte per iteration.
 
     `region` is the path of the parallel region it is in; `strand` how much of a path tells apart what runs at the same
-    time; None where nothing does.
+    time; None where nothing does. `added` are elements that iterations put behind the collection; `cut`: it ends
+    early.
     """
 
     opened: LoopStarted
@@ -107,20 +108,27 @@ class Frame(msgspec.Struct, kw_only=True):
     queued: int = 0
     done: int = 0
     failed: int = 0
+    added: list[Any] = []
+    cut: bool = False
+
+    @property
+    def total(self) -> int:
+        return self.opened.total + len(self.added)
 
     @property
     def path(self) -> Path:
         return self.opened.path
 
     @property
-    def complete(self) -> bool:
-        return self.done + self.failed == self.opened.total
+    def over(self) -> bool:
+        """Whether all of it has ended, or what is left is not wanted."""
+        return self.cut or (self.given == self.units and self.done + self.failed == self.total)
 
     @property
     def has_work(self) -> bool:
         """Whether the state asks for something here: to hand out more, or to end it."""
-        if self.given == self.units:
-            return self.complete
+        if self.given == self.units or self.cut:
+            return self.over
         opened = self.opened
         return self.open_slots < opened.in_flight and (opened.max_queue is None or self.queued < opened.max_queue)
 
@@ -129,7 +137,8 @@ class LoopRun(msgspec.Struct, kw_only=True):
     """The loop of one step run. `due` are the frames with work, in the order they came due.
 
     `done` and `failed` count innermost iterations, and outer ones whose inner loop could not be opened. `failure` is
-    the first failed one's; `contributions` to reduced keys wait for the end, each with its path (LOOP-14).
+    the first failed one's, `broken` why the loop itself cannot go on; `contributions` to reduced keys wait for the end,
+    each with its path (LOOP-14).
     `taken` are the transitions that rules of v2-case took in ended iterations (V2C-23).
     """
 
@@ -145,10 +154,11 @@ class LoopRun(msgspec.Struct, kw_only=True):
     done: int = 0
     failed: int = 0
     failure: Error | None = None
+    broken: Error | None = None
 
     @property
     def failing(self) -> bool:
-        return self.failure is not None and not self.best_effort
+        return self.broken is not None or (self.failure is not None and not self.best_effort)
 
     def region_of(self, frame: Frame) -> Region | None:
         return self.regions[frame.region] if frame.region is not None else None

@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl.store.catalog import CatalogRow, Registration, chosen, row_of
 from noetl.store.sqlite.queries import QUERIES
+from noetl.store.sqlite.transaction import transaction
 
 
 class SqliteCatalog:
@@ -22,15 +23,8 @@ class SqliteCatalog:
         newest = self._newest(playbook.path)
         if newest is not None and newest.net_hash == playbook.net_hash and playbook.origin in (None, newest.origin):
             return newest  # the usual case costs no write
-        with self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                row = self._registered(playbook)
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-        return row
+        with self._explained(), transaction(self._db):
+            return self._registered(playbook)
 
     def _registered(self, playbook: Registration) -> CatalogRow:
         newest = self._newest(playbook.path)

@@ -60,7 +60,7 @@ class SqliteHistory:
                 rows = self._db.execute(*_picking(execution_id, after, only)).fetchall()
             if only is not None and only.newest:
                 rows.reverse()
-            return [_event(execution_id, row) for row in rows]
+            return [event_of(execution_id, row) for row in rows]
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         with self._explained():
@@ -132,6 +132,10 @@ def _explanation(where: str, problem: sqlite3.Error) -> str:
             return f"the store {where} is damaged or cut short ({problem}): restore it from a copy"
         case sqlite3.SQLITE_NOTADB:
             return f"{where} is no store of noetl ({problem})"
+        case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+            return f"the store {where} cannot be written ({problem}): see whether the disk is full or broken"
+        case sqlite3.SQLITE_READONLY:
+            return f"the store {where} is read-only, or a file beside it is: make {where}* writable"
         case _:
             return f"the store {where} failed: {problem}"
 
@@ -147,7 +151,7 @@ def _picking(execution_id: str, after: int, only: Only) -> tuple[str, dict[str, 
     return QUERIES["select_newest_events" if only.newest else "select_some_events"], values
 
 
-def _event(execution_id: str, row: Sequence[Any]) -> Event:
+def event_of(execution_id: str, row: Sequence[Any]) -> Event:
     seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
         row
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from noetl.errors import BackendError
+from noetl.store.sqlite.transaction import transaction
 
 FOLDER = Path(__file__).with_name("migrations")
 
@@ -37,8 +38,7 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
     """Bring the database up to the newest of `known`. Safe when several processes open it at once."""
     if is_up_to_date(connection, known, where):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         connection.execute(
             "CREATE TABLE IF NOT EXISTS migration"
             " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
@@ -50,10 +50,6 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
             connection.execute(
                 "INSERT INTO migration VALUES (?, ?, ?)", (migration.number, migration.name, migration.checksum)
             )
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def is_store(connection: sqlite3.Connection) -> bool:

@@ -30,6 +30,19 @@ FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = ? AND e.seq > ?
 ORDER BY e.seq;
 
+-- name: select_streams
+SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
+
+-- name: select_stream
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload, ''
+FROM event WHERE execution_id = ? ORDER BY seq;
+
+-- name: delete_orders
+DELETE FROM orders;
+
+-- name: delete_executions
+DELETE FROM execution;
+
 -- name: select_some_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
        e.schema, e.payload, x.trace_id

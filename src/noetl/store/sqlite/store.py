@@ -6,6 +6,7 @@ execution has nobody to wait for. Several processes may work on one file; SQLite
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +17,15 @@ from noetl.records.envelope import Event
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
 from noetl.store.credentials import Credentials
+from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import Requests
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, order_of
+from noetl.store.sqlite.history import SqliteHistory, event_of, order_of
 from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
+from noetl.store.sqlite.transaction import transaction
 
 _BUSY_MS = 10_000
 
@@ -38,6 +41,7 @@ class SqliteStore(SqliteHistory):
 
     @classmethod
     def open(cls, path: Path) -> SqliteStore:
+        _refuse_if_read_only(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -56,16 +60,9 @@ class SqliteStore(SqliteHistory):
         return store
 
     async def commit(self, commits: Sequence[Commit]) -> None:
-        with self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                for commit in commits:
-                    self._write(commit)
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._explained(), transaction(self._db):
+            for commit in commits:
+                self._write(commit)
 
     def _write(self, commit: Commit) -> None:
         row = commit.execution
@@ -106,13 +103,27 @@ class SqliteStore(SqliteHistory):
         state = order.state.value
         lease = (order.lease_owner, order.lease_epoch, order.lease_until)
         if order.lease_epoch <= 1 and order.state is not OrderState.CLOSED:
-            values = (order.order_id, order.execution_id, order.step_run_id, state, *lease)
-            if self._db.execute(QUERIES["insert_order"], values).rowcount == 1:
+            if self._db.execute(QUERIES["insert_order"], _order_values(order)).rowcount == 1:
                 return
         before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
         moved = self._db.execute(QUERIES["move_order"], (state, *lease, order.order_id, before))
         if moved.rowcount != 1:
             raise ConflictError(f"order {order.order_id} is held under another epoch")
+
+    async def rebuild(self) -> int:
+        with self._explained(), transaction(self._db):
+            ids = [one for (one,) in self._db.execute(QUERIES["select_streams"])]
+            rows = [derived_rows(self._stream(execution_id)) for execution_id in ids]
+            self._db.execute(QUERIES["delete_orders"])
+            self._db.execute(QUERIES["delete_executions"])
+            for one in rows:
+                self._insert_execution(one.execution)
+                self._db.executemany(QUERIES["insert_order"], [_order_values(order) for order in one.orders])
+        return len(rows)
+
+    def _stream(self, execution_id: str) -> list[Event]:
+        """The events alone; the row beside them, if there is one, is not asked."""
+        return [event_of(execution_id, row) for row in self._db.execute(QUERIES["select_stream"], (execution_id,))]
 
     async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
         with self._explained():
@@ -122,6 +133,19 @@ class SqliteStore(SqliteHistory):
         with self._explained():
             changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch))
         return changed.rowcount == 1
+
+
+def _refuse_if_read_only(path: Path) -> None:
+    """Before SQLite tries: the files it makes beside a read-only one are read-only too, and stay in the way."""
+    for place in (path, path.parent):  # the folder as well, since the log of a store is a file beside it
+        if place.exists() and not os.access(place, os.W_OK):
+            what = "folder" if place.is_dir() else "store"
+            raise BackendError(f"the {what} {place} is read-only: make it writable, or name another file with --db")
+
+
+def _order_values(order: OrderRow) -> tuple[object, ...]:
+    lease = (order.lease_owner, order.lease_epoch, order.lease_until)
+    return (order.order_id, order.execution_id, order.step_run_id, order.state.value, *lease)
 
 
 def _event_values(event: Event) -> tuple[object, ...]:

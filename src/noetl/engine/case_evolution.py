@@ -1,0 +1,67 @@
+"""How the events of case runs change the state: where they stand, who listens, and what is kept for them (V2C-13).
+
+Called by `engine.evolution`, which is the only door (EVT-07).
+"""
+
+from __future__ import annotations
+
+from noetl.engine.execution import Due, Execution, StepRun
+from noetl.engine.hearing import heard_as
+from noetl.engine.loops import evolution as loops
+from noetl.pipeline.progress import entered
+from noetl.records.cases import Taken
+from noetl.records.envelope import Event
+from noetl.records.events import CaseHeard, CaseStarted
+from noetl.records.outcomes import Error
+
+
+def keep_for_listeners(execution: Execution, event: Event) -> None:
+    """Events that come while a listener is busy, or the execution paused, wait for it; else it is told at once."""
+    heard = heard_as(event)
+    for run_id in execution.listeners if heard is not None else ():
+        run = execution.runs[run_id]
+        if run_id != event.step_run_id and heard is not None and (run.order_id is not None or execution.paused):
+            run.heard = (*run.heard, heard)
+
+
+def started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
+    if run.loop is None:
+        run.position = entered(run.position, payload.decision)
+        note_listening(execution, run)
+    else:
+        loops.case_started(run.loop, payload)
+
+
+def note_listening(execution: Execution, run: StepRun) -> None:
+    if run.position.case is not None and run.position.case.listens:
+        execution.listeners[run.step_run_id] = None
+
+
+def waiting(execution: Execution, run: StepRun) -> None:
+    assert run.order_id is not None
+    del execution.orders[run.order_id]
+    execution.closed[run.order_id] = run.lease_epoch
+    run.order_id, run.worker_id, run.lease_epoch = None, None, 0
+    ask_listeners(execution)
+
+
+def ask_listeners(execution: Execution) -> None:
+    """Whoever waits hears first what was kept for it."""
+    for run_id in execution.listeners:
+        if execution.runs[run_id].heard and execution.runs[run_id].order_id is None:
+            execution.agenda.setdefault(run_id, Due.HEAR)
+
+
+def heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
+    run.position, run.heard = entered(run.position, payload.decision), payload.later
+    execution.agenda.pop(run.step_run_id, None)
+    if payload.order_id is not None:
+        run.order_id = payload.order_id
+        execution.orders[payload.order_id] = run.step_run_id
+
+
+def taken_in(run: StepRun, error: Error | None) -> tuple[Taken, ...]:
+    """The transitions that rules of v2-case took; of a loop those of its iterations, in their order (V2C-23)."""
+    if run.loop is None:
+        return run.position.case.taken if run.position.case is not None else ()
+    return () if error else tuple(one for path in sorted(run.loop.taken) for one in run.loop.taken[path])

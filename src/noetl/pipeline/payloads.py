@@ -1,0 +1,126 @@
+"""Payloads: what may be recorded of a task run. Large results go by reference, large texts are cut (RES-03, RES-04).
+
+Worker and server hold to the same rules: the worker first, and the server for whatever a worker sent all the same.
+Free data that is too large for an event (`ctx` writes, args, details of an error) is whole here; it is set apart when
+the event is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
+from noetl.records.events import CaseHeard, CaseStarted, StepDone, StepFailed, TaskProcessed
+from noetl.records.loops import IterationDone, IterationFailed
+from noetl.records.outcomes import Error, Outcome, Status, TaskResult
+
+MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
+MIN_TEXT_BYTES = 1_000  # whatever the limit, an error says this much
+
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+_ENDED = StepFailed | IterationFailed
+_DECIDED = CaseStarted | CaseHeard
+
+
+def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
+    """An entry of a report as it may be recorded; the very same one when nothing in it is large."""
+    if isinstance(entry, TaskProcessed):
+        outcome = fitted(entry.outcome, limit_bytes, keep)
+        changed = entry if outcome is entry.outcome else _with(entry, outcome=outcome)
+        return _short_errors(changed, limit_bytes) if entry.decision.error or entry.decision.case else changed
+    if isinstance(entry, StepDone | IterationDone):
+        result = fitted_result(entry.result, limit_bytes, keep)
+        return entry if result is entry.result else _with(entry, result=result)
+    if isinstance(entry, _ENDED | _DECIDED):
+        return _short_errors(entry, limit_bytes)
+    return entry
+
+
+def fitted(outcome: Outcome, limit_bytes: int, keep: Keep) -> Outcome:
+    """The outcome with a large result by reference, a large error and a long output cut."""
+    room = _room(limit_bytes)
+    if outcome.meta.stdout is not None and not fits(outcome.meta.stdout, room):
+        outcome = _with(outcome, meta=_with(outcome.meta, stdout=cut(outcome.meta.stdout, room)))
+    if outcome.error is not None:
+        error = short(outcome.error, limit_bytes)
+        return outcome if error is outcome.error else _with(outcome, error=error)
+    if fits(outcome.result, limit_bytes):
+        return outcome
+    return _with(outcome, result=None, ref=keep(outcome.result))
+
+
+def fitted_result(result: TaskResult, limit_bytes: int, keep: Keep) -> TaskResult:
+    """The same for the result of a step."""
+    if result.error is not None:
+        error = short(result.error, limit_bytes)
+        result = result if error is result.error else _with(result, error=error)
+    if fits(result.result, limit_bytes):
+        return result
+    return _with(result, result=None, ref=keep(result.result))
+
+
+def short(error: Error, limit_bytes: int) -> Error:
+    """The error with its text cut, and that of its causes."""
+    room = _room(limit_bytes)
+    changes: dict[str, Any] = {}
+    if not fits(error.message, room):
+        changes["message"] = cut(error.message, room)
+    if error.cause is not None and (cause := short(error.cause, limit_bytes)) is not error.cause:
+        changes["cause"] = cause
+    return _with(error, **changes) if changes else error
+
+
+def cut(text: str, room_bytes: int) -> str:
+    """The beginning of a text, with a mark that tells how long it was."""
+    mark = f" … (cut, {len(text)} characters)"
+    kept = text[:room_bytes]
+    while len(msgspec.json.encode(kept)) > room_bytes:
+        kept = kept[: len(kept) * room_bytes // (len(msgspec.json.encode(kept)) + 1)]
+    return kept + mark
+
+
+def within_cap(outcome: Outcome) -> Outcome:
+    """The outcome, or the error `result.too_large` where the result is more than any store takes (RELIABILITY 3.6)."""
+    if not outcome.ok or fits(outcome.result, MAX_RESULT_BYTES):
+        return outcome
+    return _with(outcome, status=Status.ERROR, result=None, error=too_large())
+
+
+def too_large() -> Error:
+    most = f"{MAX_RESULT_BYTES >> 20} MiB"
+    return Error(kind="result.too_large", message=f"the value has more than {most}: narrow it, or take it in pieces")
+
+
+def _room(limit_bytes: int) -> int:
+    """For one text: several travel in one event. Where references come first there is no limit of its own (RES-04)."""
+    return max((limit_bytes if limit_bytes >= 0 else MAX_PAYLOAD_BYTES) // 8, MIN_TEXT_BYTES)
+
+
+def _short_errors(record: _Record, limit_bytes: int) -> _Record:
+    """Every error in a record, wherever it stands."""
+    changes = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        new = _shortened(value, limit_bytes)
+        if new is not value:
+            changes[name] = new
+    return _with(record, **changes) if changes else record
+
+
+def _shortened(value: Any, limit_bytes: int) -> Any:
+    match value:
+        case Error():
+            return short(value, limit_bytes)
+        case msgspec.Struct():
+            return _short_errors(value, limit_bytes)
+        case tuple() if value:
+            new = tuple(_shortened(one, limit_bytes) for one in value)
+            return value if all(a is b for a, b in zip(value, new, strict=True)) else new
+        case _:
+            return value
+
+
+def _with(record: _Record, **changes: Any) -> _Record:
+    return msgspec.structs.replace(record, **changes)

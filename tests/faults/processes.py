@@ -1,0 +1,99 @@
+"""Real `noetl` processes, each the leader of its own session, so that a test ends everything it has begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.conversing import playbook
+
+NOETL = (sys.executable, "-m", "noetl.cli.main")
+LONGEST_S = 60.0
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a process ended and what it said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def sentence(self) -> str:
+        """What a user reads last."""
+        return self.stderr.strip().splitlines()[-1] if self.stderr.strip() else ""
+
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+@contextmanager
+def begun(
+    *arguments: str,
+    cwd: Path,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    file_bytes: int | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A `noetl` at work in `cwd`; it and its tools are gone when the block ends. `file_bytes` bounds its files, as a
+    full disk would."""
+    process = subprocess.Popen(
+        [*prefix, *NOETL, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "NOETL_HOME": str(cwd / "home"), **(environment or {})},
+        start_new_session=True,
+        preexec_fn=None if file_bytes is None else lambda: _bound_files(file_bytes),
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _bound_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    stdout, stderr = process.communicate(timeout=LONGEST_S)
+    return Ended(process.returncode, stdout, stderr)
+
+
+def noetl(*arguments: str, cwd: Path, **how: Any) -> Ended:
+    """One command from its beginning to its end."""
+    with begun(*arguments, cwd=cwd, **how) as process:
+        return ended(process)
+
+
+def written(folder: Path, workflow: str, name: str = "play.yaml") -> str:
+    """A playbook in `folder`; gives its file name."""
+    (folder / name).write_text(playbook(workflow))
+    return name
+
+
+def powerless() -> tuple[str, ...]:
+    """What to put before a command so that the permissions of files hold for it; root may do anything otherwise."""
+    if os.getuid() != 0:
+        return ()
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root ignores the permissions of files, and there is no setpriv to give that up")
+    return (setpriv, "--bounding-set=-dac_override,-dac_read_search")

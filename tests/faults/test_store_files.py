@@ -1,0 +1,132 @@
+"""A store file that is locked, cut short, something else, or of a newer program: one sentence, exit 4, left as it was."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.killing import log_of
+from tests.faults.processes import begun, ended, noetl, written
+
+SMALL = """
+workflow:
+  - step: start
+    tool: {kind: noop, args: {x: 1}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return written(tmp_path, SMALL)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def renew(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO migration VALUES (99, '0099_later', 'x')")
+    connection.close()
+
+
+def be_other(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE migration (id INTEGER)")
+    connection.close()
+
+
+def be_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("command", [("run", "play.yaml"), ("run", "--resume", "last"), ("executions",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (cut, "is damaged or cut short"),
+        (lambda path: path.write_bytes(b"no database at all, " * 400), "is no store of noetl"),
+        (lambda path: path.write_text("short"), "is no store of noetl"),
+        (renew, "was written by a newer noetl (it is at migration 99, this program knows"),
+        (be_folder, "s.db"),
+        (be_other, "s.db"),
+    ],
+    ids=["cut short", "garbage", "short garbage", "newer", "a folder", "another program's"],
+)
+def test_a_store_that_cannot_be_used_is_told_in_one_sentence(
+    tmp_path: Path, file: str, command: tuple[str, ...], spoil: Callable[[Path], None], said: str
+) -> None:
+    assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
+    path = tmp_path / "s.db"
+    spoil(path)
+    before = path.read_bytes() if path.is_file() else None
+
+    refused = noetl(*command, "--db", "s.db", cwd=tmp_path)
+
+    assert refused.code == 4, refused.stderr
+    assert refused.stderr.startswith("error: ")
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1, "one sentence"
+    assert path.is_dir() or path.read_bytes() == before, "what cannot be read is not changed"
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path, file: str) -> None:
+    (tmp_path / "s.db").touch()
+
+    assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
+
+
+def test_a_path_below_a_file_is_refused(tmp_path: Path, file: str) -> None:
+    refused = noetl("run", file, "--db", f"{file}/s.db", cwd=tmp_path)
+
+    assert refused.code == 4
+    assert refused.stderr.startswith(f"error: the store {file}/s.db cannot be opened: ")
+
+
+def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path, file: str) -> None:
+    assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
+    lock = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+
+    with begun("run", file, "--db", "s.db", "-q", cwd=tmp_path) as waiting:
+        with pytest.raises(Exception, match="timed out"):
+            waiting.wait(1.0)
+        lock.execute("ROLLBACK")
+        done = ended(waiting)
+    lock.close()
+
+    assert done.code == 0, done.stderr
+    assert len(log_of(tmp_path)) == 2
+
+
+def test_a_lock_that_stays_stops_the_run_which_can_be_taken_up(tmp_path: Path) -> None:
+    """The lock comes in the middle of the run, so there is something to lose."""
+    code = """
+import os, sqlite3, time
+lock = sqlite3.connect('s.db', isolation_level=None)
+if not os.path.exists('locked'):
+    open('locked', 'w').close()
+    lock.execute('BEGIN IMMEDIATE')
+    time.sleep(60)
+result = 'through'
+"""
+    file = written(
+        tmp_path, f"workflow: [{{step: start, tool: {{kind: python, spec: {{timeout: 1}}, code: {code!r}}}}}]"
+    )
+    with begun("run", file, "--db", "s.db", cwd=tmp_path) as locked:
+        while not (tmp_path / "locked").exists():
+            assert locked.poll() is None
+        holder = sqlite3.connect(tmp_path / "s.db", isolation_level=None, timeout=30)
+        shutil.copy(tmp_path / "locked", tmp_path / "seen")
+        holder.execute("BEGIN IMMEDIATE")  # as soon as the task has been stopped by its own timeout
+        stopped = ended(locked)
+    holder.execute("ROLLBACK")
+    holder.close()
+
+    assert stopped.code in (1, 4)

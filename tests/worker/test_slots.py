@@ -1,0 +1,113 @@
+"""Slots that are lent while somebody only waits, and come back (TOOL-11)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.worker.slots import Slots
+
+
+class Shop:
+    """Slots that take jobs from a list and wait for the doorbell when there is none."""
+
+    def __init__(self) -> None:
+        self.bell, self.jobs, self.open, self.done = MemoryDispatch(), [], 0, 0
+        self.slots: Slots | None = None
+
+    async def work(self) -> None:
+        assert self.slots is not None
+        self.open += 1
+        try:
+            while not self.slots.may_leave():
+                await asyncio.sleep(0)  # asking takes a moment
+                if self.jobs:
+                    await self.jobs.pop(0)
+                    self.done += 1
+                else:
+                    async with self.slots.idle():
+                        await self.bell.wait()
+        finally:
+            self.open -= 1
+
+
+async def _quiet() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("moments", range(6))
+async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(moments: int) -> None:
+    shop = Shop()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        shop.slots = Slots(group, shop.work, shop.bell.ring)
+        shop.slots.open(1)
+        await _quiet()
+        async with shop.slots.lent():
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            assert shop.open == 2 or moments == 0
+        await _quiet()
+        assert shop.open == 1
+
+        gate = asyncio.Event()
+        shop.jobs = [gate.wait(), gate.wait()]
+        shop.bell.ring(2)
+        await _quiet()
+        assert shop.done == 0
+        assert len(shop.jobs) == 1, "one slot takes one job"
+        gate.set()
+        await _quiet()
+        assert shop.done == 2
+        await _close(shop)
+
+
+async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
+    shop, gate = Shop(), asyncio.Event()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        shop.slots = Slots(group, shop.work, shop.bell.ring)
+
+        async def borrower() -> None:
+            assert shop.slots is not None
+            async with shop.slots.lent():
+                shop.jobs = [gate.wait()]
+                shop.bell.ring()
+                await _quiet()
+
+        waiting = asyncio.create_task(borrower())
+        await _quiet()
+        await _quiet()
+        assert not waiting.done()
+        gate.set()
+        await waiting
+        await _quiet()
+        assert shop.open == 0
+
+
+async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
+    shop = Shop()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        shop.slots = Slots(group, shop.work, shop.bell.ring)
+
+        async def borrower() -> None:
+            assert shop.slots is not None
+            async with shop.slots.lent():
+                await asyncio.Event().wait()
+
+        waiting = asyncio.create_task(borrower())
+        await _quiet()
+        assert shop.open == 1
+        waiting.cancel()
+        await _quiet()
+        assert shop.open == 0
+
+
+async def _close(shop: Shop) -> None:
+    """End the last slot, so that the group is over."""
+    assert shop.slots is not None
+    with pytest.raises(ZeroDivisionError):
+        async with shop.slots.lent():
+            raise ZeroDivisionError
+    shop.slots._close_one()
