@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 from noetl.compiler.compiling import compile_playbook
 from noetl.diagnostics import Findings
@@ -56,9 +56,9 @@ def test_two_hundred_steps_compile_within_a_fraction_of_a_second():
     times = []
     for _ in range(2):
         parse.cache_clear()
-        begun = perf_counter()
+        begun = process_time()
         compile_playbook(playbook, KINDS, findings)
-        times.append(perf_counter() - begun)
+        times.append(process_time() - begun)
 
     assert len(findings) == 0
     assert min(times) < 0.7

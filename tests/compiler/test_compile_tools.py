@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.checking import check
 from noetl.net.kinds import ToolKind
+from noetl.source import Source
 from noetl.templates.authored import Authored
 from noetl.tools.kinds import KINDS
 
@@ -272,3 +274,23 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
     assert compiled(tool("{{ workload.sql }}")).loud == ["W_SQL_FRAGMENT"]
     assert compiled(tool("{{ workload.sql | sql }}")).loud == []
     assert compiled(tool("select {{ workload.n }}")).loud == []
+
+
+@pytest.mark.req("V2C-03")
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("{ kind: postgres, auth: pg, table: t, args: { b: 2 } }", {"a": 1, "b": 2}),
+        ("{ kind: postgres, auth: pg, table: t }", {"a": 1, "b": 1}),
+        ("{ kind: noop }", None),
+    ],
+)
+def test_a_v2_case_step_hands_its_args_to_its_tool_under_the_tools_own(tool, args):
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a\npath: x/a\nworkflow:\n"
+    text += f"  - step: start\n    args: {{ a: 1, b: 1 }}\n    tool: {tool}\n    next: end\n"
+
+    net = check(Source("t.yaml", text), kinds=KINDS).net
+    assert net is not None
+    (task,) = net.transitions[0].tasks
+
+    assert task.inputs.data.get("args") == args

@@ -1,4 +1,4 @@
-"""A disk that is full or may not be written: one sentence, exit 4, nothing recorded is lost, and the run can be taken up.
+"""A disk that is full or may not be written: one sentence, exit 4, nothing recorded lost, and the run can be taken up.
 
 The full disk is a real one, a small file system in memory, where the system lets us have it; a limit on the size of
 files stands for it everywhere.
@@ -51,7 +51,7 @@ def take_up(folder: Path, before: Log) -> None:
     assert done_twice <= 1, f"{processed} tasks were recorded"
 
 
-@pytest.mark.parametrize("size", [120 * KB, 160 * KB, 200 * KB])
+@pytest.mark.parametrize("size", [140 * KB, 160 * KB, 200 * KB])
 def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Path, file: str, size: int) -> None:
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=size)
 

@@ -87,7 +87,13 @@ def test_pagination_becomes_a_jump_back_with_what_was_collected() -> None:
     text = migrated(fixture("F-001-B")).text
     tasks = {task.name: task for task in compiled(text)[0].steps[0].tasks}
 
-    assert list(tasks) == ["start_task_first", "start_task", "start_retry_1_sink", "start_task_more", "start_task_collected"]
+    assert list(tasks) == [
+        "start_task_first",
+        "start_task",
+        "start_retry_1_sink",
+        "start_task_more",
+        "start_task_collected",
+    ]
     assert 'params: { page: "{{ iter.page }}" }' in text
     assert 'when: "{{ iter.calls < 100 and start_task.result.data.has_more }}"' in text
     assert 'pages: "{{ iter.pages + (outcome.result.data.items | default([])) }}"' in text

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.records.orders import Report, Turn
 
-_ALLOWED = frozenset(Report.__struct_fields__) - {"surplus"}  # that one is ours to fill
+_FIELDS = frozenset(Report.__struct_fields__)
 
 
 def read_turn(body: bytes) -> Turn:
@@ -21,10 +21,12 @@ def read_turn(body: bytes) -> Turn:
     raw = msgspec.json.decode(body)
     reports = raw.get("reports") if isinstance(raw, dict) else None
     told = [one for one in reports if isinstance(one, dict)] if isinstance(reports, list) else []
-    extra = [sorted(one.keys() - _ALLOWED) for one in told]
+    extra = [sorted(one.keys() - _FIELDS) for one in told]
     for one, names in zip(told, extra, strict=True):
         for name in names:
             del one[name]
+        if one.pop("surplus", None):
+            names.append("surplus")  # it is ours to fill
     turn = msgspec.convert(raw, Turn, str_keys=True)
     checked = zip(turn.reports, told, extra, strict=True)
     return msgspec.structs.replace(turn, reports=tuple(_with_surplus(*one) for one in checked))

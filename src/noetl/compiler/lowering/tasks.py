@@ -6,8 +6,8 @@ from noetl.compiler.lowering.overlay import Layers
 from noetl.compiler.lowering.policies import lower_policy
 from noetl.compiler.lowering.tracing import Lowering
 from noetl.compiler.lowering.values import authored
-from noetl.document.nodes import data
-from noetl.document.playbook import Retry, Step, Sugar, Task
+from noetl.document.nodes import Mapping, data
+from noetl.document.playbook import Dialect, Retry, Step, Sugar, Task
 from noetl.net.debug import pipeline_address
 from noetl.net.task import Collect, Directive, Repeat
 from noetl.net.task import Task as NetTask
@@ -25,17 +25,23 @@ class TaskLowering:
     def pipeline(self, items: tuple[Task | Sugar, ...], part: str = "") -> tuple[NetTask, ...]:
         """A list of tasks; `part` names the place within the step, nothing for its own `tool` list."""
         base = pipeline_address(self._step.name, part)
-        return tuple(self.task(item, f"{base}/{item.name}") for item in items if isinstance(item, Task))
+        outer = self._step.args if not part and self._lowering.playbook.dialect is Dialect.V2_CASE else None
+        return tuple(self.task(item, f"{base}/{item.name}", outer) for item in items if isinstance(item, Task))
 
-    def task(self, task: Task, address: str) -> NetTask:
+    def task(self, task: Task, address: str, outer: Mapping | None = None) -> NetTask:
+        """`outer` are the step's args, which a v2-case step hands to its tool under the tool's own (V2C-03)."""
         self._lowering.trace_task(address, task)
         kind = self._lowering.kinds.get(task.kind)
         known = {each.name: each for each in kind.inputs} if kind else {}
         verbatim = {key for key in task.inputs if key in known and known[key].verbatim}
+        inputs = {key: data(node) for key, node in task.inputs.items() if key not in verbatim}
+        # A noop would return them as its result, which nobody asked for.
+        if outer is not None and "args" in known and task.kind != "noop" and isinstance(inputs.get("args", {}), dict):
+            inputs["args"] = {**data(outer), **inputs.get("args", {})}
         return NetTask(
             name=task.name or "",
             kind=task.kind,
-            inputs=Authored({key: data(node) for key, node in task.inputs.items() if key not in verbatim}),
+            inputs=Authored(inputs),
             verbatim={key: data(task.inputs[key]) for key in task.inputs if key in verbatim},
             spec=Authored(self._layers.effective(task, kind)),
             policy=lower_policy(self._lowering, task, address, self._hooks),

@@ -54,8 +54,14 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
 
 def is_store(connection: sqlite3.Connection) -> bool:
     """Whether any of our migrations ever ran here."""
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migration'").fetchone()
+    found = connection.execute("SELECT 1 FROM pragma_table_info('migration') WHERE name = 'checksum'").fetchone()
     return bool(found)
+
+
+def refuse_others(connection: sqlite3.Connection, where: str) -> None:
+    """BackendError when another program keeps its data here: ours would not belong among them."""
+    if not is_store(connection) and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
 
 
 def is_up_to_date(connection: sqlite3.Connection, known: list[Migration], where: str) -> bool:

@@ -22,7 +22,7 @@ from noetl.store.requests import Requests
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
 from noetl.store.sqlite.history import SqliteHistory, event_of, order_of
-from noetl.store.sqlite.migration import known_migrations, migrate
+from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.transaction import transaction
@@ -51,6 +51,8 @@ class SqliteStore(SqliteHistory):
         try:
             with store._explained():
                 connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+                refuse_others(connection, str(path))
+                is_up_to_date(connection, known_migrations(), str(path))  # a newer one is refused, never touched
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 migrate(connection, known_migrations(), str(path))
@@ -102,9 +104,9 @@ class SqliteStore(SqliteHistory):
     def _write_order(self, order: OrderRow) -> None:
         state = order.state.value
         lease = (order.lease_owner, order.lease_epoch, order.lease_until)
-        if order.lease_epoch <= 1 and order.state is not OrderState.CLOSED:
-            if self._db.execute(QUERIES["insert_order"], _order_values(order)).rowcount == 1:
-                return
+        is_new = order.lease_epoch <= 1 and order.state is not OrderState.CLOSED
+        if is_new and self._db.execute(QUERIES["insert_order"], _order_values(order)).rowcount == 1:
+            return
         before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
         moved = self._db.execute(QUERIES["move_order"], (state, *lease, order.order_id, before))
         if moved.rowcount != 1:
