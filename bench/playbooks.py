@@ -63,6 +63,55 @@ def parallel_playbook(steps: int = 1000, width: int = 8) -> str:
     return "\n".join(lines) + "\n"
 
 
+WORKFLOW = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {{ name: {name}, path: bench/{name} }}
+workflow:
+"""
+NOOP = "kind: noop, spec: { place: worker }"  # through the worker, as any other tool (DESIGN §8)
+PYTHON = 'kind: python, code: "result = 1"'
+
+
+def chain(steps: int, task: str = NOOP) -> str:
+    """One step after the other, each with one task."""
+    lines = [
+        f"  - step: {'start' if n == 0 else f's{n}'}\n    tool: {{ name: t, {task} }}\n"
+        + (f"    next: {{ arcs: [{{ step: s{n + 1} }}] }}\n" if n + 1 < steps else "")
+        for n in range(steps)
+    ]
+    return WORKFLOW.format(name="chain") + "".join(lines)
+
+
+def loop(items: int) -> str:
+    """A parallel loop, and one step after it."""
+    return WORKFLOW.format(name="loop") + (
+        "  - step: start\n"
+        f'    loop: {{ in: "{{{{ range({items}) | list }}}}", iterator: x, spec: {{ mode: parallel }} }}\n'
+        f"    tool: {{ name: t, {NOOP} }}\n"
+        "    next: { arcs: [{ step: after }] }\n"
+        f"  - step: after\n    tool: {{ name: t, {NOOP} }}\n"
+    )
+
+
+def cycle(rounds: int) -> str:
+    """A step that leads back to itself and counts, `rounds` times in all."""
+    return WORKFLOW.format(name="cycle") + (
+        "  - step: start\n"
+        "    tool:\n"
+        "      name: t\n"
+        "      kind: noop\n"
+        "      spec:\n"
+        "        place: worker\n"
+        "        policy:\n"
+        '          rules: [{ else: { then: { do: continue, set_ctx: { n: "{{ ctx.n | default(0) + 1 }}" } } } }]\n'
+        "    next:\n"
+        "      arcs:\n"
+        f'        - {{ step: start, when: "{{{{ ctx.n < {rounds} }}}}" }}\n'
+        "        - { step: end }\n"
+        "  - step: end\n"
+    )
+
+
 def hostile_texts() -> dict[str, str]:
     """Texts that hurt a careless reader."""
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

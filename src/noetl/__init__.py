@@ -1,6 +1,7 @@
 """NoETL: workflows as Petri nets, written in YAML, kept in an event log.
 
-`noetl.run(playbook)` runs one here. Importing this package costs nothing; what a name needs is imported with it.
+`noetl.run(playbook)` runs one here, `noetl.driving()` many side by side. Importing this package costs nothing; what a
+name needs is imported with it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noetl.embedded import RunResult as RunResult
     from noetl.embedded import arun as arun
+    from noetl.embedded import driving as driving
     from noetl.embedded import run as run
 
-__all__ = ["RunResult", "arun", "run"]
+__all__ = ["RunResult", "arun", "driving", "run"]
 
 
 def __getattr__(name: str) -> Any:

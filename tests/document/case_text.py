@@ -8,7 +8,7 @@ from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.nodes import Mapping
 from noetl.document.playbook import Dialect, Playbook, Step
 from noetl.document.shapes import Reading
-from noetl.document.v2_case import read_v2_case
+from noetl.document.v2_case.reader import read_v2_case
 from noetl.document.yaml import read_yaml
 from noetl.source import Source
 

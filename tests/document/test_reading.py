@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.document.documents import codes
 
 from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.reading import read_playbook
 from noetl.source import Source
+from tests.document.documents import codes
 
 TESTS = Path(__file__).parents[1]
 # Golden inputs of a code that the compiler shares: only these are the readers' own.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.document.documents import codes, only, places, read_root_text, read_text
 
 from noetl.document.nodes import data
 from noetl.document.playbook import Dialect, Task
+from tests.document.documents import codes, only, places, read_root_text, read_text
 
 
 @pytest.mark.req("DOC-02")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.document.documents import codes, only, read_rules, read_step
 
 from noetl.diagnostics import Diagnostic
 from noetl.document.nodes import data
 from noetl.document.playbook import Policy, Task, Then
+from tests.document.documents import codes, only, read_rules, read_step
 
 
 def read_policy(policy: str) -> tuple[Policy | None, list[Diagnostic]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.document.documents import codes, only, places, read_step
 
 from noetl.document.nodes import data
+from tests.document.documents import codes, only, places, read_step
 
 
 @pytest.mark.req("ROUTE-01")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.document.documents import codes, only, places, read_step, read_text
 
 from noetl.document.nodes import data
+from tests.document.documents import codes, only, places, read_step, read_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 V10_FIXTURES = sorted(path.stem for pattern in ("F-004-*", "F-R-*") for path in FIXTURES.glob(f"{pattern}.yaml"))

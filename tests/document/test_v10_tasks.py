@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.document.documents import codes, only, places, read_step
 
 from noetl.document.nodes import data
 from noetl.document.playbook import Sugar, Task
+from tests.document.documents import codes, only, places, read_step
 
 
 @pytest.mark.req("TASK-01")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.document.documents import codes, only, places, read_rules, read_step, read_text
 
 from noetl.diagnostics import Diagnostic
 from noetl.document.nodes import data
 from noetl.document.playbook import Dialect, Policy, Step, Task
+from tests.document.documents import codes, only, places, read_rules, read_step, read_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EVAL_FIXTURES = ["F-000-B", "F-000-C", "F-000-D", "F-000-E", "F-003-A"]

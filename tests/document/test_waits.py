@@ -10,8 +10,8 @@ from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.nodes import data
 from noetl.document.playbook import Compensate, Dialect, HumanTask, Message, OnEvent, Signal, Timeout, Timer
 from noetl.document.shapes import Reading
-from noetl.document.v2_case_tools import read_labelled_tasks
-from noetl.document.waits import read_wait_blocks
+from noetl.document.v2_case.tools import read_labelled_tasks
+from noetl.document.waits.blocks import read_wait_blocks
 from tests.document.case_text import codes, root_of
 
 

@@ -6,6 +6,7 @@ The victim is killed alone, as the system would do it: that its tools end with i
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
 import subprocess
 import time
@@ -17,13 +18,14 @@ from typing import Any
 
 import msgspec
 
+from noetl.cli.reading import INTERRUPTED
 from noetl.embedded import RunResult, resume
 from noetl.records.envelope import Event
 from noetl.records.events import TaskProcessed, TaskStarted
 from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.store.contract import ExecutionRow
 from noetl.store.sqlite.history import SqliteHistory
-from tests.faults.processes import begun, noetl
+from tests.faults.processes import Ended, begun, ended, noetl
 
 STORE = "s.db"
 BLIND = 0.2  # how many of the kills come before the process is heard of
@@ -65,21 +67,32 @@ def undisturbed(play: Play, folder: Path) -> Undisturbed:
     return Undisturbed(told, log_of(folder), max(took_s - told["duration_s"], 0.1))
 
 
-def survived(play: Play, folder: Path, moments: Random, usual: Undisturbed) -> Survived:
+def survived(
+    play: Play, folder: Path, moments: Random, usual: Undisturbed, *, by: signal.Signals = signal.SIGKILL
+) -> Survived:
     """Run it, kill it a few times, and let it end."""
     kills: list[Log] = []
     for _ in range(moments.choice(KILLS)):
         with begun(*_command(play, folder), "-o", "jsonl", cwd=folder) as victim:
             if _outlives(victim, moments, usual):
                 break
-            victim.kill()
-            victim.wait()
+            victim.send_signal(by)
+            told = ended(victim)
             kills.append(log_of(folder))
+            assert by is signal.SIGKILL or _is_polite(told, kills[-1]), told
     done = noetl(*_command(play, folder), "-o", "json", cwd=folder)
     assert done.code == 0, f"{done.stdout}\n{done.stderr}"
     told = done.json()
     replayed = asyncio.run(resume(told["execution_id"], db=folder / STORE))
     return Survived(told, replayed, tuple(kills), log_of(folder))
+
+
+def _is_polite(told: Ended, log: Log) -> bool:
+    """Whether who was interrupted has ended in order; the hint names only what is there to be taken up."""
+    if told.code == -signal.SIGINT:
+        return not log  # the interpreter itself was still starting
+    hinted = told.stderr.partition("--resume ")[2].strip()
+    return told.code in (0, INTERRUPTED) and "Traceback" not in told.stderr and (not hinted or hinted in log)
 
 
 def _command(play: Play, folder: Path) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def take_up(folder: Path, before: Log) -> None:
     assert done_twice <= 1, f"{processed} tasks were recorded"
 
 
-@pytest.mark.parametrize("size", [140 * KB, 160 * KB, 200 * KB])
+@pytest.mark.parametrize("size", [160 * KB, 200 * KB])
 def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Path, file: str, size: int) -> None:
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=size)
 

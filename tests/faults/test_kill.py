@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,26 +111,49 @@ def play_of(name: str, api: DemoApi, folder: Path) -> Play:
     return Play(file=str(EXAMPLES / f"{name}.yaml"), arguments=arguments)
 
 
+@pytest.fixture
+def moments() -> random.Random:
+    seed = int(os.environ.get("NOETL_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"repeat with NOETL_SEED={seed}")
+    return random.Random(seed)
+
+
 @pytest.mark.req("WRK-04", "SRV-12", "O-06", "LOOP-08", "LOOP-09")
 @pytest.mark.parametrize("name", rounds())
 def test_a_killed_run_ends_as_an_undisturbed_one(
-    name: str, tmp_path: Path, api: DemoApi, usual: dict[str, Undisturbed]
+    name: str, tmp_path: Path, api: DemoApi, usual: dict[str, Undisturbed], moments: random.Random
 ) -> None:
     expected = usual[name]
-    seed = int(os.environ.get("NOETL_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"repeat with NOETL_SEED={seed}")
     asked = Counter(api.asked)
 
-    one = survived(play_of(name, api, tmp_path), tmp_path, random.Random(seed), expected)
+    one = survived(play_of(name, api, tmp_path), tmp_path, moments, expected)
 
     print(f"{len(one.kills)} kills, after {[sum(map(len, kill.values())) for kill in one.kills]} events")
     check(one, expected)
     most = 1 + len(one.kills)
     if name == "ledger":
-        effects = Counter((tmp_path / "ledger").read_text().splitlines())
-        assert len(effects) == EFFECTS, "every task has had its effect"
-        assert max(effects.values()) <= most, "once more for each kill, at most"
+        check_ledger(tmp_path, most)
     if name == "hotels":
         requests = Counter(api.asked) - asked
         assert len(requests) == 1 + 10
         assert max(requests.values()) <= most
+
+
+@pytest.mark.req("WRK-04", "SRV-12")
+@pytest.mark.parametrize("name", [pytest.param("ledger", id=f"ledger-{n}") for n in range(3)])
+def test_an_interrupted_run_ends_as_an_undisturbed_one(
+    name: str, tmp_path: Path, api: DemoApi, usual: dict[str, Undisturbed], moments: random.Random
+) -> None:
+    """Ctrl-C at a random moment: it ends with 130, names the run only if there is one, and the run can be taken up."""
+    expected = usual[name]
+
+    one = survived(play_of(name, api, tmp_path), tmp_path, moments, expected, by=signal.SIGINT)
+
+    check(one, expected)
+    check_ledger(tmp_path, 1 + len(one.kills))
+
+
+def check_ledger(folder: Path, most: int) -> None:
+    effects = Counter((folder / "ledger").read_text().splitlines())
+    assert len(effects) == EFFECTS, "every task has had its effect"
+    assert max(effects.values()) <= most, "once more for each kill, at most"

@@ -8,7 +8,7 @@ from noetl.document.policy_parts import check_dedupe
 from noetl.document.quantities import is_templated, shown, whole_number
 from noetl.document.scope_policies import CONTROL, refuse_control
 from noetl.document.shapes import Reading, boolean, known_keys
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 
 OPTIONS = ("delay", "priority", "dedupe", "partition", "tokens", "cancel", "trigger_compensation")
 _CODE = "E_SPEC_OPTION"

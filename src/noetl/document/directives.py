@@ -12,7 +12,7 @@ from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Dialect, Then
 from noetl.document.quantities import count, is_templated, shown
 from noetl.document.shapes import Reading, choice, known_keys, mapping, opening, text
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 
 DIRECTIVES = ("retry", "jump", "continue", "break", "fail")
 REDUCERS = (

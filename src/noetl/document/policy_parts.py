@@ -9,7 +9,7 @@ from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.quantities import count, timeout, whole_number
 from noetl.document.scope_policies import CONTROL
 from noetl.document.shapes import Reading, boolean, choice, guard, known_keys, mapping, opening, sequence, text
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 
 _CODE = "E_POLICY_SHAPE"
 Check = Callable[[Reading, Node, str], object]

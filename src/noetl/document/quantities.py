@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.shapes import Reading
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 from noetl.source import is_template
 
 

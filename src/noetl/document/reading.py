@@ -11,7 +11,7 @@ from noetl.document.dialect import detect
 from noetl.document.nodes import Mapping, Scalar
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.shapes import Reading, opening
-from noetl.document.v2_case import read_v2_case
+from noetl.document.v2_case.reader import read_v2_case
 from noetl.document.v2_eval import read_v2_eval
 from noetl.document.v10 import read_v10
 from noetl.document.yaml import read_yaml

@@ -8,7 +8,7 @@ from __future__ import annotations
 from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.quantities import count, shown, timeout
 from noetl.document.shapes import Reading, choice, known_keys, mapping, opening, text
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 
 _CODE = "E_SPEC_OPTION"
 _JOINS = ("all", "any", "active")

@@ -13,7 +13,7 @@ from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Trigger
 from noetl.document.quantities import is_templated
 from noetl.document.shapes import Reading, choice, known_keys, mapping, nearest, opening, text
-from noetl.document.waits_time import duration
+from noetl.document.waits.timing import duration
 
 _CODE = "E_TRIGGER"
 _FORM = 'write trigger: {timer: {cron: "0 6 * * *", spec: {timezone: …}}}'

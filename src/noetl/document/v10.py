@@ -13,7 +13,7 @@ from noetl.document.scope_policies import read_scope_policy, refuse_misplaced
 from noetl.document.shapes import Reading, known_keys
 from noetl.document.steps import COMMON_KEYS, ELSEWHERE, read_common
 from noetl.document.tasks import read_task, read_tool
-from noetl.document.waits import BLOCKS, read_wait_blocks
+from noetl.document.waits.blocks import BLOCKS, read_wait_blocks
 
 STEP_KEYS = (*COMMON_KEYS, *BLOCKS)
 

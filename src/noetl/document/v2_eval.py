@@ -12,7 +12,7 @@ from noetl.document.routers import read_next_list
 from noetl.document.shapes import Reading, known_keys
 from noetl.document.steps import COMMON_KEYS, ELSEWHERE, read_common
 from noetl.document.tasks import read_task
-from noetl.document.waits import BLOCKS
+from noetl.document.waits.blocks import BLOCKS
 
 STEP_KEYS = (*COMMON_KEYS, "when")
 

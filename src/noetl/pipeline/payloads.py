@@ -73,11 +73,12 @@ def short(error: Error, limit_bytes: int) -> Error:
 
 
 def cut(text: str, room_bytes: int) -> str:
-    """The beginning of a text, with a mark that tells how long it was."""
+    """The beginning of a text, with a mark that tells how long it was; together they fit, so it is cut only once."""
     mark = f" … (cut, {len(text)} characters)"
-    kept = text[:room_bytes]
-    while len(msgspec.json.encode(kept)) > room_bytes:
-        kept = kept[: len(kept) * room_bytes // (len(msgspec.json.encode(kept)) + 1)]
+    room = room_bytes - len(msgspec.json.encode(mark))
+    kept = text[:room]
+    while (size := len(msgspec.json.encode(kept))) > room:
+        kept = kept[: len(kept) * room // (size + 1)]
     return kept + mark
 
 

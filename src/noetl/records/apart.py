@@ -31,15 +31,14 @@ def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
     """The payload as it may be stored: no value in it over the limit, and not much more than that in all."""
     if not _may_carry(type(payload)):
         return payload
-    size = len(_encoder.encode(payload))
-    if size <= limit_bytes:
+    if len(_encoder.encode(payload)) <= limit_bytes:
         return payload
     cutting = _Cutting(payload, keep)
     for place, value in _values(payload, ()):
         if len(_encoder.encode(value)) > limit_bytes:
             cutting.take(place, value)
     allowed = limit_bytes + OVERHEAD_BYTES
-    if size > allowed and cutting.size() > allowed:
+    if cutting.size() > allowed:
         cutting.take_fields(allowed)
     done: _Record = cutting.done()
     return done
@@ -58,10 +57,11 @@ def put_back(payload: _Record, load: Load) -> _Record:
 
 
 class _Cutting:
-    """A payload of which parts are taken out, the ones inside before the ones around them."""
+    """A payload of which parts are taken out."""
 
     def __init__(self, payload: Any, keep: Keep) -> None:
-        self._payload, self._keep = payload, keep
+        self._whole = self._payload = payload
+        self._keep = keep
         self._places: list[Place] = []
 
     def take(self, place: Place, value: Any) -> None:
@@ -70,25 +70,20 @@ class _Cutting:
         self._places.append(place)
 
     def take_fields(self, allowed: int) -> None:
-        """Whole fields, the largest first, until the rest is small enough."""
+        """Whole fields, the largest first, until the rest is small enough. What was taken out of one goes with it."""
         sized = [(len(_encoder.encode(value)), place) for place, value in _fields(self._payload, ())]
-        left = self.size()
         for size, place in sorted(sized, key=lambda one: -one[0]):
-            if left <= allowed or size < _WORTH_BYTES or place in self._places:
-                continue
-            self.take(place, _at(self._payload, place))
-            left = self.size()
+            if self.size() <= allowed or size < _WORTH_BYTES:
+                return
+            if place not in self._places:
+                self._places = [one for one in self._places if one[: len(place)] != place]
+                self.take(place, _at(self._whole, place))
 
     def size(self) -> int:
-        return len(_encoder.encode(self._payload))
+        return len(_encoder.encode(self.done()))
 
     def done(self) -> Any:
-        """The last one taken comes first: what is around others must be put back before them."""
-        return (
-            msgspec.structs.replace(self._payload, apart=tuple(reversed(self._places)))
-            if self._places
-            else self._payload
-        )
+        return msgspec.structs.replace(self._payload, apart=tuple(self._places)) if self._places else self._payload
 
 
 def _values(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]]:

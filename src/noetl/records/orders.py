@@ -148,8 +148,8 @@ class Verdict(StrEnum):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
-    server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no further task may
-    begin before their execution is resumed (SRV-07)."""
+    server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
+    further task may begin before their execution is resumed (SRV-07)."""
 
     verdicts: tuple[Verdict, ...] = ()
     orders: tuple[Order, ...] = ()

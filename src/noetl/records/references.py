@@ -12,6 +12,6 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     checksum: str
     size: int
-    schema_hint: str = "json"
+    schema_hint: str = ""
     range: str | None = None
     media_type: str = "application/json"

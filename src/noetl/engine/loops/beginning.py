@@ -7,13 +7,12 @@ from typing import Any
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution
 from noetl.engine.identity import SERVER
-from noetl.engine.loops.opening import open_level
+from noetl.engine.loops.opening import not_opened, open_level
 from noetl.engine.loops.scopes import first_scope
 from noetl.engine.plan import Plan
 from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
 from noetl.records.events import StepFailed, StepScheduled, StepStarted, TokenClaimed
-from noetl.records.outcomes import Error
 
 
 def begin_loop(
@@ -33,7 +32,7 @@ def begin_loop(
         opened = open_level(plan, step, (), first_scope(plan, execution, {**names, "args": scheduled.args}), at)
     except (TemplateError, ToolError) as problem:
         _claim(draft, scheduled, about)
-        draft.add(StepFailed(error=Error(kind=problem.kind, message=str(problem))), on_behalf=True, **about)
+        draft.add(StepFailed(error=not_opened(problem, step)), on_behalf=True, **about)
         return draft.decision()
     if opened.total == 0:
         _claim(draft, scheduled, about)

@@ -7,7 +7,7 @@ from typing import Any
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.ending import end_of_frame, end_of_loop, fail_loop
-from noetl.engine.loops.opening import level_at, open_level
+from noetl.engine.loops.opening import level_at, not_opened, open_level
 from noetl.engine.loops.ranges import MAX_LENGTH, length_of, shuffled, slots_of
 from noetl.engine.loops.scopes import inner_scope
 from noetl.engine.loops.state import Frame
@@ -15,7 +15,6 @@ from noetl.engine.plan import Plan
 from noetl.errors import TemplateError, ToolError
 from noetl.ids import derived
 from noetl.records.loops import IterationFailed, IterationStarted, LoopScheduled
-from noetl.records.outcomes import Error
 
 
 def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
@@ -81,6 +80,6 @@ def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
     try:
         draft.add(open_level(plan, step, path, inner_scope(plan, execution, run, step, path), at), **about)
     except (TemplateError, ToolError) as problem:
-        error = Error(kind=problem.kind, message=str(problem))
+        error = not_opened(problem, step)
         draft.add(IterationFailed(index=index, path=path, error=error), on_behalf=True, **about)
     return draft.decision()

@@ -12,6 +12,7 @@ from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Loop, Transition
 from noetl.pipeline.scopes import Views
 from noetl.records.loops import LoopStarted, Path
+from noetl.records.outcomes import Error
 from noetl.records.references import Reference
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
@@ -79,6 +80,12 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
         lanes_ref=lanes_ref,
         lane_count=len(lanes) if lanes is not None else None,
     )
+
+
+def not_opened(problem: TemplateError | ToolError, step: Transition) -> Error:
+    """Why a level does not open, with the place it was noticed (TPL-09)."""
+    where = f'the loop of step "{step.name}": ' if isinstance(problem, TemplateError) else ""
+    return Error(kind=problem.kind, message=f"{where}{problem}")
 
 
 def collection(value: Any, what: str) -> list[Any]:

@@ -26,9 +26,7 @@ def length_of(opened: LoopStarted) -> int:
 
 def slots_of(opened: LoopStarted, length: int, room: int) -> int:
     """How many iterations of a range run at a time; `room` is what the bound leaves."""
-    if opened.local:
-        return min(opened.in_flight, max(length, 1))
-    share = -(-opened.in_flight // shards(opened.in_flight))
+    share = opened.in_flight if opened.local else -(-opened.in_flight // shards(opened.in_flight))
     return max(1, min(share, length, room))
 
 

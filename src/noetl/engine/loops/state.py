@@ -130,6 +130,8 @@ class Frame(msgspec.Struct, kw_only=True):
         if self.given == self.units or self.cut:
             return self.over
         opened = self.opened
+        if opened.local and not self.nested:
+            return not self.open_slots  # on one lease at a time
         return self.open_slots < opened.in_flight and (opened.max_queue is None or self.queued < opened.max_queue)
 
 

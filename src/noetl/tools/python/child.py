@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import Any
 
 STDOUT_LIMIT = 64 * 1024  # characters of standard output that are kept
@@ -54,7 +55,54 @@ def serve(calls: int, answers: int) -> None:
             answer = answer_to(call)
             if os.getpid() != me:
                 os._exit(0)
+            if HEIRS:
+                end_descendants()
             send(answers, answer)
+
+
+HEIRS: list[bool] = []  # not empty once the code may have started processes
+STARTING = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"})
+
+
+def watch_for_processes(event: str, _: tuple[Any, ...]) -> None:
+    """Before the first process is started: whatever it leaves behind when it ends becomes a child of ours, not of the
+    system's, so that it can be found (PR_SET_CHILD_SUBREAPER). Importing this costs, so it waits until it is needed."""
+    if event in STARTING and not HEIRS:
+        HEIRS.append(True)
+        with suppress(Exception):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """End what the code started, in whatever session it is now: a task leaves no process behind."""
+    for _ in range(100):  # who is killed may leave others behind
+        found = descendants(os.getpid())
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            if not found:
+                return
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below this one, where the system tells."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        tasks = f"/proc/{pending.pop()}/task"
+        with suppress(OSError):
+            for thread in os.listdir(tasks):
+                with open(f"{tasks}/{thread}/children", encoding="ascii") as file:
+                    children = [int(child) for child in file.read().split()]
+                found += children
+                pending += children
+    return found
 
 
 def send(answers: int, answer: bytes) -> None:
@@ -97,9 +145,17 @@ def told(problem: BaseException) -> dict[str, Any]:
     return {
         "kind": "py.exception",
         "exception": type(problem).__name__,
-        "message": f"{type(problem).__name__}: {problem}"[:4000],
+        "message": f"{type(problem).__name__}: {words_of(problem)}"[:4000],
         "trace": own[-20:],
     }
+
+
+def words_of(problem: BaseException) -> str:
+    """What an exception says of itself; its class is the author's, so even that may fail."""
+    try:
+        return str(problem)
+    except BaseException:
+        return "(it does not say)"
 
 
 def limit(limits: dict[str, Any]) -> None:
@@ -187,7 +243,17 @@ def end_with_parent(calls: int) -> None:
     watched.register(calls, 0)
     while not any(event & select.POLLHUP for _, event in watched.poll()):
         pass
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     os.killpg(0, signal.SIGKILL)
+
+
+def close_pipes(*pipes: int) -> None:
+    """A forked process that held them open would keep our parent waiting for an answer after our own end."""
+    for pipe in pipes:
+        with suppress(OSError):
+            os.close(pipe)
 
 
 def begin() -> None:
@@ -199,6 +265,8 @@ def begin() -> None:
     os.close(nowhere)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the data of the playbook
     threading.Thread(target=end_with_parent, args=(calls,), daemon=True).start()
+    os.register_at_fork(after_in_child=lambda: close_pipes(calls, answers))
+    sys.addaudithook(watch_for_processes)
     sys.path.insert(0, os.getcwd())  # `-I` leaves it out; the author's own modules are beside the playbook
     serve(calls, answers)
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.tools.python.child import descendants
 
 _CHILD = Path(__file__).with_name("child.py")
 _LARGEST = 64 << 20  # bytes of one answer (RELIABILITY 3.6)
@@ -72,14 +73,18 @@ class Child:
         return ToolError("py.exception", f"the python process {how} before it gave a result", exception="SystemExit")
 
     async def kill(self) -> None:
-        """End the process and everything it started in its session."""
+        """End the process and everything it started, in its session or out of it."""
         self.usable = False
+        below = descendants(self._process.pid) if self._process.returncode is None else []
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        await self._process.wait()
+        for pid in below:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
-            transport.close()  # the pipes too, or the loop complains about them when it ends
+            transport.close()  # the pipes first: who inherited them would be waited for, and the loop would complain
+        await self._process.wait()
 
 
 def _environment() -> dict[str, str]:

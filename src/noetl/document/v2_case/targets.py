@@ -9,8 +9,8 @@ from noetl.document.arc_options import check_arc_options
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.document.playbook import Arc, Router, Transition
 from noetl.document.shapes import Reading, boolean, guard, known_keys, mapping, opening, text
-from noetl.document.v2_case_options import read_options
-from noetl.document.waits_time import duration
+from noetl.document.v2_case.options import read_options
+from noetl.document.waits.timing import duration
 from noetl.source import is_template
 
 _FORM = "write a step's name, or a list of names or {step: …, args: {…}}"

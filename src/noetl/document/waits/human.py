@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.document.nodes import Mapping, Node, data
 from noetl.document.playbook import FormField, HumanTask
 from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, sequence, text
-from noetl.document.waits_time import duration, duration_or_moment
+from noetl.document.waits.timing import duration, duration_or_moment
 
 FIELD_TYPES = ("enum", "string", "text", "number", "integer", "boolean", "date")
 

@@ -9,9 +9,9 @@ from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.document.playbook import Collect, Retry
 from noetl.document.quantities import count, is_templated, shown
 from noetl.document.shapes import Reading, choice, guard, known_keys, mapping, opening, text
-from noetl.document.v2_case_options import read_options
-from noetl.document.v2_case_tools import read_sink
-from noetl.document.waits_time import duration
+from noetl.document.v2_case.options import read_options
+from noetl.document.v2_case.tools import read_sink
+from noetl.document.waits.timing import duration
 
 STRATEGIES = ("append", "push", "replace", "merge")
 

@@ -11,9 +11,9 @@ from typing import Any
 from noetl.document.nodes import Mapping, Node
 from noetl.document.playbook import Message, Signal, Timeout, Timer
 from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, text
-from noetl.document.waits_handlers import ReadTasks, read_compensate, read_on_event
-from noetl.document.waits_human import read_human_task
-from noetl.document.waits_time import duration, moment
+from noetl.document.waits.handlers import ReadTasks, read_compensate, read_on_event
+from noetl.document.waits.human import read_human_task
+from noetl.document.waits.timing import duration, moment
 from noetl.source import is_template
 
 WAITS = ("timer", "message", "signal", "human_task")

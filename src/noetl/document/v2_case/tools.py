@@ -11,7 +11,7 @@ from noetl.document.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.document.playbook import Sugar, Task
 from noetl.document.shapes import Reading, known_keys, mapping, opening, sequence
 from noetl.document.tasks import read_task
-from noetl.document.v2_case_options import read_options
+from noetl.document.v2_case.options import read_options
 
 _LABEL_FORM = "write - save: {tool: {kind: …}}"
 

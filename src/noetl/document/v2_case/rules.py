@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
 from noetl.document.playbook import Action, Case, CaseRule, Retry, SetVars, Transition
 from noetl.document.shapes import Reading, boolean, choice, guard, known_keys, mapping, opening, sequence
-from noetl.document.v2_case_options import read_options
-from noetl.document.v2_case_retry import read_retry
-from noetl.document.v2_case_targets import is_next_tool, read_next_tool, read_targets, read_transition
-from noetl.document.v2_case_tools import read_label, read_labelled_task, read_sink
+from noetl.document.v2_case.options import read_options
+from noetl.document.v2_case.retry import read_retry
+from noetl.document.v2_case.targets import is_next_tool, read_next_tool, read_targets, read_transition
+from noetl.document.v2_case.tools import read_label, read_labelled_task, read_sink
 
 _FORM = "write - when: …, then: […]"
 _ACTIONS = ("sink", "set", "retry", "next")

@@ -13,13 +13,13 @@ from noetl.document.root import read_root
 from noetl.document.shapes import Reading, choice, known_keys, mapping
 from noetl.document.step_options import check_step_options
 from noetl.document.steps import ELSEWHERE, read_result
-from noetl.document.v2_case_loop import read_loop
-from noetl.document.v2_case_options import read_options
-from noetl.document.v2_case_retry import read_retry
-from noetl.document.v2_case_rules import read_case
-from noetl.document.v2_case_targets import read_shortcut
-from noetl.document.v2_case_tools import read_labelled_tasks, read_sink, read_tool
-from noetl.document.waits import BLOCKS, WAITS, read_wait_blocks
+from noetl.document.v2_case.loop import read_loop
+from noetl.document.v2_case.options import read_options
+from noetl.document.v2_case.retry import read_retry
+from noetl.document.v2_case.rules import read_case
+from noetl.document.v2_case.targets import read_shortcut
+from noetl.document.v2_case.tools import read_labelled_tasks, read_sink, read_tool
+from noetl.document.waits.blocks import BLOCKS, WAITS, read_wait_blocks
 
 _KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
 _EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (DESIGN §8)

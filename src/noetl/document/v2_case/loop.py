@@ -6,7 +6,7 @@ from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Loop
 from noetl.document.quantities import count
 from noetl.document.shapes import Reading, choice, known_keys, mapping, opening, text
-from noetl.document.v2_case_options import read_options
+from noetl.document.v2_case.options import read_options
 
 _FORM = "write loop: {in: …, iterator: …}, or loop: {collection: …, element: …}"
 _MODES = ("sequential", "parallel")

@@ -1,0 +1,113 @@
+"""One workload of the group `embedded`, measured in a process of its own; prints one line of JSON.
+
+`python -m bench.workload chain 100`: everything is durable, in a SQLite file that is new each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from bench.playbooks import NOOP, PYTHON, chain, cycle, loop
+from noetl.embedded import Driver, compiled, driving
+
+Figures = dict[str, float]
+_ROUNDS_OF_LATENCY = 200
+
+
+async def once(db: Path, text: str) -> Figures:
+    """Seconds from submission to the result, of a playbook compiled before."""
+    net = compiled(text)
+    async with driving(db) as driver:
+        await warm(driver)
+        start = time.perf_counter()
+        result = await driver.run(net)
+        seconds = time.perf_counter() - start
+    assert result.ok, result
+    return {"seconds": seconds, "events": result.events}
+
+
+async def warm(driver: Driver) -> None:
+    """What is imported and opened the first time is done."""
+    for _ in range(20):
+        assert (await driver.run(compiled(chain(1)))).ok
+
+
+async def crowd(db: Path, number: int) -> Figures:
+    """`number` executions of three steps, submitted at once."""
+    net = compiled(chain(3))
+    async with driving(db) as driver:
+        await warm(driver)
+        start = time.perf_counter()
+        results = await asyncio.gather(*(driver.run(net) for _ in range(number)))
+        seconds = time.perf_counter() - start
+    assert all(result.ok for result in results)
+    return {"seconds": seconds}
+
+
+async def latency(db: Path) -> Figures:
+    net = compiled(chain(1))
+    taken = []
+    async with driving(db) as driver:
+        await warm(driver)
+        for _ in range(_ROUNDS_OF_LATENCY):
+            start = time.perf_counter()
+            await driver.run(net)
+            taken.append(time.perf_counter() - start)
+    return {"seconds": statistics.median(taken), "p99": sorted(taken)[int(len(taken) * 0.99)]}
+
+
+async def memory(db: Path, items: int) -> Figures:
+    """The loop again, with its memory looked at while it runs (PSS: what is shared counts in part)."""
+    peaks = [pss_mib()]
+    beside = asyncio.create_task(_watch(peaks))
+    figures = await once(db, loop(items))
+    beside.cancel()
+    return {**figures, "pss_mib": max(peaks)}
+
+
+async def _watch(peaks: list[float]) -> None:
+    while True:
+        peaks.append(pss_mib())
+        await asyncio.sleep(0.02)
+
+
+def pss_mib() -> float:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def measured(db: Path, what: str, *more: str) -> Awaitable[Figures]:
+    size = int(more[0]) if more else 0
+    workloads: dict[str, Callable[[], Awaitable[Figures]]] = {
+        "chain": lambda: once(db, chain(size, NOOP)),
+        "python": lambda: once(db, chain(size, PYTHON)),
+        "http": lambda: once(db, chain(size, f'kind: http, url: "{more[1]}"')),
+        "loop": lambda: once(db, loop(size)),
+        "cycle": lambda: once(db, cycle(size)),
+        "memory": lambda: memory(db, size),
+        "crowd": lambda: crowd(db, size),
+        "latency": lambda: latency(db),
+    }
+    return workloads[what]()
+
+
+async def main(*arguments: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        figures: dict[str, Any] = await measured(Path(folder) / "bench.db", *arguments)
+    figures["rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["gc"] = gc.get_stats()[2]["collections"]
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""Several processes on one store: they do not disturb each other, and one run has one driver (WRK-08, SRV-12)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.faults.killing import log_of
+from tests.faults.processes import begun, ended, noetl, written
+
+MANY = """
+workload: {numbers: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.numbers }}", iterator: n, spec: {mode: parallel, policy: {reducers: {sum: sum}}}}
+    tool:
+      name: one
+      kind: noop
+      args: {n: "{{ iter.n }}"}
+      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {sum: "{{ iter.n }}"}}}}]}}
+    next: {arcs: [{step: last, when: "{{ event.name == 'loop.done' }}"}]}
+  - step: last
+    tool: {kind: python, args: {sum: "{{ ctx.sum }}"}, code: "result = sum"}
+"""
+GATED = """
+workflow:
+  - step: start
+    tool:
+      name: gate
+      kind: python
+      code: |
+        import os, time
+        print('gate', file=open('ledger', 'a'))
+        while not os.path.exists('gate'):
+            time.sleep(0.01)
+        result = 'through'
+"""
+
+
+@pytest.mark.req("WRK-08")
+def test_runs_on_one_new_file_at_the_same_time_all_complete(tmp_path: Path) -> None:
+    file = written(tmp_path, MANY)
+
+    with ExitStack() as stack:
+        running = [stack.enter_context(begun("run", file, "--db", "s.db", "-q", cwd=tmp_path)) for _ in range(4)]
+        done = [ended(one) for one in running]
+
+    assert [(one.code, one.stdout, one.stderr) for one in done] == [(0, "55\n", "")] * 4
+    log = log_of(tmp_path)
+    assert len(log) == 4
+    assert len({len(events) for events in log.values()}) == 1, "each did the same, and only its own"
+    assert all([event.seq for event in events] == list(range(1, len(events) + 1)) for events in log.values())
+
+
+@pytest.mark.req("WRK-04", "SRV-12")
+def test_a_run_that_somebody_drives_is_not_taken_up_by_another(tmp_path: Path) -> None:
+    file = written(tmp_path, GATED)
+    with begun("run", file, "--db", "s.db", "-q", cwd=tmp_path) as driver:
+        while not (tmp_path / "ledger").exists():
+            assert driver.poll() is None
+        before = log_of(tmp_path)
+        refused = noetl("run", "--db", "s.db", "--resume", "last", cwd=tmp_path)
+        assert log_of(tmp_path) == before, "nothing was recorded by who was refused"
+        (tmp_path / "gate").touch()
+        done = ended(driver)
+
+    assert refused.code == 4
+    assert refused.sentence.startswith("error: execution ")
+    assert f"/{driver.pid}/" in refused.sentence
+    assert (done.code, done.stdout) == (0, "through\n")
+    assert (tmp_path / "ledger").read_text() == "gate\n"
+
+
+def test_two_who_take_up_the_same_run_do_it_once(tmp_path: Path) -> None:
+    file = written(tmp_path, GATED)
+    with begun("run", file, "--db", "s.db", "-q", cwd=tmp_path) as victim:
+        while not (tmp_path / "ledger").exists():
+            assert victim.poll() is None
+        victim.kill()
+        victim.wait()
+    (tmp_path / "gate").touch()
+
+    with ExitStack() as stack:
+        resume = ("run", "--db", "s.db", "--resume", "last", "-q")
+        both = [stack.enter_context(begun(*resume, cwd=tmp_path)) for _ in range(2)]
+        done = [ended(one) for one in both]
+
+    assert {one.code for one in done} <= {0, 4}, [one.stderr for one in done]
+    assert any(one.stdout == "through\n" for one in done)
+    (events,) = log_of(tmp_path).values()
+    assert [event.event_type for event in events].count("playbook.processed") == 1
+    assert [event.event_type for event in events].count("task.processed") == 1
+    assert (tmp_path / "ledger").read_text() == "gate\ngate\n", "once before the kill, once after it"

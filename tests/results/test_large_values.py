@@ -1,0 +1,68 @@
+"""The largest value passes, one byte more does not, and neither costs many times its size (RELIABILITY 3.6)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.pipeline.payloads import MAX_RESULT_BYTES
+from tests.results.stored_runs import run_stored
+
+POLICY = "{rules: [{else: {then: {do: continue, set_ctx: {kind: \"{{ outcome.error.kind | default('none') }}\"}}}}]}"
+CAPPED = f"""
+workflow:
+  - step: start
+    tool: {{name: big, kind: python, code: x, spec: {{policy: {POLICY}}}}}
+"""
+
+
+@pytest.mark.req("RES-03")
+@pytest.mark.parametrize(("more", "kind"), [(-2, "none"), (-1, "result.too_large")])
+def test_the_cap_is_what_still_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, kind: str) -> None:
+    """The cap is made small here: it counts bytes of JSON, two of them quotes."""
+    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 200_000)
+
+    ran = run_stored(tmp_path / "store.db", CAPPED, big="x" * (200_000 + more))
+
+    assert ran.result.ctx == {"kind": kind}
+
+
+ONE_RUN = """
+import asyncio, resource, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+import jinja2
+from tests.results.stored_runs import run_stored
+TEXT = '''
+workflow:
+  - step: start
+    tool: {{name: big, kind: python, code: x}}
+    next: {{arcs: [{{step: b}}]}}
+  - step: b
+    tool: {{name: read, kind: python, code: x, args: {{n: "{{{{ start.data | length }}}}"}}}}
+'''
+size = {size}
+run_stored(Path({folder!r}) / "warm.db", TEXT, big="w" * 100_000, read=1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ran = run_stored(Path({folder!r}) / "store.db", TEXT, big=lambda inputs, context: "x" * size, read=1)
+assert ran.result.status == "completed", ran.result.error
+assert ran.tool.inputs_of("read")[0]["args"] == {{"n": size}}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / size)
+"""
+
+
+@pytest.mark.req("RES-01")
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux alone")
+def test_sixty_four_mebibytes_pass_in_at_most_four_copies(tmp_path: Path) -> None:
+    """In a process of its own, so that nothing else is measured."""
+    root = str(Path(__file__).parents[2])
+    script = ONE_RUN.format(root=root, folder=str(tmp_path), size=MAX_RESULT_BYTES - 2)
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 4.2

@@ -1,0 +1,152 @@
+"""The server relies on no worker: too large is stored apart, forged is kept as refused (RES-03, SRV-04)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from noetl.pipeline.progress import task_run_id
+from noetl.records.cases import CaseDecision, CasePosition, Taken
+from noetl.records.envelope import Event
+from noetl.records.events import CaseStarted, Decided, StepDone, StepFailed, TaskProcessed
+from noetl.records.orders import Entry, Order, Report, Turn, Verdict
+from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.wire import read_turn
+from tests.orchestrator.test_conduct import Office
+
+FIVE_MB = "f" * 5_000_000
+
+
+def processed(order: Order, result: object, **decided: object) -> TaskProcessed:
+    position = order.position
+    run_id = task_run_id(order.step_run_id, position)
+    meta = Meta(attempt=1, started_at=1.0, finished_at=1.0, trace_id="t1", task_run_id=run_id)
+    assert position.task is not None
+    return TaskProcessed(
+        task=position.task,
+        visit=position.visit,
+        attempt=position.attempt,
+        task_run_id=run_id,
+        outcome=Outcome(status=Status.SUCCESS, result=result, meta=meta),
+        decision=Decided(**{"rule": "default", "do": "continue", **decided}),  # type: ignore[arg-type]
+    )
+
+
+async def stored(office: Office) -> list[Event]:
+    return await office.store.events("x1")
+
+
+def sizes(events: list[Event]) -> list[int]:
+    return [len(msgspec.json.encode(event.payload)) for event in events]
+
+
+@pytest.mark.req("RES-03", "SRV-04")
+async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+
+    entries = (processed(order, FIVE_MB, set_ctx={"big": FIVE_MB}), StepDone(result=TaskResult(result=FIVE_MB)))
+    answer = await office.turn(office.report(order, *entries))
+
+    events = await stored(office)
+    assert answer.verdicts == (Verdict.ACCEPTED,)
+    assert max(sizes(events)) < 2_000
+    [done] = [event.payload.result for event in events if isinstance(event.payload, StepDone)]
+    assert done.ref is not None
+    assert done.ref.size == len(FIVE_MB) + 2
+    assert office.conductor.load(done.ref) == FIVE_MB
+    [following] = answer.orders
+    assert following.ctx == {"big": FIVE_MB}
+    assert following.results["start"] == done, "the state has the reference, not the value"
+
+
+@pytest.mark.req("RES-03")
+async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+
+    await office.turn(office.report(order, StepFailed(error=Error(kind="k", message=FIVE_MB))))
+
+    assert max(sizes(await stored(office))) < 65_536
+    execution = await office.conductor.ended("x1")
+    assert execution.error is not None
+    assert execution.error.message.endswith("… (cut, 5000000 characters)")
+
+
+@pytest.mark.req("RES-03", "EVT-07")
+async def test_a_server_that_starts_anew_reads_what_was_set_apart() -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+    await office.turn(office.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), StepDone()), capacity=0)
+    live = (await office.conductor.execution("x1")).execution
+
+    office.conductor.release("x1")
+    told = (await office.conductor.execution("x1")).execution
+
+    assert told is not live
+    assert told == live
+    assert told.ctx == {"big": FIVE_MB}
+
+
+def forged_next(report: Report) -> bytes:
+    sent = msgspec.to_builtins(Turn(worker_id="w1", reports=(report,)))
+    sent["reports"][0]["next"] = "b"
+    return msgspec.json.encode(sent)
+
+
+@pytest.mark.req("SRV-04")
+async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_nothing() -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+    before = [event.event_type for event in await stored(office)]
+
+    answer = await office.conductor.turn(read_turn(forged_next(office.done(order))))
+
+    assert answer.verdicts == (Verdict.REFUSED,)
+    events = await stored(office)
+    assert [event.event_type for event in events] == [*before, "report.refused"]
+    refused = events[-1].payload
+    assert (refused.reason, refused.detail) == ("forged", "a report has no next")  # type: ignore[union-attr]
+    assert (await office.turn(office.done(order))).verdicts == (Verdict.ACCEPTED,), "the honest one still counts"
+
+
+TAKEN = Taken(rule=0, action=0, step="b")
+CASE = CaseDecision(position=CasePosition(taken=(TAKEN,)))
+
+
+@pytest.mark.req("SRV-04", "WRK-05")
+@pytest.mark.parametrize("how", ["a transition", "an entry of case", "a task that is a step"])
+async def test_a_v10_step_has_no_other_way_to_name_one_either(how: str) -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+    forged: dict[str, Entry] = {
+        "a transition": processed(order, 1, case=CASE),
+        "an entry of case": CaseStarted(decision=Decided(rule=0, do="continue", case=CASE)),
+        "a task that is a step": processed(order, 1, next="b"),
+    }
+
+    answer = await office.turn(office.report(order, forged[how], StepDone()), capacity=0)
+
+    assert answer.verdicts == (Verdict.REFUSED,)
+    assert (await stored(office))[-1].event_type == "report.refused"
+    assert list((await office.conductor.execution("x1")).execution.runs) == [order.step_run_id]
+
+
+@pytest.mark.req("EVT-06")
+async def test_one_end_reported_three_times_is_one_row_and_one_set_of_tokens() -> None:
+    office = Office()
+    await office.start()
+    order = await office.claim()
+    report = office.done(order)
+
+    verdicts = [(await office.turn(report, capacity=0)).verdicts[0] for _ in range(3)]
+
+    names = [event.event_type for event in await stored(office)]
+    assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    assert names.count("step.done") == 1
+    assert names.count("token.created") == 2, "the start token and that of the next step"
