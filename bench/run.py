@@ -16,9 +16,10 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.embedded import embedded, peers  # noqa: E402
 from bench.language import language  # noqa: E402
 
-GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {"language": language}
+GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {"language": language, "embedded": embedded}
 
 
 def machine() -> dict[str, Any]:
@@ -35,18 +36,19 @@ def machine() -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{'group':10} {'what':52} {'measured':>12} {'goal':>12}  met"]
+    lines = [f"{'group':10} {'what':64} {'measured':>18} {'goal':>16}  met"]
     for row in rows:
-        goal = f"{row['goal']:g} {row['unit']}" if row.get("goal") else "-"
-        met = (
-            ""
-            if not row.get("goal")
-            else "yes"
-            if row["value"] <= row["goal"]
-            else f"no, {row['value'] / row['goal']:.1f}x"
-        )
-        lines.append(f"{row['group']:10} {row['what']:52} {row['value']:>9.3f} {row['unit']:2} {goal:>12}  {met}")
+        bound = ">=" if row.get("higher_is_better") else "<="
+        goal = f"{bound} {row['goal']:g} {row['unit']}" if row.get("goal") else "-"
+        lines.append(f"{row['group']:10} {row['what']:64} {row['value']:>10.3f} {row['unit']:7} {goal:>16}  {met(row)}")
     return "\n".join(lines)
+
+
+def met(row: dict[str, Any]) -> str:
+    if not row.get("goal"):
+        return ""
+    ratio = row["goal"] / row["value"] if row.get("higher_is_better") else row["value"] / row["goal"]
+    return "yes" if ratio <= 1 else f"no, {ratio:.2f}x"
 
 
 def main() -> None:
@@ -56,6 +58,7 @@ def main() -> None:
     chosen = options.parse_args()
     rows = [row for name in chosen.group or GROUPS for row in GROUPS[name](3 if chosen.quick else 9)]
     print(table(rows))
+    print(peers())
     results = ROOT / "bench" / "results"
     results.mkdir(exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

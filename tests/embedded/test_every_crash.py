@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.engine.execution import Execution
-from noetl.orchestrator.conduct import Conductor
-from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
-from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
 from tests.conversing import net_of
+from tests.crashing import Recording, drive
 from tests.running_here import Scripted, broken
 
 PLAYBOOK = """
@@ -48,16 +39,6 @@ NET = net_of(PLAYBOOK)
 TASK_RUNS = 6  # one, two twice, four, left and right
 
 
-class Recording(MemoryStore):
-    def __init__(self) -> None:
-        super().__init__()
-        self.commits: list[Sequence[Commit]] = []
-
-    async def commit(self, commits: Sequence[Commit]) -> None:
-        await super().commit(commits)
-        self.commits.append(commits)
-
-
 def fail_first(inputs: Any, context: Any) -> Any:
     return broken() if context.attempt == 1 else inputs["args"]["k"] * 10 + inputs["args"]["prev"]
 
@@ -71,28 +52,10 @@ def tool() -> Scripted:
     )
 
 
-async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
-    dispatch, clock = MemoryDispatch(), ManualClock()
-    conductor = Conductor(store, MemoryResults(), dispatch, clock)
-    tools = Registry({"python": scripted})
-    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id="second" if resumed else "first")
-    serving = asyncio.create_task(worker.serve())
-    try:
-        async with asyncio.timeout(10):
-            if resumed:
-                await conductor.take_up("x1", is_gone=lambda owner: True)
-            else:
-                await conductor.start(NET, execution_id="x1", trace_id="t1", payload={})
-            return await conductor.ended("x1")
-    finally:
-        serving.cancel()
-        await asyncio.wait({serving})
-
-
 @pytest.mark.req("WRK-04", "EVT-07")
 async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
     whole = Recording()
-    undisturbed = await drive(whole, tool(), resumed=False)
+    undisturbed = await drive(NET, whole, tool(), resumed=False)
     assert undisturbed.ends["end"].result == {"sum": 24 + 1 + 101 + 1}
 
     for length in range(1, len(whole.commits)):
@@ -103,7 +66,7 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
         by_tools = [event for event in recorded if event.payload.task not in ("three", "end_task")]  # type: ignore[union-attr]
         scripted = tool()
 
-        execution = await drive(store, scripted, resumed=True)
+        execution = await drive(NET, store, scripted, resumed=True)
 
         assert execution.status == undisturbed.status
         assert execution.ctx == undisturbed.ctx

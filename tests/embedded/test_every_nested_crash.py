@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
 from noetl.engine.execution import Execution
 from noetl.net.net import Net
-from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.library import StoreLibrary
-from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
-from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
 from tests.conversing import net_of
+from tests.crashing import Recording, drive
 from tests.running_here import Scripted
 
 PARENT = net_of(
@@ -69,16 +62,6 @@ workflow:
 )
 
 
-class Recording(MemoryStore):
-    def __init__(self) -> None:
-        super().__init__()
-        self.commits: list[Sequence[Commit]] = []
-
-    async def commit(self, commits: Sequence[Commit]) -> None:
-        await super().commit(commits)
-        self.commits.append(commits)
-
-
 def tool() -> Scripted:
     return Scripted(
         first=1,
@@ -93,28 +76,10 @@ def nothing(file: Path) -> Net:
     raise AssertionError(f"{file} is not looked at here")
 
 
-async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
-    dispatch, clock = MemoryDispatch(), ManualClock()
-    library = StoreLibrary(store, clock, compiled=nothing, runnable=lambda net: None)
+async def drive_with_child(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
+    library = StoreLibrary(store, ManualClock(), compiled=nothing, runnable=lambda net: None)
     await library.register(CHILD)
-    conductor = Conductor(store, MemoryResults(), dispatch, clock, library=library)
-    tools = Registry({"python": scripted})
-    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id="second" if resumed else "first")
-    conductor.stop = worker.stop
-    serving = asyncio.create_task(worker.serve())
-    try:
-        async with asyncio.timeout(10):
-            if resumed:
-                await conductor.take_up("x1", is_gone=lambda owner: True)
-            else:
-                await conductor.start(PARENT, execution_id="x1", trace_id="t1", payload={})
-            ended = await conductor.ended("x1")
-            while children := conductor.open_children():
-                await conductor.ended(children[0])
-            return ended
-    finally:
-        serving.cancel()
-        await asyncio.wait({serving})
+    return await drive(PARENT, store, scripted, resumed=resumed, library=library)
 
 
 async def told(store: MemoryStore) -> dict[str, Any]:
@@ -126,7 +91,7 @@ async def told(store: MemoryStore) -> dict[str, Any]:
 @pytest.mark.req("SRV-12", "TOOL-11", "ROUTE-11")
 async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
     whole = Recording()
-    undisturbed = await drive(whole, tool(), resumed=False)
+    undisturbed = await drive_with_child(whole, tool(), resumed=False)
     assert undisturbed.status == "completed"
     assert undisturbed.ctx == {"n": 1, "inputs": {"a": {"sum": 42}, "b": 7}}
     assert undisturbed.results["merge"].result == 4
@@ -138,7 +103,7 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
         for commits in whole.commits[:length]:
             await store.commit(commits)
 
-        execution = await drive(store, tool(), resumed=True)
+        execution = await drive_with_child(store, tool(), resumed=True)
 
         assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), f"after commit {length}"
         assert execution.results["merge"].result == 4

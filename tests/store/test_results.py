@@ -63,3 +63,12 @@ def test_nothing_half_written_is_left_beside(tmp_path: Path) -> None:
     reference = FileResults(tmp_path).put([1])
 
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(reference.key).name]
+
+
+@pytest.mark.req("RES-02")
+def test_a_file_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
+    results = FileResults(tmp_path)
+    path = tmp_path / results.put([1, 2, 3]).key
+    path.write_bytes(path.read_bytes()[:-2])
+
+    assert results.load(results.put([1, 2, 3])) == [1, 2, 3]

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
 from noetl.engine.evolution import replayed
-from noetl.engine.execution import Execution
-from noetl.orchestrator.conduct import Conductor
 from noetl.records.encoding import decode_payload, encode_payload
-from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
 from noetl.tools.contract import ToolContext
-from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
 from tests.conversing import net_of
+from tests.crashing import Recording, drive
 from tests.running_here import Scripted, broken
 from tests.worker.case_running import case_text
 
@@ -62,16 +53,6 @@ STEPS = """
 NET = net_of(case_text(STEPS))
 
 
-class Recording(MemoryStore):
-    def __init__(self) -> None:
-        super().__init__()
-        self.commits: list[Sequence[Commit]] = []
-
-    async def commit(self, commits: Sequence[Commit]) -> None:
-        await super().commit(commits)
-        self.commits.append(commits)
-
-
 def call(inputs: Any, context: ToolContext) -> Any:
     n = inputs["args"]["n"]
     return broken() if n == 2 and context.attempt == 1 else {"n": n, "v": n * 10, "more": n < 3}
@@ -81,33 +62,10 @@ def tool() -> Scripted:
     return Scripted(start_task=call, a=7, c=broken(), each_task=lambda inputs, _: inputs["args"]["x"])
 
 
-async def drive(store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
-    dispatch, clock = MemoryDispatch(), ManualClock()
-    conductor = Conductor(store, MemoryResults(), dispatch, clock)
-    worker = Worker(
-        conductor,
-        dispatch,
-        Registry({"python": scripted}),
-        clock=clock,
-        worker_id="second" if resumed else "first",
-    )
-    serving = asyncio.create_task(worker.serve())
-    try:
-        async with asyncio.timeout(10):
-            if resumed:
-                await conductor.take_up("x1", is_gone=lambda owner: True)
-            else:
-                await conductor.start(NET, execution_id="x1", trace_id="t1", payload={})
-            return await conductor.ended("x1")
-    finally:
-        serving.cancel()
-        await asyncio.wait({serving})
-
-
 @pytest.mark.req("WRK-04", "EVT-07", "V2C-16", "V2C-06", "V2C-23")
 async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> None:
     whole, first = Recording(), tool()
-    undisturbed = await drive(whole, first, resumed=False)
+    undisturbed = await drive(NET, whole, first, resumed=False)
     assert undisturbed.status == "completed"
     assert undisturbed.ctx == {"entered": 1, "count": 1, "sum": 60}
     assert [name for name, _ in first.calls] == [
@@ -123,7 +81,7 @@ async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> No
         recorded = [event for event in await store.events("x1") if event.event_type == "task.processed"]
         scripted = tool()
 
-        execution = await drive(store, scripted, resumed=True)
+        execution = await drive(NET, store, scripted, resumed=True)
 
         assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), length
         assert execution.results == undisturbed.results
@@ -133,7 +91,7 @@ async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> No
 @pytest.mark.req("EVT-07")
 async def test_a_case_run_is_told_by_its_log_as_text() -> None:
     store = MemoryStore()
-    live = await drive(store, tool(), resumed=False)
+    live = await drive(NET, store, tool(), resumed=False)
 
     events = [
         msgspec.structs.replace(event, payload=decode_payload(event.event_type, encode_payload(event.payload)))

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.engine.execution import Execution
-from noetl.net.net import Net
-from noetl.orchestrator.conduct import Conductor
 from noetl.records.loops import IterationDone
-from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
-from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
 from tests.conversing import net_of
+from tests.crashing import Recording, drive
 from tests.running_here import Scripted
 
 LOOPS = {
@@ -47,39 +37,11 @@ workflow:
 """
 
 
-class Recording(MemoryStore):
-    def __init__(self) -> None:
-        super().__init__()
-        self.commits: list[Sequence[Commit]] = []
-
-    async def commit(self, commits: Sequence[Commit]) -> None:
-        await super().commit(commits)
-        self.commits.append(commits)
-
-
 def tool() -> Scripted:
     return Scripted(
         one=lambda inputs, context: inputs["args"]["x"] + 100,
         two=lambda inputs, context: inputs["args"]["k"] + inputs["args"]["prev"],
     )
-
-
-async def drive(net: Net, store: MemoryStore, scripted: Scripted, *, resumed: bool) -> Execution:
-    dispatch, clock = MemoryDispatch(), ManualClock()
-    conductor = Conductor(store, MemoryResults(), dispatch, clock)
-    worker_id = "second" if resumed else "first"
-    worker = Worker(conductor, dispatch, Registry({"python": scripted}), clock=clock, worker_id=worker_id)
-    serving = asyncio.create_task(worker.serve())
-    try:
-        async with asyncio.timeout(10):
-            if resumed:
-                await conductor.take_up("x1", is_gone=lambda owner: True)
-            else:
-                await conductor.start(net, execution_id="x1", trace_id="t1", payload={})
-            return await conductor.ended("x1")
-    finally:
-        serving.cancel()
-        await asyncio.wait({serving})
 
 
 @pytest.mark.req("SRV-12", "WRK-04", "LOOP-13")

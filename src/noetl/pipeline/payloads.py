@@ -20,8 +20,8 @@ MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
 MIN_TEXT_BYTES = 1_000  # whatever the limit, an error says this much
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
-_ENDED = StepFailed | IterationFailed
-_DECIDED = CaseStarted | CaseHeard
+_GIVING = StepDone | IterationDone  # made once: this is asked for every entry
+_FAILING = StepFailed | IterationFailed | CaseStarted | CaseHeard
 
 
 def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
@@ -30,10 +30,10 @@ def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
         outcome = fitted(entry.outcome, limit_bytes, keep)
         changed = entry if outcome is entry.outcome else _with(entry, outcome=outcome)
         return _short_errors(changed, limit_bytes) if entry.decision.error or entry.decision.case else changed
-    if isinstance(entry, StepDone | IterationDone):
+    if isinstance(entry, _GIVING):
         result = fitted_result(entry.result, limit_bytes, keep)
         return entry if result is entry.result else _with(entry, result=result)
-    if isinstance(entry, _ENDED | _DECIDED):
+    if isinstance(entry, _FAILING):
         return _short_errors(entry, limit_bytes)
     return entry
 

@@ -32,8 +32,8 @@ class FileResults:
         return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=_hint(value))
 
     def _write(self, path: Path, body: bytes) -> None:
-        if path.exists():
-            return
+        if path.exists() and path.stat().st_size == len(body):
+            return  # one that was cut short behind our back is written anew
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
         try:

@@ -1,0 +1,138 @@
+"""The group `embedded`: W1-W8 of the performance goals, in one process on SQLite, everything durable.
+
+Tasks run where users' tasks would: `noop` goes through the worker. Each measurement has a process of its own, and its
+figure is the best of a few, since a busy machine only ever adds.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+NOETL = Path(sys.executable).parent / "noetl"
+PEERS = ROOT.parent / "shared" / "bench-peers"
+
+SERVER = """
+import asyncio
+ANSWER = b'HTTP/1.1 200 OK\\r\\ncontent-type: application/json\\r\\ncontent-length: 8\\r\\n\\r\\n{"n": 1}'
+async def serve(reader, writer):
+    try:
+        while True:
+            await reader.readuntil(b"\\r\\n\\r\\n")
+            writer.write(ANSWER)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def embedded(repeats: int) -> list[dict[str, Any]]:
+    few, quick = max(repeats // 3, 2), repeats <= 3
+    per_step = {n: best(few, "chain", n)["seconds"] / n for n in (10, 100, 1000)}
+    rows = [
+        *(rate(f"W1 chain of {n:,} steps", 1 / per_step[n], 1500, "steps/s") for n in per_step),
+        row("W1 cost of a step, chain of 1,000 to chain of 100", per_step[1000] / per_step[100], 1.1, "x"),
+        rate("W2 1,000 executions of 3 steps at once", 1000 / best(few, "crowd", 1000)["seconds"], 1000, "exec/s"),
+        *loops(few, quick),
+    ]
+    waiting = best(few, "latency")
+    rows += [
+        row("W4 submit to result, one step, warm, p50", 1000 * waiting["seconds"], 2.0, "ms"),
+        row("W4 the same, p99", 1000 * waiting["p99"], None, "ms"),
+        row("W5 cold `noetl run hello.yaml` on a new file", cold(repeats), 0.40, "s"),
+        row("W6 peak memory (PSS), loop of 10,000", best(1, "memory", 10_000)["pss_mib"], 100, "MiB"),
+        row("W7 python task, above a step of W1", above(few, per_step[100], "python", 100), 2.0, "ms"),
+    ]
+    with server() as url:
+        rows.append(row("W8 http task, above a step of W1", above(few, per_step[100], "http", 100, url), 2.0, "ms"))
+    return [*rows, *cycles(few, quick)]
+
+
+def loops(few: int, quick: bool) -> Iterator[dict[str, Any]]:
+    per_item = {n: best(few, "loop", n)["seconds"] / n for n in (1_000, 10_000)}
+    for n, seconds in per_item.items():
+        yield rate(f"W3 parallel loop of {n:,} items, and a step", 1 / seconds, 7000, "items/s")
+    if quick:
+        return
+    largest = best(1, "loop", 100_000)
+    seconds = largest["seconds"] / 100_000
+    yield rate("W3 parallel loop of 100,000 items, and a step", 1 / seconds, None, "items/s")
+    yield row("W3 cost of an item, 100,000 to 10,000", seconds / per_item[10_000], 1.5, "x")
+    yield row("W3 peak memory (RSS), loop of 100,000", largest["rss_mib"], 300, "MiB")
+
+
+def cycles(few: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """A step run must cost the same however many came before it."""
+    many = 1_000 if quick else 10_000
+    short, long = best(few, "cycle", 100)["seconds"] / 100, best(1, "cycle", many)["seconds"] / many
+    yield rate(f"counted cycle of {many:,} step runs", 1 / long, None, "steps/s")
+    yield row(f"counted cycle, cost of a step run, {many:,} to 100", long / short, 1.1, "x")
+
+
+def row(what: str, value: float, goal: float | None, unit: str) -> dict[str, Any]:
+    return {"group": "embedded", "what": what, "value": round(value, 4), "unit": unit, "goal": goal}
+
+
+def rate(what: str, value: float, goal: float | None, unit: str) -> dict[str, Any]:
+    return {**row(what, value, goal, unit), "higher_is_better": True}
+
+
+def best(times: int, *workload: object) -> dict[str, float]:
+    return min((alone(*workload) for _ in range(times)), key=lambda figures: figures["seconds"])
+
+
+def above(times: int, plain: float, *workload: object) -> float:
+    """Milliseconds a step beyond what a step of W1 takes."""
+    return 1000 * (best(times, *workload)["seconds"] / int(str(workload[1])) - plain)
+
+
+def alone(*workload: object) -> dict[str, float]:
+    """The figures of one workload in a process of its own."""
+    command = [sys.executable, "-m", "bench.workload", *map(str, workload)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def cold(repeats: int) -> float:
+    taken = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+            command = [NOETL, "run", "--db", f"{folder}/cold.db", "examples/hello.yaml"]
+            start = time.perf_counter()
+            subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+            taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A server in another process, which answers at once and keeps connections."""
+    process = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def peers() -> str:
+    """What to say of the peers; their scripts and environments are no part of the project."""
+    installed = sorted(one.name for one in PEERS.glob("v-*") if (one / "bin" / "python").exists())
+    return f"peers installed, run theirs beside: {', '.join(installed)}" if installed else "peers not installed"

@@ -1,0 +1,61 @@
+"""Stopping a run after any of its commits: a store that remembers them, and a driver that starts or takes up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.engine.execution import Execution
+from noetl.net.net import Net
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.library import StoreLibrary
+from noetl.store.contract import Commit
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
+from tests.running_here import Scripted
+
+
+class Recording(MemoryStore):
+    """Keeps every commit in order, so that a test can begin again after any of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Sequence[Commit]] = []
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        await super().commit(commits)
+        self.commits.append(commits)
+
+
+async def drive(
+    net: Net,
+    store: MemoryStore,
+    scripted: Scripted,
+    *,
+    resumed: bool,
+    library: StoreLibrary | None = None,
+) -> Execution:
+    """Start `net` as execution x1 on `store`, or take up x1 as another worker would; with its children, to the end."""
+    dispatch, clock = MemoryDispatch(), ManualClock()
+    conductor = Conductor(store, MemoryResults(), dispatch, clock, library=library)
+    tools, worker_id = Registry({"python": scripted}), "second" if resumed else "first"
+    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=worker_id)
+    conductor.stop = worker.stop
+    serving = asyncio.create_task(worker.serve())
+    try:
+        async with asyncio.timeout(10):
+            if resumed:
+                await conductor.take_up("x1", is_gone=lambda owner: True)
+            else:
+                await conductor.start(net, execution_id="x1", trace_id="t1", payload={})
+            ended = await conductor.ended("x1")
+            while children := conductor.open_children():
+                await conductor.ended(children[0])
+            return ended
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
