@@ -56,8 +56,8 @@ def test_formatting_a_playbook_keeps_its_net(path: Path) -> None:
 def test_comments_and_blank_lines_anywhere_keep_the_net(path: Path, rounds: list[tuple[int, str]]) -> None:
     """Inside a block text a comment is text, so lines are only added before a step."""
     lines = path.read_text().split("\n")
-    starts = [index for index, line in enumerate(lines) if line.startswith("  - step:")] or [0]
     for where, line in rounds:
+        starts = [index for index, text in enumerate(lines) if text.startswith("  - step:")] or [0]
         lines.insert(starts[where % len(starts)], line)
 
     assert_only_looks_change("\n".join(lines))

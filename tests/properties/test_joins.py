@@ -89,10 +89,12 @@ def check_counts(execution: Execution) -> None:
 
 
 def _is_tie(events: list[Event], game: Game) -> bool:
-    """Whether one firing filled several joins of which one withdraws the rest: either may be first, and the game knows
-    only one order."""
+    """Whether the order is free and the game knows only one: a firing filled several joins of which one withdraws the
+    rest, or a join that blocked was released and one of the groups that waited for it went first."""
     arrived = {event.step for event in events if event.event_type == "token.held"}
-    return len(arrived) > 1 and any(game[step].rest == "cancel" for step in arrived if step is not None)
+    filled = {event.step for event in events if event.event_type == "join.filled"}
+    released = any(game[step].rest == "block" for step in filled - arrived if step is not None)
+    return released or (len(arrived) > 1 and any(game[step].rest == "cancel" for step in arrived if step is not None))
 
 
 def lockstep(game: Game, entry: str, seed: int) -> None:
