@@ -8,17 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from bench.cold import cold
 from bench.playbooks import hostile_texts, long_playbook, parallel_playbook
 from noetl.analysis.certificate import analyse
 from noetl.checking import check
 from noetl.source import Source
 from noetl.tools.kinds import KINDS
-
-ROOT = Path(__file__).parent.parent
-NOETL = Path(sys.executable).parent / "noetl"
 
 CHECK_TEXT = """
 import resource, sys, time
@@ -77,12 +74,6 @@ def soundness() -> float:
     start = time.perf_counter()
     certificate = analyse(checked.net, checked.debug)
     assert certificate.verdict == "sound", certificate
-    return time.perf_counter() - start
-
-
-def cold(*arguments: str) -> float:
-    start = time.perf_counter()
-    subprocess.run([NOETL, *arguments], cwd=ROOT, capture_output=True, check=True)
     return time.perf_counter() - start
 
 

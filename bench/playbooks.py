@@ -66,6 +66,8 @@ def parallel_playbook(steps: int = 1000, width: int = 8) -> str:
 WORKFLOW = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: {{ name: {name}, path: bench/{name} }}
+executor: {{ spec: {{ policy: {{ limits: {{ max_step_runs: 20000 }} }} }} }}
+workload: {{ items: [] }}
 workflow:
 """
 NOOP = "kind: noop, spec: { place: worker }"  # through the worker, as any other tool (DESIGN §8)
@@ -82,11 +84,11 @@ def chain(steps: int, task: str = NOOP) -> str:
     return WORKFLOW.format(name="chain") + "".join(lines)
 
 
-def loop(items: int) -> str:
-    """A parallel loop, and one step after it."""
+def loop() -> str:
+    """A parallel loop over what the payload brings, and one step after it."""
     return WORKFLOW.format(name="loop") + (
         "  - step: start\n"
-        f'    loop: {{ in: "{{{{ range({items}) | list }}}}", iterator: x, spec: {{ mode: parallel }} }}\n'
+        '    loop: { in: "{{ workload.items }}", iterator: x, spec: { mode: parallel } }\n'
         f"    tool: {{ name: t, {NOOP} }}\n"
         "    next: { arcs: [{ step: after }] }\n"
         f"  - step: after\n    tool: {{ name: t, {NOOP} }}\n"

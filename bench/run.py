@@ -30,6 +30,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "load": [round(one, 2) for one in os.getloadavg()],  # what others took; absolute figures move with it
         "commit": commit,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -22,36 +22,41 @@ from noetl.embedded import Driver, compiled, driving
 
 Figures = dict[str, float]
 _ROUNDS_OF_LATENCY = 200
+_SLOTS_OF_A_CROWD = 64
 
 
-async def once(db: Path, text: str) -> Figures:
+async def once(db: Path, text: str, items: int = 0, task: str = NOOP) -> Figures:
     """Seconds from submission to the result, of a playbook compiled before."""
-    net = compiled(text)
+    net, payload = compiled(text), {"items": list(range(items))} if items else None
     async with driving(db) as driver:
-        await warm(driver)
-        start = time.perf_counter()
-        result = await driver.run(net)
-        seconds = time.perf_counter() - start
+        await warm(driver, task)
+        start, busy = time.perf_counter(), time.process_time()
+        result = await driver.run(net, payload)
+        seconds, busy = time.perf_counter() - start, time.process_time() - busy
     assert result.ok, result
-    return {"seconds": seconds, "events": result.events}
+    return {"seconds": seconds, "busy": busy, "events": result.events}
 
 
-async def warm(driver: Driver) -> None:
+async def warm(driver: Driver, task: str = NOOP) -> None:
     """What is imported and opened the first time is done."""
     for _ in range(20):
-        assert (await driver.run(compiled(chain(1)))).ok
+        assert (await driver.run(compiled(chain(1, task)))).ok
+
+
+async def tasks(db: Path, size: int, task: str) -> Figures:
+    return await once(db, chain(size, task), task=task)
 
 
 async def crowd(db: Path, number: int) -> Figures:
-    """`number` executions of three steps, submitted at once."""
+    """`number` executions of three steps, submitted at once; a crowd is given more slots than one run needs."""
     net = compiled(chain(3))
-    async with driving(db) as driver:
+    async with driving(db, slots=_SLOTS_OF_A_CROWD) as driver:
         await warm(driver)
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         results = await asyncio.gather(*(driver.run(net) for _ in range(number)))
-        seconds = time.perf_counter() - start
+        seconds, busy = time.perf_counter() - start, time.process_time() - busy
     assert all(result.ok for result in results)
-    return {"seconds": seconds}
+    return {"seconds": seconds, "busy": busy}
 
 
 async def latency(db: Path) -> Figures:
@@ -70,7 +75,7 @@ async def memory(db: Path, items: int) -> Figures:
     """The loop again, with its memory looked at while it runs (PSS: what is shared counts in part)."""
     peaks = [pss_mib()]
     beside = asyncio.create_task(_watch(peaks))
-    figures = await once(db, loop(items))
+    figures = await once(db, loop(), items)
     beside.cancel()
     return {**figures, "pss_mib": max(peaks)}
 
@@ -89,10 +94,10 @@ def pss_mib() -> float:
 def measured(db: Path, what: str, *more: str) -> Awaitable[Figures]:
     size = int(more[0]) if more else 0
     workloads: dict[str, Callable[[], Awaitable[Figures]]] = {
-        "chain": lambda: once(db, chain(size, NOOP)),
-        "python": lambda: once(db, chain(size, PYTHON)),
-        "http": lambda: once(db, chain(size, f'kind: http, url: "{more[1]}"')),
-        "loop": lambda: once(db, loop(size)),
+        "chain": lambda: tasks(db, size, NOOP),
+        "python": lambda: tasks(db, size, PYTHON),
+        "http": lambda: tasks(db, size, f'kind: http, url: "{more[1]}"'),
+        "loop": lambda: once(db, loop(), size),
         "cycle": lambda: once(db, cycle(size)),
         "memory": lambda: memory(db, size),
         "crowd": lambda: crowd(db, size),

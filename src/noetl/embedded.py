@@ -170,13 +170,16 @@ class Driver:
 
     def __init__(self, conductor: Conductor, library: StoreLibrary, tools: Registry, clock: Clock) -> None:
         self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
+        self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
 
     async def start(
         self, playbook: Net | str | Path, payload: dict[str, Any] | None = None, *, execution_id: str | None = None
     ) -> str:
         """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
         net = playbook if isinstance(playbook, Net) else await self._read(playbook)
-        _check_runnable(net, self._tools)
+        if net is not self._runnable:
+            _check_runnable(net, self._tools)
+            self._runnable = net
         chosen = execution_id or uuid7(self._clock.now())
         trace_id = chosen.replace("-", "")
         await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {})
@@ -186,6 +189,7 @@ class Driver:
         """How an execution ended, once it has."""
         told = _told(await self._conductor.ended(execution_id), self._conductor)
         self._conductor.release(execution_id)
+        self._tools.release(execution_id)
         return told
 
     async def run(self, playbook: Net | str | Path, payload: dict[str, Any] | None = None) -> RunResult:

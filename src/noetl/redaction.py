@@ -15,6 +15,11 @@ import msgspec
 from noetl.secret_forms import SHORTEST, forms_of, json_escaped
 
 MASK = "***"
+TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
+
+# what stands where a program has cut a text (PostgreSQL: the columns of a failing row), besides its end
+_ENDS = ("…", " …", "...", "\ufffd")
+_JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 
 
 class Matcher(Generic[AnyStr]):
@@ -28,20 +33,37 @@ class Matcher(Generic[AnyStr]):
             self.longest = max(self.longest, len(needle))
         self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
 
-    def found(self, text: AnyStr) -> bool:
-        return next(self.spans(text), None) is not None
+    def found(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
+        return next(self.spans(text, ends), None) is not None
 
-    def spans(self, text: AnyStr) -> Iterator[tuple[int, int]]:
-        """Where the texts stand, the longest one at each place; they may overlap."""
+    def spans(self, text: AnyStr, ends: tuple[AnyStr, ...] = ()) -> Iterator[tuple[int, int]]:
+        """Where the texts stand, the longest one at each place; they may overlap. With `ends`, which may follow where
+        somebody has cut a text, the beginnings of those that were cut too."""
         search, by_head = self._heads.search, self._by_head
         head = search(text)
         while head is not None:
             start = head.start()
-            for needle in by_head[head.group()]:
+            needles = by_head[head.group()]
+            for needle in needles:
                 if text.startswith(needle, start):
                     yield start, start + len(needle)
                     break
+            else:
+                if ends and (stop := _cut_at(text, start, needles, ends)):
+                    yield start, stop
             head = search(text, start + 1)
+
+
+def _cut_at(text: AnyStr, start: int, needles: list[AnyStr], ends: tuple[AnyStr, ...]) -> int:
+    """Where one of the needles was cut off that begins at `start`; 0 where none was. Half of it must be there, or
+    enough that it is no accident: a text that ends with "postgres" holds no address of a database."""
+    for needle in needles:
+        found = text[start : start + len(needle)]
+        same = next((at for at, pair in enumerate(zip(found, needle, strict=False)) if pair[0] != pair[1]), len(found))
+        stop = start + same
+        if same >= min(TELLING, len(needle) / 2) and (stop == len(text) or text.startswith(ends, stop)):
+            return stop
+    return 0
 
 
 def _one_of(heads: list[AnyStr]) -> re.Pattern[AnyStr]:
@@ -68,7 +90,8 @@ class Redactor:
     """Masks a fixed set of secrets. Those shorter than SHORTEST are not masked; nobody should rely on them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in forms_of(secret)}
+        texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
+        forms = {form for text in texts if len(text) >= SHORTEST for form in forms_of(text)}
         self._text = Matcher(forms) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
         self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
@@ -88,7 +111,7 @@ class Redactor:
             self._text is None
             or self._json is None
             or value is None
-            or not self._json.found(msgspec.json.encode(value))
+            or not self._json.found(msgspec.json.encode(value), _JSON_ENDS)
         ):
             return value
         return _walked(value, self._text)
@@ -115,7 +138,7 @@ class Stream:
                 cut = min(start, cut)
                 break
         self._held = text[cut:]
-        return _masked(text[:cut], self._matcher)
+        return _masked(text[:cut], self._matcher, ())
 
     def end(self) -> str:
         """The rest."""
@@ -137,10 +160,10 @@ def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
-def _masked(text: str, matcher: Matcher[str]) -> str:
+def _masked(text: str, matcher: Matcher[str], ends: tuple[str, ...] = _ENDS) -> str:
     at = 0
     shown: list[str] = []
-    for start, stop in _joined(matcher.spans(text)):
+    for start, stop in _joined(matcher.spans(text, ends)):
         shown += (text[at:start], MASK)
         at = stop
     return "".join((*shown, text[at:])) if shown else text
@@ -157,6 +180,6 @@ def _walked(value: Any, matcher: Matcher[str]) -> Any:
         case bool() | None:
             return value
         case int() | float():
-            return MASK if matcher.found(str(value)) else value
+            return MASK if matcher.found(str(value), ()) else value
         case _:
             return value

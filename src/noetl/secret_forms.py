@@ -10,13 +10,22 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from html import escape
+from string import punctuation
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
 SHORTEST = 6  # characters; a shorter value would mask innocent text everywhere, so it is warned about instead
 
+SHORTEST_LINE = 12  # characters of a line that is masked by itself
+_WIDTHS = (64, 76)  # of base64 in lines: PEM, and MIME, which is what PostgreSQL's encode() gives
+
 _NESTED = 3  # JSON text inside JSON text, so deep; a secret without quotes and backslashes stays the same in it
+
+# what URL parsers leave as it is: in a component (ECMAScript), in a path and in a query (WHATWG, httpx)
+_COMPONENT = "!'()*"
+_PATH = "".join(sign for sign in punctuation if sign not in '"#<>?`{}')
+_QUERY = "".join(sign for sign in punctuation if sign not in '"#<>')
 
 _ESCAPES = msgspec.json.Encoder()
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
@@ -51,6 +60,9 @@ def _lower_percents(text: str) -> str:
 _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
     lambda text: quote(text, safe=""),
     lambda text: quote(text),
+    lambda text: quote(text, safe=_COMPONENT),
+    lambda text: quote(text, safe=_PATH),
+    lambda text: quote(text, safe=_QUERY),
     quote_plus,
     _lower_percents,
     lambda text: _ascii_json(text).replace("/", "\\/"),
@@ -68,3 +80,7 @@ def _base64_forms(body: bytes) -> Iterator[str]:
         sure = code[first:last]
         yield sure.decode()
         yield sure.translate(_TO_URL_ALPHABET).decode()
+    code = b64encode(body).rstrip(b"=")
+    for width in _WIDTHS:
+        lines = (code[at : at + width] for at in range(0, len(code) if len(code) > width else 0, width))
+        yield from (line.decode() for line in lines if len(line) >= SHORTEST_LINE)

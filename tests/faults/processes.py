@@ -35,6 +35,11 @@ class Ended(msgspec.Struct, frozen=True):
         """What a user reads last."""
         return self.stderr.strip().splitlines()[-1] if self.stderr.strip() else ""
 
+    @property
+    def problem(self) -> str:
+        """The line that says what went wrong."""
+        return next((line for line in self.stderr.splitlines() if line.startswith("error: ")), "")
+
     def json(self) -> Any:
         return json.loads(self.stdout)
 

@@ -56,8 +56,9 @@ def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Pat
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=size)
 
     assert full.code == 4
-    assert full.sentence.startswith("error: the store s.db cannot be written (")
+    assert full.problem.startswith("error: the store s.db cannot be written (")
     assert "Traceback" not in full.stderr
+    assert full.sentence.startswith("take it up with: noetl run --db s.db --resume ")
     before = log_of(tmp_path)
     assert before
     take_up(tmp_path, before)
@@ -78,7 +79,7 @@ cp "$2.yaml" "$2/play.yaml"
 cd "$2"
 shift 2
 set +e
-"$@" run play.yaml --db s.db 2>&1 >/dev/null | tail -1
+"$@" run play.yaml --db s.db 2>&1 >/dev/null | grep ^error:
 "$@" events last --db s.db -o jsonl > before
 mount -o remount,size=20m .
 "$@" events last --db s.db -o jsonl > before
@@ -156,7 +157,7 @@ def test_results_that_cannot_be_kept_stop_the_run_until_they_can(tmp_path: Path,
 
     results.chmod(0o755)
     assert stopped.code == 4
-    assert stopped.sentence.startswith("error: the result store s.db.results failed: [Errno 13] Permission denied")
+    assert stopped.problem.startswith("error: the result store s.db.results failed: [Errno 13] Permission denied")
     take_up(tmp_path, log_of(tmp_path))
 
 

@@ -148,7 +148,7 @@ def test_a_result_of_nearly_64_mib_passes_and_a_larger_one_is_refused(tmp_path: 
     tasks = {
         "large": f"result = 'x' * {63 * MB}",
         "reads": "result = len(large)",
-        "too_large": f"result = 'x' * {64 * MB}",
+        "too_large": f"result = 'x' * {66 * MB}",
         "last": "result = reads",
     }
 

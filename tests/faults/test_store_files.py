@@ -136,7 +136,8 @@ workflow:
     lock.close()
 
     assert stopped.code == 4
-    assert stopped.sentence == "error: the store s.db is locked by another program: try again when that has ended"
+    assert stopped.problem == "error: the store s.db is locked by another program: try again when that has ended"
+    assert stopped.sentence.startswith("take it up with: noetl run --db s.db --resume ")
     done = noetl("run", "--db", "s.db", "--resume", "last", "-q", cwd=tmp_path)
     assert (done.code, done.stdout) == (0, "through\n")
     assert ledger.read_text().split() == ["one", "two", "two"], "only what could not be recorded is done again"

@@ -113,6 +113,26 @@ def test_overlapping_secrets_become_one_mask() -> None:
     assert Redactor(["abcdef", "defghi"]).text("xabcdefghiy") == f"x{MASK}y"
 
 
+@pytest.mark.req("KEY-06")
+@pytest.mark.parametrize("end", ["", "…", "... is too long", " … (cut, 9000 characters)"])
+@given(secret=st.text(_CHARACTERS, min_size=40, max_size=80), kept=st.integers(12, 39))
+def test_the_beginning_of_a_secret_that_was_cut_off_is_masked(end: str, secret: str, kept: int) -> None:
+    """A database shows the first 64 characters of a value, an error the first 400 of a line."""
+    text = "value: " + secret[:kept] + end
+
+    assert secret[:kept] not in Redactor([secret]).text(text)
+    assert secret[:kept] not in Redactor([secret]).data({"deep": [text]})["deep"][0]
+
+
+def test_a_few_characters_at_the_end_are_no_secret_that_was_cut_off() -> None:
+    text = "the driver is postgres"
+    assert Redactor(["postgresql://app:correct-horse@db/shop"]).text(text) == text
+
+
+def test_blanks_around_a_secret_do_not_hide_it() -> None:
+    assert Redactor(["correct horse\n"]).text('header "correct horse" was refused') == f'header "{MASK}" was refused'
+
+
 def test_a_number_that_is_a_secret_is_masked() -> None:
     assert Redactor(["493771"]).data({"pin": 493771, "ok": True}) == {"pin": MASK, "ok": True}
 

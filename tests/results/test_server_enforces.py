@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from noetl.pipeline.progress import task_run_id
+from noetl.records.apart import put_back
 from noetl.records.cases import CaseDecision, CasePosition, Taken
 from noetl.records.envelope import Event
 from noetl.records.events import CaseStarted, Decided, StepDone, StepFailed, TaskProcessed
 from noetl.records.orders import Entry, Order, Report, Turn, Verdict
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.wire import read_turn
-from tests.orchestrator.test_conduct import Office
+from noetl.store.contract import Commit
+from noetl.store.results import MemoryResults
+from tests.orchestrator.test_conduct import Counting, Office
 
 FIVE_MB = "f" * 5_000_000
 
@@ -59,6 +64,37 @@ async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
     [following] = answer.orders
     assert following.ctx == {"big": FIVE_MB}
     assert following.results["start"] == done, "the state has the reference, not the value"
+
+
+class Careful(Counting):
+    """A store that looks, at each commit, whether everything its events name can be read already."""
+
+    results: MemoryResults
+    looked_up: int = 0
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        for event in (event for commit in commits for event in commit.events):
+            self.looked_up += len(event.payload.apart)
+            put_back(event.payload, self.results.load)
+            if isinstance(event.payload, StepDone) and event.payload.result.ref is not None:
+                self.looked_up += 1
+                self.results.load(event.payload.result.ref)
+        await super().commit(commits)
+
+
+@pytest.mark.req("RES-01", "SRV-05")
+async def test_what_an_event_names_is_stored_before_the_event() -> None:
+    """Otherwise a crash between the two leaves a log that nobody can read (RELIABILITY 3.6)."""
+    store = Careful()
+    office = Office(store)
+    store.results = office.conductor._results  # type: ignore[assignment]
+    await office.start()
+    order = await office.claim()
+
+    done = StepDone(result=TaskResult(result=FIVE_MB))
+    await office.turn(office.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), done))
+
+    assert store.looked_up == 3, "the decision, the patch and the result"
 
 
 @pytest.mark.req("RES-03")

@@ -163,14 +163,31 @@ class _Run:
             return INTERRUPTED
         except (RefusedError, BackendError) as problem:
             click.echo(f"error: {problem}", err=True)
+            if isinstance(problem, BackendError):
+                self._say_how_to_resume(execution_id)
             return REFUSED
         self._print(result)
         return CODES[result.status.value]
 
     def _say_how_to_resume(self, execution_id: str) -> None:
-        click.echo(f"execution {execution_id} has not ended", err=True)
-        if self._place != MEMORY:
+        """Unless it was stopped before there was anything to resume."""
+        if self._place == MEMORY:
+            click.echo(f"execution {execution_id} has not ended", err=True)
+        elif self._has_begun(execution_id):
+            click.echo(f"execution {execution_id} has not ended", err=True)
             click.echo(f"take it up with: {resume_hint(self._place, execution_id)}", err=True)
+
+    def _has_begun(self, execution_id: str) -> bool:
+        import os
+
+        from noetl.cli.reading import Refused, place_of
+
+        if not os.access(place_of(self._place), os.W_OK):
+            return False  # even a reader would leave files beside it, as read-only as the store
+        try:
+            return read(self._place, lambda history: history.execution(execution_id)) is not None
+        except Refused:  # the store cannot be read either, which has been told
+            return False
 
     def _print(self, result: RunResult) -> None:
         if self._output == "jsonl":

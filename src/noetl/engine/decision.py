@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.engine.execution import Execution, StepRun
-from noetl.ids import derived
+from noetl.ids import derived_after
 from noetl.records.envelope import Event
 from noetl.records.events import Final, Payload
 from noetl.records.orders import Verdict
@@ -68,14 +68,15 @@ class Draft:
 
     def add(self, payload: Payload, *, run: StepRun | None = None, **about: Any) -> Event:
         """Write one event; `about` are further fields of the envelope."""
-        execution = self._execution
+        execution, ordinal = self._execution, len(self.events)
+        fields: dict[str, Any] = {"ts": self._at, "source": Source.SERVER, "parent_id": self._cause}
         if run is not None:
-            about.setdefault("step", run.step)
-            about.setdefault("step_run_id", run.step_run_id)
-        ordinal = len(self.events)
-        fields = {"ts": self._at, "source": Source.SERVER, "parent_id": self._cause, **about}
-        if "event_id" not in fields:
-            fields["event_id"] = derived(execution.execution_id, self._cause, payload.event_type, ordinal)
+            fields["step"], fields["step_run_id"] = run.step, run.step_run_id
+        fields |= about
+        if "event_id" not in about:
+            before = run.event_id if run is not None else self._cause or execution.execution_id
+            parts = (execution.execution_id, self._cause, payload.event_type, ordinal)
+            fields["event_id"] = derived_after(before, *parts)
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,

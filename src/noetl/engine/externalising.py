@@ -16,13 +16,13 @@ from noetl.records.orders import Timed
 
 def externalised(plan: Plan, command: RecordReport) -> RecordReport:
     """The command with every entry of its report as it may be recorded; the very same one when all of them fit."""
-    entries = command.report.entries
-    fitted = tuple(_fitted(plan, timed) for timed in entries)
-    if all(new is old for new, old in zip(fitted, entries, strict=True)):
+    limit_bytes, keep = plan.max_payload_bytes, plan.keep
+    changed: dict[int, Timed] = {}
+    for index, timed in enumerate(command.report.entries):
+        entry = fitted_entry(timed.entry, limit_bytes, keep)
+        if entry is not timed.entry:
+            changed[index] = Timed(timed.at, entry)
+    if not changed:
         return command
-    return msgspec.structs.replace(command, report=msgspec.structs.replace(command.report, entries=fitted))
-
-
-def _fitted(plan: Plan, timed: Timed) -> Timed:
-    entry = fitted_entry(timed.entry, plan.max_payload_bytes, plan.keep)
-    return timed if entry is timed.entry else Timed(timed.at, entry)
+    entries = tuple(changed.get(index, timed) for index, timed in enumerate(command.report.entries))
+    return msgspec.structs.replace(command, report=msgspec.structs.replace(command.report, entries=entries))

@@ -3,16 +3,15 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from noetl.engine.execution import StepRun
 from noetl.engine.plan import Plan
 from noetl.net.net import Transition
 from noetl.net.tasks import tasks_of
 from noetl.pipeline.case.parts import has_case
-from noetl.records.cases import CaseDecision
-from noetl.records.events import CaseStarted, CaseWaiting, Decided, TaskProcessed
-from noetl.records.orders import Entry, Report
+from noetl.records.events import CaseStarted, CaseWaiting, TaskProcessed
+from noetl.records.orders import Report
+
+_DECIDING = TaskProcessed | CaseStarted | CaseWaiting
 
 
 def forged(plan: Plan, run: StepRun, report: Report) -> str | None:
@@ -22,16 +21,19 @@ def forged(plan: Plan, run: StepRun, report: Report) -> str | None:
     step = plan.step(run.step)
     if has_case(step):
         return None  # its rules are evaluated by the worker, and what they took is checked when it is routed (V2C-24)
-    return next(_claims(step, (timed.entry for timed in report.entries)), None)
+    for timed in report.entries:
+        if isinstance(timed.entry, _DECIDING) and (claimed := _claim(step, timed.entry)):
+            return claimed
+    return None
 
 
-def _claims(step: Transition, entries: Iterator[Entry]) -> Iterator[str]:
-    for entry in entries:
-        match entry:
-            case CaseStarted() | CaseWaiting() | TaskProcessed(decision=Decided(case=CaseDecision())):
-                yield f'step "{step.name}" has no case rules'
-            case TaskProcessed(decision=Decided(next=str() as name)) if not _has_task(step, name):
-                yield f'step "{step.name}" has no task "{name}"'
+def _claim(step: Transition, entry: TaskProcessed | CaseStarted | CaseWaiting) -> str | None:
+    if not isinstance(entry, TaskProcessed) or entry.decision.case is not None:
+        return f'step "{step.name}" has no case rules'
+    name = entry.decision.next
+    if name is not None and not _has_task(step, name):
+        return f'step "{step.name}" has no task "{name}"'
+    return None
 
 
 def _has_task(step: Transition, name: str) -> bool:

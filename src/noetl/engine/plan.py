@@ -31,6 +31,7 @@ class Plan:
         self.load, self.keep = load, keep
         self._collections: dict[str, Any] = {}
         self._reachable: dict[str, frozenset[str]] = {}
+        self._net_json: bytes | None = None
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
@@ -69,7 +70,9 @@ class Plan:
         return found
 
     def net_json(self) -> bytes:
-        return to_json(self.net)
+        if self._net_json is None:
+            self._net_json = to_json(self.net)
+        return self._net_json
 
 
 def _reachable(steps: Mapping[str, Transition], name: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ from noetl.engine.loops.reporting import record_range
 from noetl.engine.loops.state import Range
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
-from noetl.ids import derived
+from noetl.ids import derived, derived_after
 from noetl.pipeline.payloads import cut
 from noetl.pipeline.progress import after, entered
 from noetl.records.events import (
@@ -119,7 +119,7 @@ def _entered(
         case TaskStarted() | KeychainRefreshed() | TaskProcessed():
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
-            event_id = _entry_id(report, entry.task_run_id, told_apart(entry))
+            event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
             about["task_run_id"] = entry.task_run_id
             recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
             draft.add(recorded, run=run, event_id=event_id, **about)
@@ -131,21 +131,21 @@ def _entered(
         case CaseStarted():
             if position.case is not None:
                 return position
-            event_id = _entry_id(report, run.step_run_id, entry.event_type)
+            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
             draft.add(without_notes(entry), run=run, event_id=event_id, **about)
             add_notes(draft, run, entry, event_id, **about)
             if entry.decision.set_ctx:
                 patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
             return entered(position, entry.decision)
         case CaseWaiting():
-            draft.add(entry, run=run, event_id=_entry_id(report, run.step_run_id, entry.event_type), **about)
+            draft.add(entry, run=run, event_id=_entry_id(report, run, run.step_run_id, entry.event_type), **about)
             draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
         case StepDone() | StepFailed():
-            event_id = _entry_id(report, run.step_run_id, entry.event_type)
+            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
             draft.add(entry, run=run, event_id=event_id, **about)
             draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
     return position
 
 
-def _entry_id(report: Report, run_id: str, event_type: str) -> str:
-    return derived(report.order_id, report.lease_epoch, run_id, event_type)
+def _entry_id(report: Report, run: StepRun, run_id: str, event_type: str) -> str:
+    return derived_after(run.event_id, report.order_id, report.lease_epoch, run_id, event_type)

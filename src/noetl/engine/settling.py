@@ -21,6 +21,7 @@ from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookResumed, Tok
 from noetl.records.envelope import Event
 from noetl.records.events import CtxPatched, TokenConsumed, TokenCreated, TokenDropped
 
+_UNPARKING = (CtxPatched, PlaybookResumed)
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)
 
 
@@ -35,7 +36,7 @@ class Unsettled:
     def apply(self, execution: Execution, event: Event) -> None:
         """Let the event change the state, and note what it may have set free."""
         payload = event.payload
-        if isinstance(payload, CtxPatched | PlaybookResumed):
+        if isinstance(payload, _UNPARKING):
             self._parked = True
         token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
         touched = list(around(execution.forks, token.fork)) if token is not None else []

@@ -72,6 +72,7 @@ class Conductor:
         self._starts = Starts(self._begin)
         self._calls = Calls(self, library or NoLibrary())
         self.stop: Callable[[Sequence[str]], None] | None = None
+        self.is_contended = False  # somebody else has moved an execution of ours: its end may come from there
 
     async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None:
         """Begin an execution; once this returns, it is durable and will be completed."""
@@ -270,7 +271,7 @@ class Conductor:
                     await self._commit(batch)
                     return answer
             except ConflictError as conflict:
-                last = conflict
+                last, self.is_contended = conflict, True
         raise last
 
     async def _load(self, execution_id: str) -> Hot:

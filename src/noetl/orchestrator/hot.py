@@ -35,6 +35,7 @@ class HotExecutions:
         self._hot: dict[str, Hot] = {}
         self._stale: set[str] = set()
         self._plans: dict[str, Plan] = {}
+        self._latest: tuple[Net, Plan] | None = None  # a crowd of executions of one net makes one plan
         self._children: dict[str, dict[str, None]] = {}
 
     def __getitem__(self, execution_id: str) -> Hot:
@@ -52,7 +53,9 @@ class HotExecutions:
 
     def begin(self, net: Net, execution_id: str, trace_id: str, now: float, parent: str | None) -> Hot:
         """A new execution, of which nothing is stored yet."""
-        plan = self._plan(Plan(net, load=self._results.load, keep=self._results.put))
+        if self._latest is None or self._latest[0] is not net:
+            self._latest = net, self._plan(Plan(net, load=self._results.load, keep=self._results.put))
+        plan = self._latest[1]
         execution = Execution(execution_id=execution_id, trace_id=trace_id)
         return self._keep(Hot(plan, execution, now, 0, asyncio.Event()), parent)
 

@@ -34,7 +34,7 @@ async def attend(conductor: Conductor, requests: Requests, clock: Clock) -> None
         for request in await requests.pending():
             if conductor.drives(request.execution_id):
                 await take(conductor, requests, request, clock)
-        if conductor.is_holding:
+        if conductor.is_holding or conductor.is_contended:
             await conductor.catch_up()  # who asked may have lost patience and recorded it itself
 
 

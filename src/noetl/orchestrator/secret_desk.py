@@ -28,11 +28,15 @@ class SecretDesk:
     def __init__(self, open_keychain: Callable[[], Keychain] | None) -> None:
         self._open = open_keychain
         self._opened: Keychain | None = None
+        self._needs_none: Net | None = None  # the last net that names no secret: a crowd is looked at once
 
     async def refusal(self, net: Net) -> Error | None:
         """Why a request for `net` ends before it begins: a name that nothing here resolves (KEY-02, VAL-21)."""
+        if net is self._needs_none:
+            return None
         names = auth_names(net)
         if not net.keychain and not names:
+            self._needs_none = net
             return None
         try:
             problem = await self._keychain().missing(net.keychain, names)

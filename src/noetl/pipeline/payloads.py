@@ -17,15 +17,17 @@ from noetl.records.loops import IterationDone, IterationFailed
 from noetl.records.outcomes import Error, Outcome, Status, TaskResult
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
-MIN_TEXT_BYTES = 1_000  # whatever the limit, an error says this much
+MIN_TEXT_BYTES = 500  # whatever the limit, a text says this much
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
-_GIVING = StepDone | IterationDone  # made once: this is asked for every entry
-_FAILING = StepFailed | IterationFailed | CaseStarted | CaseHeard
+_GIVING = StepDone | IterationDone
+_LARGE = (TaskProcessed, StepDone, IterationDone, StepFailed, IterationFailed, CaseStarted, CaseHeard)  # at times
 
 
 def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
     """An entry of a report as it may be recorded; the very same one when nothing in it is large."""
+    if not isinstance(entry, _LARGE):
+        return entry
     if isinstance(entry, TaskProcessed):
         outcome = fitted(entry.outcome, limit_bytes, keep)
         changed = entry if outcome is entry.outcome else _with(entry, outcome=outcome)
@@ -33,14 +35,12 @@ def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
     if isinstance(entry, _GIVING):
         result = fitted_result(entry.result, limit_bytes, keep)
         return entry if result is entry.result else _with(entry, result=result)
-    if isinstance(entry, _FAILING):
-        return _short_errors(entry, limit_bytes)
-    return entry
+    return _short_errors(entry, limit_bytes)
 
 
 def fitted(outcome: Outcome, limit_bytes: int, keep: Keep) -> Outcome:
     """The outcome with a large result by reference, a large error and a long output cut."""
-    room = _room(limit_bytes)
+    room = _room(limit_bytes, 2)
     if outcome.meta.stdout is not None and not fits(outcome.meta.stdout, room):
         outcome = _with(outcome, meta=_with(outcome.meta, stdout=cut(outcome.meta.stdout, room)))
     if outcome.error is not None:
@@ -63,7 +63,7 @@ def fitted_result(result: TaskResult, limit_bytes: int, keep: Keep) -> TaskResul
 
 def short(error: Error, limit_bytes: int) -> Error:
     """The error with its text cut, and that of its causes."""
-    room = _room(limit_bytes)
+    room = _room(limit_bytes, 8)
     changes: dict[str, Any] = {}
     if not fits(error.message, room):
         changes["message"] = cut(error.message, room)
@@ -94,9 +94,10 @@ def too_large() -> Error:
     return Error(kind="result.too_large", message=f"the value has more than {most}: narrow it, or take it in pieces")
 
 
-def _room(limit_bytes: int) -> int:
-    """For one text: several travel in one event. Where references come first there is no limit of its own (RES-04)."""
-    return max((limit_bytes if limit_bytes >= 0 else MAX_PAYLOAD_BYTES) // 8, MIN_TEXT_BYTES)
+def _room(limit_bytes: int, share: int) -> int:
+    """For one text: an event has one output at most, and a few errors with their causes. Where references come first
+    the limit of texts is the usual one (RES-04)."""
+    return max((limit_bytes if limit_bytes >= 0 else MAX_PAYLOAD_BYTES) // share, MIN_TEXT_BYTES)
 
 
 def _short_errors(record: _Record, limit_bytes: int) -> _Record:

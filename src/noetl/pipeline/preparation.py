@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from noetl.net.task import Task
 from noetl.pipeline.patches import overlaid
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
+from noetl.pipeline.transfer_ends import KIND as TRANSFER
 from noetl.pipeline.transfer_ends import ends_sql
 from noetl.records.position import Position
 from noetl.templates.authored import Authored
@@ -30,6 +31,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
 
 
+def takes_sql(task: Task) -> bool:
+    """Whether some input of the task may be SQL."""
+    return task.kind in SQL_INPUTS or task.kind == TRANSFER
+
+
 def inside(task: Task, around: Surroundings, position: Position, *, now: float) -> Surroundings:
     """What the task's own templates see: a workbook task reads the arguments of its reference as `args`, through
     each reference that leads to the next (TOOL-10)."""
@@ -40,9 +46,18 @@ def inside(task: Task, around: Surroundings, position: Position, *, now: float) 
     return around
 
 
-def prepare(task: Task, scope: Scope, *, now: float, over: Mapping[str, Any] | None = None) -> Prepared:
+def prepare(
+    task: Task,
+    scope: Scope,
+    *,
+    now: float,
+    over: Mapping[str, Any] | None = None,
+    secrets: Collection[str] = (),
+) -> Prepared:
     """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` lies over the inputs: it is
-    rendered already, and never looked through for templates again (V2C-17)."""
+    rendered already, and never looked through for templates again (V2C-17). `secrets` are names besides `keychain`
+    that stand for secrets, which SQL may only bind (TOOL-09)."""
+    names_of_secrets = {KEYCHAIN, *secrets}
     written: dict[str, Any] = task.inputs.data or {}
     sql = {key: written[key] for key in SQL_INPUTS.get(task.kind, ()) if key in written}
     shell = {key: written[key] for key in SHELL_INPUTS.get(task.kind, ()) if key in written}
@@ -54,10 +69,11 @@ def prepare(task: Task, scope: Scope, *, now: float, over: Mapping[str, Any] | N
     if shell:
         inputs.update(_commands(shell, scope, now))
     for end, texts in ends.sql.items():
-        inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets={KEYCHAIN})}
+        inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets=names_of_secrets)}
     if sql:
         names = _WithArgs(scope, inputs.get("args"))
-        inputs.update(_bound(sql, names, now, secrets={KEYCHAIN, *(names.bare if _passes_secrets(task) else ())}))
+        handed_on = names.bare if _passes(task, names_of_secrets) else set()
+        inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
     return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
 
 
@@ -83,10 +99,10 @@ def _bound(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[st
     return {key: bind(text, names, now=now, secrets=secrets) for key, text in sql.items()}
 
 
-def _passes_secrets(task: Task) -> bool:
-    """Whether the task hands something of the keychain on to its SQL as `args`; rather once too often than not."""
-    written = ((task.inputs.data or {}).get("args"), task.args, task.inner_args)
-    return KEYCHAIN.encode() in msgspec.json.encode(written)
+def _passes(task: Task, secrets: set[str]) -> bool:
+    """Whether the task hands a secret on to its SQL as `args`; rather once too often than not."""
+    written = msgspec.json.encode(((task.inputs.data or {}).get("args"), task.args, task.inner_args))
+    return any(name.encode() in written for name in secrets)
 
 
 class _WithArgs:

@@ -59,7 +59,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     fields of a credential by its name, where there is a keychain; `secrets` looks others up. `data_folders` are the
     folders of files that a tool may open for a playbook (DESIGN §7). `keep` and `load` reach the results store
     (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
-    nested ones.
+    nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
+    cut or changed can no longer be recognised, so it masks before it does so (KEY-06).
     """
 
     execution_id: str
@@ -77,6 +78,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     load: Callable[[Reference], Any] | None = None
     tool: Callable[[str], Tool] | None = None
     playbooks: Playbooks | None = None
+    masked: Callable[[str], str] = str
 
 
 class Tool(Protocol):

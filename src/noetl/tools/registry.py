@@ -93,6 +93,12 @@ class Registry:
             return f'tool kind "{kind}" needs an extra: install noetl[{extra}]'
         return f'tool kind "{kind}" could not be imported: {problem}'
 
+    def release(self, execution_id: str) -> None:
+        """An execution is over: a tool that keeps something for it lets it go."""
+        for tool in self._tools.values():
+            if (release := getattr(tool, "release", None)) is not None:
+                release(execution_id)
+
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()

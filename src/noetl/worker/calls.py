@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
+from noetl.errors import ToolError
 from noetl.records.calls import Call, Called
 from noetl.records.orders import Order
 from noetl.worker.office import Office
@@ -19,15 +20,26 @@ def keep_slot() -> AbstractAsyncContextManager[None]:
 
 
 class TaskCalls:
-    def __init__(self, order: Order, task_run_id: str, office: Office, lend: Lend) -> None:
+    """`secret` tells whether plain data holds a secret: a payload is recorded, so none may be in it (KEY-06)."""
+
+    def __init__(
+        self, order: Order, task_run_id: str, office: Office, lend: Lend, secret: Callable[[Any], bool]
+    ) -> None:
         self._order, self._task_run_id = order, task_run_id
-        self._office, self._lend = office, lend
+        self._office, self._lend, self._secret = office, lend, secret
         self._called: Call | None = None
 
     async def call(
         self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
     ) -> Called:
         """Start the child, or find it again, and wait for its end if `wait`."""
+        if self._secret([path, version, payload]):
+            raise ToolError(
+                "playbook.failed",
+                "args hold a secret, and what a child is started with is recorded: "
+                "name it in the child's own keychain, or look it up there with a secrets task",
+                child_status="refused",
+            )
         order = self._order
         self._called = call = Call(
             execution_id=order.execution_id,

@@ -48,6 +48,14 @@ class Egress:
         """A result that no task gave, but was put together: a large one is stored like any other."""
         return fitted_entry(self.masked(done), self._max_payload_bytes, self._keep_as_is)
 
+    def text(self, text: str) -> str:
+        """A text as it may be told, for a tool that changes it before it tells of it."""
+        return self._mask.redactor.text(text)
+
+    def holds_secret(self, value: Any) -> bool:
+        """Whether something of this plain data is to be masked."""
+        return self._mask.redactor.data(value) is not value
+
     def masked(self, record: Record) -> Record:
         return masked(record, self._mask.redactor)
 

@@ -21,12 +21,19 @@ class Mask:
 
     def __init__(self) -> None:
         self._texts: frozenset[str] = frozenset()
-        self.redactor = _OPEN
+        self._redactor: Redactor | None = _OPEN
+
+    @property
+    def redactor(self) -> Redactor:
+        """Made when it is asked for: a task that reads fifty secrets learns them one by one."""
+        if self._redactor is None:
+            self._redactor = _redactor(self._texts)
+        return self._redactor
 
     def learn(self, texts: Iterable[str]) -> None:
         known = self._texts | frozenset(texts)
         if known != self._texts:
-            self._texts, self.redactor = known, _redactor(known)
+            self._texts, self._redactor = known, None
 
 
 @lru_cache(maxsize=64)

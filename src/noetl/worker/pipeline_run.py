@@ -19,7 +19,7 @@ from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.noop import keeps_prev
 from noetl.pipeline.patches import written
 from noetl.pipeline.policy import Run, judge
-from noetl.pipeline.preparation import Prepared, inside, prepare
+from noetl.pipeline.preparation import Prepared, inside, prepare, takes_sql
 from noetl.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
@@ -41,7 +41,7 @@ from noetl.worker.calls import TaskCalls
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
 from noetl.worker.names import names_in
-from noetl.worker.recall import recalled
+from noetl.worker.recall import looked_up_names, recalled
 from noetl.worker.safe import Credentials
 from noetl.worker.workplace import Workplace
 
@@ -193,7 +193,8 @@ class PipelineRun:
         try:
             around = inside(task, self._named(await place.safe.opened(task, around), position), position, now=now)
             scope = task_scope(around, position, task)
-            prepared = prepare(task, scope, now=now, over=self._over(position))
+            secrets = looked_up_names(place.step, position) if takes_sql(task) else ()
+            prepared = prepare(task, scope, now=now, over=self._over(position), secrets=secrets)
             tool = place.tools.tool(task.kind)
             credentials = await place.safe.credentials(prepared.inputs)
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
@@ -264,7 +265,8 @@ class PipelineRun:
             keep=place.egress.keep,
             load=place.office.load,
             tool=place.tools.tool,
-            playbooks=TaskCalls(order, run_id, place.office, place.lend),
+            playbooks=TaskCalls(order, run_id, place.office, place.lend, place.egress.holds_secret),
+            masked=place.egress.text,
         )
 
     @asynccontextmanager

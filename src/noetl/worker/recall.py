@@ -39,6 +39,16 @@ async def recalled(step: Transition, position: Position, look_up: LookUp) -> Pos
     return position
 
 
+def looked_up_names(step: Transition, position: Position) -> set[str]:
+    """The names under which a task reads what `secrets` tasks of its pipeline have looked up."""
+    names = {task.name for task in tasks_of(step) if task.kind == SECRETS and task.name in position.results}
+    if any(position.results[name] is position.prev for name in names):
+        names.add("_prev")
+    if position.case is not None and position.case.result_of in names:
+        names |= {"result", "response", "this", "page", step.name}
+    return names
+
+
 def _looked_up(result: TaskResult) -> bool:
     """Whether it holds a secret's fields; the result of a refresh names its entry only."""
     return isinstance(result.result, dict) and "refreshed" not in result.result

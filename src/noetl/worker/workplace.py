@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 from noetl.clock import Clock
@@ -47,10 +48,14 @@ class Workplace:
         self.egress = Egress(mask, max_payload_bytes(net), office.keep)
         self.safe = Safe(order, net, office, mask, clock=clock, worker_id=worker_id)
         self.journal = Journal(order, clock, worker_id)
-        self.only_noop = all(task.kind == NOOP for task in tasks_of(self.step))
         self.steps = index.names
         self._post = post
         self._tasks = _with_following(self.step.tasks)
+
+    @cached_property
+    def only_noop(self) -> bool:
+        """Whether no task of the step does anything."""
+        return all(task.kind == NOOP for task in tasks_of(self.step))
 
     def task(self, name: str) -> tuple[Task, str | None]:
         """A task of the pipeline, and the one that follows it."""

@@ -28,6 +28,7 @@ from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.transaction import transaction
 
 _BUSY_MS = 10_000
+_CHECKPOINT_PAGES = 8_000  # 32 MB of log between checkpoints: each makes somebody wait for two more flushes
 
 
 class SqliteStore(SqliteHistory):
@@ -55,6 +56,7 @@ class SqliteStore(SqliteHistory):
                 is_up_to_date(connection, known_migrations(), str(path))  # a newer one is refused, never touched
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))
         except BaseException:
             connection.close()
@@ -64,24 +66,28 @@ class SqliteStore(SqliteHistory):
     async def commit(self, commits: Sequence[Commit]) -> None:
         with self._explained(), transaction(self._db):
             for commit in commits:
-                self._write(commit)
+                self._move(commit)
+            try:
+                rows = [_event_values(event) for commit in commits for event in commit.events]
+                self._db.executemany(QUERIES["insert_event"], rows)
+            except sqlite3.IntegrityError as problem:
+                whose = commits[0].execution.execution_id if len(commits) == 1 else f"one of {len(commits)}"
+                raise ConflictError(f"an event of execution {whose} is stored already") from problem
+            for commit in commits:
+                for order in commit.orders:
+                    self._write_order(order)
 
-    def _write(self, commit: Commit) -> None:
+    def _move(self, commit: Commit) -> None:
+        """The execution's row, to where the commit leaves it."""
         row = commit.execution
         if commit.net is not None:
             self._db.execute(QUERIES["insert_net"], (row.net_hash, commit.net))
         if commit.after == 0:
             self._insert_execution(row)
-        else:
-            values = (row.status, row.last_seq, row.finished_at, row.execution_id, commit.after)
-            if self._db.execute(QUERIES["move_execution"], values).rowcount != 1:
-                raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
-        try:
-            self._db.executemany(QUERIES["insert_event"], [_event_values(event) for event in commit.events])
-        except sqlite3.IntegrityError as problem:
-            raise ConflictError(f"an event of execution {row.execution_id} is stored already") from problem
-        for order in commit.orders:
-            self._write_order(order)
+            return
+        values = (row.status, row.last_seq, row.finished_at, row.execution_id, commit.after)
+        if self._db.execute(QUERIES["move_execution"], values).rowcount != 1:
+            raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
     def _insert_execution(self, row: ExecutionRow) -> None:
         values = (

@@ -70,9 +70,10 @@ def call_of(inputs: Mapping[str, Any], credential: Attached, idempotency_key: st
 
 
 def method_of(inputs: Mapping[str, Any]) -> str:
-    method = str(inputs.get("method") or "GET").strip().upper()
+    written = str(inputs.get("method") or "GET").strip()
+    method = written.upper()
     if method not in METHODS:
-        raise Wrong(f'method "{clipped(method, 40)}" is not known: write {", ".join(METHODS)}')
+        raise Wrong(f'method "{clipped(written, 40)}" is not known: write {", ".join(METHODS)}')
     return method
 
 
@@ -83,7 +84,7 @@ def url_of(written: Any) -> httpx2.URL:
     try:
         url = httpx2.URL(written.strip())
     except (httpx2.InvalidURL, UnicodeError) as problem:
-        raise Wrong(f"its url is not one: {clipped(str(problem))}") from None
+        raise Wrong(f"its url is not one: {str(problem).partition(':')[0]}") from None  # what follows is a part of it
     return checked(url)
 
 

@@ -31,7 +31,7 @@ def lines_of(written: Any) -> list[Line]:
 
 def _lines(name: str, value: Any) -> Iterator[Line]:
     if not _NAME.match(name):
-        raise Wrong(f"{name[:80]!r} is not a header name")
+        raise Wrong(f"{name!r} is not a header name")
     if name.lower() in _OURS:
         return
     for one in value if isinstance(value, list) else [value]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import httpcore2
@@ -35,10 +36,10 @@ def shown(url: httpx2.URL, secret_params: frozenset[str] = frozenset()) -> str:
     return str(url.copy_with(fragment=None)) if url.fragment else str(url)
 
 
-def named(method: Any, url: Any) -> str:
+def named(method: Any, url: Any, masked: Callable[[str], str]) -> str:
     """A request in words, before it is known whether it can be one."""
-    written = _USERINFO.sub("//", _CONTROL.sub(" ", str(url or "a request")), count=1)
-    return f"{clipped(str(method or 'GET').upper(), 40)} {clipped(written)}"
+    written = _USERINFO.sub("//", _CONTROL.sub(" ", masked(str(url or "a request"))), count=1)
+    return f"{clipped(masked(str(method or 'GET')).upper(), 40)} {clipped(written)}"
 
 
 def clipped(text: str, longest: int = _LONGEST_URL) -> str:

@@ -15,6 +15,7 @@ import httpcore2
 import httpx2
 
 from noetl.errors import ToolError
+from noetl.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.http.addresses import OPEN, AddressPolicy
 from noetl.tools.http.calls import Call, call_of
@@ -48,12 +49,13 @@ class HttpTool:
         self._pools = Pools(backend or GuardedBackend(policy))
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        what, knobs = named(inputs.get("method"), inputs.get("url")), Knobs()
+        what, knobs = named(inputs.get("method"), inputs.get("url"), context.masked), Knobs()
         try:
             knobs = knobs_of(context.spec)
             credential = attached(fields_of(inputs.get("auth"), context.resolve), knobs.auth_mode)
             call = call_of(inputs, credential, context.idempotency_key)
-            what = str(call)
+            if MASK not in what:  # a URL with a secret is told as it was written: normalised it could not be masked
+                what = str(call)
             async with asyncio.timeout(knobs.timeout.total_s):
                 last, response = await self._answered(call, knobs)
                 return await _result(last, response, knobs)

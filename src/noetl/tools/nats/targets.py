@@ -63,8 +63,8 @@ def _servers(auth: Mapping[str, Any]) -> tuple[str, ...]:
     servers = tuple(map(str, written)) if isinstance(written, list) else tuple(str(written).split(","))
     for server in servers:
         if urlsplit(server.strip()).scheme not in _SCHEMES:
-            shown = _without_secrets(server)
-            raise ToolError("keychain.unresolved", f'"{shown}" is no address of NATS: write nats://host:4222')
+            # not shown: who can say which part of it is a password
+            raise ToolError("keychain.unresolved", "the url is no address of NATS: write nats://host:4222")
     return tuple(server.strip() for server in servers)
 
 

@@ -103,6 +103,10 @@ def _of_address(address: str) -> dict[str, Any]:
     parts = urlsplit(address)
     if parts.scheme not in ("postgres", "postgresql"):
         raise ToolError("keychain.unresolved", f'"{parts.scheme}://" is no address of PostgreSQL: write postgresql://')
+    if "@" in parts.path + parts.query + parts.fragment:  # a password was cut in two, and half of it would be shown
+        raise ToolError(
+            "keychain.unresolved", "the address has an @ after its host: write / @ ? # in a password as %2F %40 %3F %23"
+        )
     query = dict(parse_qsl(parts.query))
     found = {
         "host": unquote(parts.hostname or "") or query.get("host"),

@@ -14,7 +14,7 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?)?b?\Z", re.IGNORECASE)
 
 
 def limits_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """`memory` as bytes or text (512Mi, 1GB), `cpu_time` as seconds or a duration."""
+    """`memory` and `file_size` as bytes or text (512Mi, 1GB), `cpu_time` as seconds or a duration, `open_files`."""
     resources = spec.get("resources") or {}
     if not isinstance(resources, dict):
         raise ToolError("py.exception", "spec.resources must be a mapping such as {memory: 512Mi, cpu_time: 30}")
@@ -23,7 +23,17 @@ def limits_of(spec: Mapping[str, Any]) -> dict[str, Any]:
         limits["memory_bytes"] = size_bytes(memory)
     if (cpu := resources.get("cpu_time")) is not None:
         limits["cpu_s"] = seconds(cpu)
+    if (size := resources.get("file_size")) is not None:
+        limits["file_bytes"] = size_bytes(size)
+    if (files := resources.get("open_files")) is not None:
+        limits["open_files"] = _count(files)
     return limits
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ToolError("py.exception", f'spec.resources.open_files must be a number of files, "{value}" is none')
+    return value
 
 
 def size_bytes(value: Any) -> int:

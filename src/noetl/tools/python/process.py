@@ -1,4 +1,4 @@
-"""Child processes of the `python` tool: started once, reused for one execution, killed as a group.
+"""One child process of the `python` tool: a conversation over a socket, killed as a group.
 
 A child whose call was cancelled, or that broke the protocol, is never used again.
 """
@@ -8,116 +8,130 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from noetl.errors import ToolError
-from noetl.tools.python.child import descendants
+from noetl.tools.python.child.processes import descendants, kill
+from noetl.tools.python.output import Output
+from noetl.tools.python.template import ENTRY, Ended, Template, environment
 
-_CHILD = Path(__file__).with_name("child.py")
 _LARGEST = 64 << 20  # bytes of one answer (RELIABILITY 3.6)
 
 
 class Child:
     """One process. It answers one call at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self.usable = True
+    def __init__(self, pid: int, ended: Ended, conversation: socket.socket, output: Output) -> None:
+        self._pid, self._ended = pid, ended
+        self._conversation, self._output = conversation, output
+        self._usable = True
 
     @classmethod
-    async def start(cls) -> Child:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            str(_CHILD),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-            env=_environment(),
-            limit=1 << 20,
-        )
-        return cls(process)
+    async def start(cls, template: Template | None) -> Child:
+        """Forked from the template, else a program of its own. TemplateGoneError when the former cannot be."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        output = Output()
+        try:
+            if template is not None:
+                pid, ended = await template.fork(theirs.fileno(), output.writer)
+            else:
+                pid, ended = await _spawned(theirs, output.writer)
+        except BaseException:
+            ours.close()
+            output.close()
+            raise
+        finally:
+            theirs.close()
+            output.close_writer()
+        return cls(pid, ended, ours, output)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the last answer was whole and left the process as it was, and nothing came since then: neither its
+        end nor a word that nobody asked for."""
+        if not self._usable or self._ended.done():
+            return False
+        try:
+            self._conversation.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     async def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """The child's answer. ToolError when it died, was killed by a limit, or answered too much."""
-        self.usable = False  # until a whole answer is here
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
+        self._usable = False  # until a whole answer is here
+        self._output.clear()
         body = msgspec.json.encode(request)
         try:
-            stdin.write(b"%08x" % len(body) + body)
-            await stdin.drain()
-            size = int(await stdout.readexactly(8), 16)
+            await asyncio.get_running_loop().sock_sendall(self._conversation, b"%08x" % len(body) + body)
+            size = int(await self._received(8), 16)
             if size > _LARGEST:
                 raise ToolError("result.too_large", f"the result has {size} bytes, at most {_LARGEST} are allowed")
-            answer: dict[str, Any] = msgspec.json.decode(await stdout.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
+            answer = msgspec.json.decode(await self._received(size), type=dict[str, Any])
+            answer["stdout"] = self._output.text(answer["stdout"], answer["dropped"])
+        except ConnectionError:
             raise await self._died() from None
-        except msgspec.DecodeError as problem:
-            raise ToolError("py.result", f"the result is not JSON: {problem}") from problem
-        self.usable = True
+        except (ValueError, KeyError, TypeError) as problem:  # garbage: no length, or no answer
+            raise ToolError("py.result", f"the python process broke the conversation: {problem}") from problem
+        self._usable = bool(answer.get("clean"))
         return answer
 
+    async def _received(self, size: int) -> bytearray:
+        loop, received = asyncio.get_running_loop(), bytearray(size)
+        rest = memoryview(received)
+        while rest:
+            count = await loop.sock_recv_into(self._conversation, rest)
+            if count == 0:
+                raise ConnectionResetError
+            rest = rest[count:]
+        return received
+
     async def _died(self) -> ToolError:
-        code = await self._process.wait()
+        code = await asyncio.shield(self._ended)
+        stdout = self._output.text() or None
         if code == -signal.SIGXCPU:
-            return ToolError("py.exception", "the python process used up its CPU time", exception="TimeoutError")
-        how = f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return ToolError("py.exception", f"the python process {how} before it gave a result", exception="SystemExit")
+            message = "the python process used up its CPU time"
+            return ToolError("py.exception", message, exception="TimeoutError", stdout=stdout)
+        message = f"the python process {_how(code)} before it gave a result"
+        return ToolError("py.exception", message, exception="SystemExit", stdout=stdout)
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         """End the process and everything it started, in its session or out of it."""
-        self.usable = False
-        below = descendants(self._process.pid) if self._process.returncode is None else []
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        for pid in below:
+        self._usable = False
+        if not self._ended.done():
+            below = descendants(self._pid)
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:
-            transport.close()  # the pipes first: who inherited them would be waited for, and the loop would complain
-        await self._process.wait()
+                os.killpg(self._pid, signal.SIGKILL)
+            kill(below)
+        self._conversation.close()
+        self._output.close()
+
+    async def gone(self) -> None:
+        """Return once it has ended."""
+        await asyncio.shield(self._ended)
 
 
-def _environment() -> dict[str, str]:
-    """What a program needs to start, and nothing of ours: no tokens, no settings."""
-    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
-    return {name: os.environ[name] for name in kept if name in os.environ}
+async def _spawned(conversation: socket.socket, output: int) -> tuple[int, Ended]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(ENTRY), "child"),
+        stdin=conversation.fileno(),
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        env=environment(),
+    )
+    return process.pid, asyncio.ensure_future(process.wait())
 
 
-class Children:
-    """Idle children by execution: one is never used for another execution (DESIGN §8)."""
-
-    def __init__(self) -> None:
-        self._idle: dict[str, list[Child]] = {}
-        self._all: set[Child] = set()
-
-    async def take(self, execution_id: str, *, fresh: bool) -> Child:
-        idle = self._idle.get(execution_id)
-        if idle and not fresh:
-            return idle.pop()
-        child = await Child.start()
-        self._all.add(child)
-        return child
-
-    async def give_back(self, execution_id: str, child: Child, *, fresh: bool) -> None:
-        if child.usable and not fresh:
-            self._idle.setdefault(execution_id, []).append(child)
-        else:
-            await self._end(child)
-
-    async def close(self) -> None:
-        for child in list(self._all):
-            await self._end(child)
-
-    async def _end(self, child: Child) -> None:
-        self._all.discard(child)
-        await child.kill()
+def _how(code: int | None) -> str:
+    if code is None:
+        return "ended"
+    return f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

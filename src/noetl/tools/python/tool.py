@@ -14,8 +14,8 @@ from typing import Any
 
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
+from noetl.tools.python.children import Children
 from noetl.tools.python.limits import limits_of
-from noetl.tools.python.process import Children
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -33,6 +33,10 @@ class PythonTool:
         finally:
             await self._children.give_back(context.execution_id, child, fresh=fresh)
         return _result(answer)
+
+    def release(self, execution_id: str) -> None:
+        """This execution is over: nothing of it is kept."""
+        self._children.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()

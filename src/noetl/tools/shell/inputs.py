@@ -32,14 +32,14 @@ def program_of(argv: list[str], inputs: Mapping[str, Any], context: ToolContext)
 
 def result_of(ended: Ended, context: ToolContext, word: str) -> ToolResult:
     """The result, or ToolError `shell.exit` where the program says that it failed (`spec.ok_exit_codes` widen it)."""
-    code = ended.exit_code
+    code, masked = ended.exit_code, context.masked
     if code != 0 and code not in _fine(context.spec.get("ok_exit_codes")):
         raise ToolError(
             "shell.exit",
-            f"the {'command' if word == 'shell' else 'script'} {_how(code)}{_last_words(ended.stderr)}",
+            f"the {'command' if word == 'shell' else 'script'} {_how(code)}{_last_words(masked(ended.stderr))}",
             exit_code=code,
-            stdout=ended.stdout[-MAX_TOLD:],
-            stderr=ended.stderr[-MAX_TOLD:],
+            stdout=masked(ended.stdout)[-MAX_TOLD:],
+            stderr=masked(ended.stderr)[-MAX_TOLD:],
         )
     result: dict[str, Any] = {"exit_code": code, "stdout": ended.stdout, "stderr": ended.stderr}
     if ended.truncated:

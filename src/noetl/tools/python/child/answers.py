@@ -1,0 +1,60 @@
+"""The answer to one call, as JSON; whatever the code does, there is one."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from .bounds import limit  # noqa: TID252
+from .capture import Captured, flush  # noqa: TID252
+from .code import run  # noqa: TID252
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
+    captured.clear()
+    sys.stdout = sys.stderr = captured
+    try:
+        limit(call["limits"])
+        return {"ok": True, "result": run(call)}
+    except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
+        return {"ok": False, **told(problem)}
+    finally:
+        flush()
+
+
+def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
+    """JSON proper: NaN, infinities, half characters and anything but plain data are refused (O-11)."""
+    try:
+        return json.dumps({**outcome, **more}, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        kind = type(outcome.get("result")).__name__
+        refused = {"ok": False, "kind": "py.result", "message": f"the result ({kind}) is not JSON: {problem}"}
+        return json.dumps({**refused, **more}).encode()
+
+
+def told(problem: BaseException) -> dict[str, Any]:
+    """An exception as data: its type, its words, and the lines of the author's own code."""
+    import traceback  # slow to import; the template has it
+
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [f"line {frame.lineno}, in {frame.name}" for frame in frames if frame.filename == "<code>"]
+    if isinstance(problem, SyntaxError):
+        own.append(f"line {problem.lineno}")
+    return {
+        "kind": "py.exception",
+        "exception": type(problem).__name__,
+        "message": f"{type(problem).__name__}: {words_of(problem)}"[:4000],
+        "trace": own[-20:],
+    }
+
+
+def words_of(problem: BaseException) -> str:
+    """What an exception says of itself; its class is the author's, so even that may fail."""
+    try:
+        return str(problem)
+    except BaseException:
+        return "(it does not say)"

@@ -1,0 +1,69 @@
+"""Running the author's code, in each form it may have (TOOL-07, DESIGN §5)."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def run(call: dict[str, Any]) -> Any:
+    """`result`, or what `main` returns, or what the top level returns. Every call has globals of its own."""
+    space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
+    for name, module in (call.get("libs") or {}).items():
+        space[name] = import_module(module)
+    tree = ast.parse(call["code"], "<code>")
+    if returns_at_top(tree):
+        return call_returning(tree, space)
+    exec(compile(tree, "<code>", "exec"), space)  # noqa: S102  this is the purpose of the process
+    main = space.get("main")
+    if callable(main) and getattr(main, "__globals__", None) is space:
+        return called(main, space)
+    return space.get("result")
+
+
+def returns_at_top(tree: ast.Module) -> bool:
+    """Whether the code returns outside any function."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Return):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def call_returning(tree: ast.Module, space: dict[str, Any]) -> Any:
+    """Run the code as the body of a function, so that its top-level `return` means what it says. Names it assigns
+    are looked up as globals, as they would be at the top level."""
+    assigned = sorted(
+        {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    )
+    body: list[ast.stmt] = [ast.Global(assigned), *tree.body] if assigned else tree.body
+    arguments = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = ast.FunctionDef("__top__", arguments, body, [], None)
+    module = ast.fix_missing_locations(ast.Module([function], []))
+    exec(compile(module, "<code>", "exec"), space)  # noqa: S102  this is the purpose of the process
+    return space["__top__"]()
+
+
+def called(main: Any, space: dict[str, Any]) -> Any:
+    """`main` with the variables its parameters name."""
+    import inspect  # slow to import; the template has it
+
+    given = {}
+    for name, parameter in inspect.signature(main).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given.update({key: value for key, value in space["args"].items() if key not in given})
+        elif parameter.kind is not parameter.VAR_POSITIONAL and name in space:
+            given[name] = space[name]
+    result = main(**given)
+    if inspect.iscoroutine(result):
+        import asyncio
+
+        return asyncio.run(result)
+    return result

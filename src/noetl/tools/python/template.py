@@ -1,0 +1,113 @@
+"""The worker's side of the template process, from which children are forked (DESIGN §8).
+
+Linux only. Where there is none, or it does not work, children are started as programs of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections import deque
+from pathlib import Path
+
+ENTRY = Path(__file__).with_name("entry.py")
+Ended = asyncio.Future[int | None]  # a process's exit code; None where nobody saw it end
+HAS_TEMPLATES = sys.platform == "linux"
+
+
+class TemplateGoneError(Exception):
+    """The template cannot give a child."""
+
+
+def environment() -> dict[str, str]:
+    """What a program needs to start, and nothing of ours: no tokens, no settings."""
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+class Template:
+    """One process, started once. It answers requests in their order."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process, self._control = process, control
+        self._awaited: deque[asyncio.Future[tuple[int, Ended]]] = deque()
+        self._alive: dict[int, Ended] = {}
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(control, self._hear)
+        self.gone = False
+
+    @classmethod
+    async def start(cls) -> Template:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(ENTRY), "template"),
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                env=environment(),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(process, ours)
+
+    async def fork(self, conversation: int, output: int) -> tuple[int, Ended]:
+        """A new child's pid, and its end. Whoever stops waiting closes the other end of the conversation, and the
+        child ends itself."""
+        if self.gone:
+            raise TemplateGoneError
+        try:
+            socket.send_fds(self._control, [os.fsencode(os.getcwd())], [conversation, output])
+        except OSError as problem:  # busy, or gone
+            raise TemplateGoneError from problem
+        born: asyncio.Future[tuple[int, Ended]] = self._loop.create_future()
+        self._awaited.append(born)
+        return await born
+
+    async def close(self) -> None:
+        """End it, and with it every child it still has."""
+        self._leave()
+        await self._process.wait()
+
+    def _hear(self) -> None:
+        try:
+            while message := self._control.recv(64):
+                self._note(message.split())
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            pass
+        self._leave()
+
+    def _note(self, words: list[bytes]) -> None:
+        match words:
+            case [b"born", pid]:
+                born = self._awaited.popleft()
+                ended = self._loop.create_future()
+                if pid != b"0":
+                    self._alive[int(pid)] = ended
+                if not born.done():
+                    born.set_result((int(pid), ended)) if pid != b"0" else born.set_exception(TemplateGoneError())
+            case [b"gone", pid, code]:
+                self._alive.pop(int(pid)).set_result(int(code))
+
+    def _leave(self) -> None:
+        """It is gone: nobody will tell any more."""
+        if self.gone:
+            return
+        self.gone = True
+        self._loop.remove_reader(self._control)
+        self._control.close()
+        for born in self._awaited:
+            if not born.done():
+                born.set_exception(TemplateGoneError())
+        for ended in self._alive.values():
+            ended.set_result(None)
+        self._alive.clear()

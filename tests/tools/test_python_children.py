@@ -1,0 +1,379 @@
+"""Children of the `python` tool: forked from a template, kept for one execution, ended on any doubt (DESIGN §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from noetl.embedded import driving
+from noetl.errors import ToolError
+from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.python.children import Children
+from noetl.tools.python.process import Child
+from noetl.tools.python.tool import PythonTool
+
+PID = "import os; result = os.getpid()"
+
+
+@pytest_asyncio.fixture(params=["forked", "started"])
+async def children(request: pytest.FixtureRequest) -> AsyncIterator[Children]:
+    """Children whichever way they come to be."""
+    children = Children(template=request.param == "forked")
+    yield children
+    await children.close()
+
+
+@pytest_asyncio.fixture
+async def forked() -> AsyncIterator[Children]:
+    children = Children(template=True)
+    yield children
+    await children.close()
+
+
+async def ask(child: Child, code: str, **limits: Any) -> dict[str, Any]:
+    return await child.call({"code": code, "names": {"args": {}}, "libs": None, "limits": limits})
+
+
+async def run(children: Children, code: str, execution_id: str = "x1", *, fresh: bool = False, **limits: Any) -> Any:
+    """The whole answer to one task."""
+    child = await children.take(execution_id, fresh=fresh)
+    try:
+        return await ask(child, code, **limits)
+    finally:
+        await children.give_back(execution_id, child, fresh=fresh)
+
+
+async def result(children: Children, code: str, execution_id: str = "x1", **more: Any) -> Any:
+    answer = await run(children, code, execution_id, **more)
+    assert answer["ok"], answer
+    return answer["result"]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def gone(pid: int) -> None:
+    """Return once the process has ended; the test's own timeout is the limit."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(watched, ended.set)
+        await ended.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(watched)
+        os.close(watched)
+
+
+# where they come from
+
+
+async def test_children_are_forked_from_one_template_each_in_a_session_of_its_own(forked: Children) -> None:
+    code = "import os; result = [os.getppid(), os.getsid(0) == os.getpid()]"
+
+    first, second = [await result(forked, code, execution_id) for execution_id in ("x1", "x2")]
+
+    assert first == second
+    assert first[0] != os.getpid()
+    assert first[1] is True
+
+
+async def test_where_there_is_no_template_children_are_started_as_programs() -> None:
+    children = Children(template=False)
+
+    assert await result(children, "import os; result = os.getppid()") == os.getpid()
+    await children.close()
+
+
+async def test_a_template_that_was_killed_is_replaced(forked: Children) -> None:
+    template = await result(forked, "import os; result = os.getppid()")
+
+    os.kill(template, signal.SIGKILL)
+
+    assert await result(forked, "result = 1", "x2") == 1
+    assert await result(forked, "import os; result = os.getppid()", "x3") != template
+
+
+async def test_a_template_that_never_works_is_not_asked_for_ever(
+    forked: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.tools.python.template.ENTRY", Path("no_such_file.py"))
+
+    for number in range(5):
+        assert await result(forked, "import os; result = os.getppid()", f"x{number}") == os.getpid()
+
+
+async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(children: Children) -> None:
+    await result(children, "import json, builtins; json.left = builtins.left = 1\nimport colorsys", "x1")
+
+    found = await result(
+        children,
+        "import sys, json, builtins\n"
+        "result = [hasattr(json, 'left'), hasattr(builtins, 'left'), 'colorsys' in sys.modules,\n"
+        "          [name for name in sys.modules if name.split('.')[0] in ('noetl', 'msgspec', 'pytest')]]",
+        "x2",
+    )
+
+    assert found == [False, False, False, []]
+
+
+async def test_children_do_not_share_their_random_numbers(children: Children) -> None:
+    code = "import random; result = random.random()"
+
+    assert len({await result(children, code, f"x{number}") for number in range(3)}) == 3
+
+
+async def test_a_child_holds_no_descriptor_but_its_own(children: Children) -> None:
+    """Another execution's conversation must not be readable, nor kept open, from here."""
+    await result(children, "result = 1", "x1")
+
+    found = await result(children, "import os; result = os.listdir('/proc/self/fd')", "x2")
+
+    assert len(found) == 5, "the three streams, the conversation, and the folder being listed"
+
+
+# how long they live
+
+
+async def test_children_end_with_their_execution(children: Children) -> None:
+    one, other = await result(children, PID, "x1"), await result(children, PID, "x2")
+
+    children.release("x1")
+    again = await result(children, PID, "x1")
+
+    assert again != one
+    assert await result(children, PID, "x2") == other
+
+
+async def test_an_idle_child_ends_after_a_while() -> None:
+    children = Children(idle_s=0.01)
+    pid = await result(children, PID)
+
+    await gone(pid)
+
+    assert await result(children, PID) != pid
+    await children.close()
+
+
+async def test_of_many_idle_children_the_longest_idle_one_ends() -> None:
+    children = Children(most_idle=2)
+    first, second, third = [await result(children, PID, execution_id) for execution_id in ("x1", "x2", "x3")]
+
+    assert await result(children, PID, "x3") == third
+    assert await result(children, PID, "x2") == second
+    assert await result(children, PID, "x1") != first
+    await children.close()
+
+
+async def test_a_fresh_child_is_gone_when_its_task_is(children: Children) -> None:
+    assert not is_alive(await result(children, PID, fresh=True))
+
+
+DOUBTS = {
+    "a thread that goes on": "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
+    "a trace function": "import sys; sys.setprofile(lambda *_: None)",
+    "a signal handler": "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "a recursion limit": "import sys; sys.setrecursionlimit(2000)",
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+async def test_a_child_that_is_not_as_it_was_is_not_used_again(children: Children, doubt: str) -> None:
+    pid = await result(children, f"{DOUBTS[doubt]}\n{PID}")
+
+    assert not is_alive(pid)
+    assert await result(children, PID) != pid
+
+
+async def test_what_can_be_put_back_is_and_the_child_is_kept(children: Children, tmp_path: Path) -> None:
+    look = "import os, sys; result = [os.getpid(), os.getcwd(), dict(os.environ), list(sys.path)]"
+    before = await result(children, look)
+
+    await result(children, f"import os, sys; os.chdir({str(tmp_path)!r}); os.environ['A'] = 'b'; sys.path.append('x')")
+
+    assert await result(children, look) == before
+
+
+@pytest.mark.parametrize("garbage", ["00000002{}", "00000001[", "00000002[]", "whatever"])
+async def test_code_that_breaks_the_conversation_hurts_only_itself(children: Children, garbage: str) -> None:
+    """The conversation is the first descriptor after the streams."""
+    with pytest.raises(ToolError, match="broke the conversation"):
+        await run(children, f"import os; os.write(3, {garbage.encode()!r}); result = 1")
+
+    assert await result(children, "result = 'well'") == "well"
+
+
+async def test_a_child_killed_while_idle_is_replaced(children: Children) -> None:
+    pid = await result(children, PID)
+    os.kill(pid, signal.SIGKILL)
+    await gone(pid)
+
+    assert await result(children, PID) != pid
+
+
+async def test_a_task_that_is_cancelled_while_its_child_is_born_leaves_none(children: Children) -> None:
+    await result(children, "result = 1", "x1")
+    taking = asyncio.ensure_future(children.take("x2", fresh=False))
+    await asyncio.sleep(0)
+    taking.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert await result(children, "result = 2", "x3") == 2, "its answer is taken for nobody else's"
+
+
+STOPS = """
+import os, subprocess
+below = subprocess.Popen(['sleep', '60'], start_new_session=True)
+open(path, 'w').write(f'{os.getpid()} {os.getppid()} {below.pid}')
+os.rename(path, path + '.done')
+os.kill(os.getpid(), 19)
+"""
+WORKER = """
+import asyncio, sys
+from noetl.tools.python.children import Children
+
+async def main():
+    child = await Children().take("x", fresh=False)
+    names = {"args": {}, "path": sys.argv[2]}
+    await child.call({"code": sys.argv[1], "names": names, "libs": None, "limits": {}})
+
+asyncio.run(main())
+"""
+
+
+async def test_a_worker_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    """Not even where the child cannot see to it itself: this one has stopped."""
+    told = tmp_path / "pids.done"
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, STOPS, str(tmp_path / "pids")])
+    while not told.exists():
+        await asyncio.sleep(0.01)
+    watched = [os.pidfd_open(int(pid)) for pid in told.read_text().split()]
+
+    worker.kill()
+    worker.wait()
+
+    for descriptor in watched:
+        assert select.select([descriptor], [], [], 20)[0], "it has ended"
+        os.close(descriptor)
+
+
+async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: Children) -> None:
+    code = (
+        "import os, subprocess\nleft = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "os.write(1, str(left.pid).encode())\nos._exit(3)"
+    )
+
+    with pytest.raises(ToolError) as raised:
+        await run(forked, code)
+
+    assert not is_alive(int(raised.value.details["stdout"]))
+
+
+async def test_an_embedded_run_keeps_no_child_of_an_execution_that_is_over() -> None:
+    playbook = (
+        "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: p, path: p}\n"
+        f"workflow:\n- step: start\n  tool: {{kind: python, code: '{PID}'}}\n"
+    )
+    async with driving(":memory:") as driver:
+        pid = (await driver.run(playbook)).result
+        await gone(pid)
+
+        assert (await driver.run(playbook)).result != pid
+
+
+# what they write
+
+
+@pytest.mark.req("O-11")
+@pytest.mark.parametrize(
+    ("code", "stdout"),
+    [
+        ("import os; os.write(1, b'out '); os.write(2, b'err')", "out err"),
+        ("import subprocess; print('a'); subprocess.run(['echo', 'b']); print('c')", "a\nb\nc\n"),
+        ("import os; print('a'); os.system('echo b'); print('c'); os.system('echo d')", "a\nb\nc\nd\n"),
+        ("import ctypes; ctypes.CDLL(None).printf(b'from C')", "from C"),
+        ("import sys; sys.__stdout__.write('past us')", "past us"),
+        ("import os; os.write(1, b'\\xff')", "\ufffd"),
+        ("print(chr(0xD800))", "?\n"),
+    ],
+)
+async def test_whatever_is_written_and_however_is_kept(children: Children, code: str, stdout: str) -> None:
+    assert (await run(children, code))["stdout"] == stdout
+    assert (await run(children, "result = 1"))["stdout"] == "", "and told once"
+
+
+@pytest.mark.req("O-11")
+@pytest.mark.parametrize("code", ["os.write(1, b'x' * 1_000_000)", "os.system('head -c 1000000 /dev/zero')"])
+async def test_much_that_is_written_is_cut(children: Children, code: str) -> None:
+    stdout = (await run(children, f"import os; {code}; print('y' * 10)"))["stdout"]
+
+    assert len(stdout) < 66_000
+    assert stdout.endswith("\n... 934475 more characters"), "1_000_000 + 11 - 65_536"
+
+
+async def test_a_log_handler_made_by_one_task_works_for_the_next(children: Children) -> None:
+    await run(children, "import logging; logging.basicConfig(format='%(message)s'); logging.warning('one')")
+
+    assert (await run(children, "import logging; logging.warning('two')"))["stdout"] == "two\n"
+
+
+async def test_what_a_process_wrote_before_it_died_is_told(children: Children) -> None:
+    with pytest.raises(ToolError) as raised:
+        await run(children, "import os; os.write(2, b'assertion failed'); os.abort()")
+
+    assert "SIGABRT" in raised.value.message
+    assert raised.value.details["stdout"] == "assertion failed"
+
+
+# limits
+
+
+@pytest.mark.req("TOOL-07")
+async def test_limits_hold_for_their_task_alone(children: Children) -> None:
+    large = "x = bytearray(600 << 20); import os; result = os.getpid()"
+    refused = await run(children, large, memory_bytes=512 << 20)
+
+    assert refused["exception"] == "MemoryError"
+    assert isinstance(await result(children, large), int)
+
+
+@pytest.mark.req("TOOL-07")
+async def test_files_are_limited_as_declared(tmp_path: Path) -> None:
+    tool = PythonTool()
+    context = ToolContext(
+        execution_id="x",
+        step="s",
+        task="t",
+        attempt=1,
+        task_run_id="r",
+        idempotency_key="k",
+        spec={"resources": {"file_size": "1Ki", "open_files": 20}},
+        name=lambda _: UNKNOWN,
+    )
+    codes = {
+        "File too large": f"with open({str(tmp_path / 'f')!r}, 'wb') as f: f.write(b'x' * 4096)",
+        "Too many open files": "import os\nfiles = [open(os.devnull) for _ in range(30)]",
+    }
+
+    for message, code in codes.items():
+        with pytest.raises(ToolError, match=message):
+            await tool.run({"code": code}, context)
+    await tool.close()
