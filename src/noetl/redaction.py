@@ -20,6 +20,7 @@ TELLING = 12  # characters of a secret that was cut off; fewer, and less than ha
 # what stands where a program has cut a text (PostgreSQL: the columns of a failing row), besides its end
 _ENDS = ("…", " …", "...", "\ufffd")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
+_LONGEST_END = max(len(end) for end in _JSON_ENDS)
 
 
 class Matcher(Generic[AnyStr]):
@@ -60,9 +61,12 @@ def _cut_at(text: AnyStr, start: int, needles: list[AnyStr], ends: tuple[AnyStr,
     for needle in needles:
         found = text[start : start + len(needle)]
         same = next((at for at, pair in enumerate(zip(found, needle, strict=False)) if pair[0] != pair[1]), len(found))
-        stop = start + same
-        if same >= min(TELLING, len(needle) / 2) and (stop == len(text) or text.startswith(ends, stop)):
-            return stop
+        least = min(TELLING, len(needle) / 2)
+        if same >= least and start + same == len(text):
+            return start + same
+        # The dots of an ellipsis may happen to be the next characters of the secret: its mark can begin before `same`.
+        if any(same - back >= least and text.startswith(ends, start + same - back) for back in range(_LONGEST_END)):
+            return start + same
     return 0
 
 
