@@ -28,12 +28,16 @@ uv=$(command -v uv || true)
 if [ -z "$uv" ] && [ -x .venv/bin/pip ]; then
     .venv/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && uv=.venv/bin/uv || true
 fi
-if [ -n "$uv" ]; then
-    export VIRTUAL_ENV="$PWD/.venv"
-    "$uv" pip install --quiet --require-hashes -r requirements.lock
-    "$uv" pip install --quiet --no-deps -e .
-else
-    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-    .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
-fi
+with_uv() {
+    [ -n "$uv" ] || return 1
+    VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --require-hashes -r requirements.lock &&
+        VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --no-deps -e .
+}
+with_pip() {
+    [ -x .venv/bin/pip ] || .venv/bin/python -m ensurepip >/dev/null
+    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock &&
+        .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+}
+# uv reads another configuration than pip (certificates, indexes): where one cannot fetch, the other often can.
+with_uv || with_pip
 touch .venv/.ready
