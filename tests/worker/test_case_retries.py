@@ -242,7 +242,7 @@ def test_what_was_collected_is_read_by_name_and_as_a_field_of_the_result() -> No
     assert [inputs.get("args") for inputs in ran.tool.inputs_of("start_task")] == [None, {"n": 1}, {"n": 2}]
 
 
-@pytest.mark.req("V2C-17", "V2C-17")
+@pytest.mark.req("V2C-17")
 def test_what_a_response_says_is_never_taken_for_a_template() -> None:
     ran = run_case(
         """
