@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from noetl.net.net import StepResult
+from noetl.pipeline.dotted import at_path
 from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, fits
 from noetl.pipeline.surroundings import Load
 from noetl.records.outcomes import TaskResult
@@ -22,18 +21,8 @@ def with_fields(result: TaskResult, wanted: StepResult | None, load: Load, max_p
     payload = full["data"] if result.wrapped and isinstance(full, dict) and "data" in full else full
     inline = {}
     for path in wanted.output_select:
-        value = _at(payload, path) if _at(payload, path) is not None else _at(full, path)
+        value = at_path(payload, path)
+        value = at_path(full, path) if value is None else value
         if value is not None and fits(value, room):
             inline[path.rpartition(".")[2]] = value
     return msgspec.structs.replace(result, inline=inline)
-
-
-def _at(value: Any, path: str) -> Any:
-    for part in path.split("."):
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value

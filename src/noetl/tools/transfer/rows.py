@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from noetl.errors import ToolError
+from noetl.pipeline.dotted import at_path
 from noetl.tools.transfer.contract import Rows
 
 
@@ -19,18 +20,6 @@ def rows_in(value: Any, path: Any, what: str) -> Rows:
             f"{what} gave no list of rows: {where} is {_kind(found)}; say where they are with source.rows",
         )
     return found
-
-
-def at_path(value: Any, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    for part in path.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
 
 
 def renamed(rows: Rows, mapping: Any) -> Rows:

@@ -10,9 +10,10 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from noetl.errors import ToolError
+from noetl.pipeline.dotted import at_path
 from noetl.tools.transfer.calls import End
 from noetl.tools.transfer.contract import Chunk, Position
-from noetl.tools.transfer.rows import at_path, rows_in
+from noetl.tools.transfer.rows import rows_in
 
 
 class HttpSource:
