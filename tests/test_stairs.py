@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "noetl"
 
 STAIRS: dict[int, tuple[str, ...]] = {
     8: ("cli",),
-    7: ("embedded",),
+    7: ("embedded", "server", "client"),
     6: ("orchestrator", "worker", "checking"),
     5: ("store", "dispatch", "tools", "keychain"),
     4: ("compiler", "analysis", "engine", "migration", "graph", "schema"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +11,7 @@ from noetl.compiler.compiling import compile_playbook
 from noetl.diagnostics import Diagnostic, Findings, Severity
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.reading import read_playbook
+from noetl.errors import PlaybookError
 from noetl.net.debug import DebugMap
 from noetl.net.kinds import Kinds
 from noetl.net.net import Net
@@ -66,3 +68,16 @@ def check(
         diagnostics=tuple(findings),
         certificate=certificate,
     )
+
+
+def compiled(playbook: str | Path) -> Net:
+    """The net of a playbook without errors, given as a path or as its text. PlaybookError tells them all."""
+    from noetl.tools.kinds import load_kinds  # asks every plug-in
+
+    is_text = isinstance(playbook, str) and "\n" in playbook
+    source = Source("<text>", str(playbook)) if is_text else Source(str(playbook), Path(playbook).read_text("utf-8"))
+    checked = check(source, kinds=load_kinds(), proofs=False)
+    if checked.net is None:
+        errors = [f"{source.name}:{d.line}: {d.code}: {d.message}" for d in checked.diagnostics if d.code[0] == "E"]
+        raise PlaybookError("this playbook has errors:\n" + "\n".join(errors))
+    return checked.net

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from noetl.checking import compiled as compiled
 from noetl.clock import Clock, SystemClock
 from noetl.dispatch.memory import MemoryDispatch
-from noetl.engine.coverage import not_runnable
 from noetl.engine.execution import Execution
 from noetl.engine.finishing import final_result
 from noetl.engine.scopes import payload_of
-from noetl.errors import NoetlError, PlaybookError, RefusedError
+from noetl.errors import NoetlError
 from noetl.ids import uuid7
 from noetl.net.net import Net
-from noetl.net.tasks import tasks_of
 from noetl.orchestrator.conduct import Conductor, Watch
 from noetl.orchestrator.library import StoreLibrary
 from noetl.orchestrator.requests import attend, command_for
+from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.events import Final
 from noetl.records.orders import Verdict
@@ -95,21 +95,6 @@ def tools_here(allow: Collection[str] = ()) -> Registry:
     return Registry(permissions=Permissions(kinds=frozenset(allow), data_folders=(str(Path.cwd()),)))
 
 
-def compiled(playbook: str | Path) -> Net:
-    """The net of a playbook without errors."""
-    from noetl.checking import check
-    from noetl.source import Source
-    from noetl.tools.kinds import load_kinds
-
-    is_text = isinstance(playbook, str) and "\n" in playbook
-    source = Source("<text>", str(playbook)) if is_text else Source(str(playbook), Path(playbook).read_text("utf-8"))
-    checked = check(source, kinds=load_kinds(), proofs=False)
-    if checked.net is None:
-        errors = [f"{source.name}:{d.line}: {d.code}: {d.message}" for d in checked.diagnostics if d.code[0] == "E"]
-        raise PlaybookError("this playbook has errors:\n" + "\n".join(errors))
-    return checked.net
-
-
 async def run_net(
     net: Net,
     *,
@@ -126,27 +111,13 @@ async def run_net(
     """Run a compiled playbook, read from the file `origin` where there is one. Refused before anything is recorded
     when it uses what cannot be run yet."""
     tools = tools or tools_here()
-    _check_runnable(net, tools)
+    check_runnable(net, tools)
     async with driving(db, tools=tools, clock=clock, watch=watch, sleep=sleep, keychain=keychain) as driver:
         if origin is not None:
             await driver.register(net, origin=origin)
         result = await driver.result(await driver.start(net, payload, execution_id=execution_id))
         await driver.drained()
         return result
-
-
-def _check_runnable(net: Net, tools: Registry) -> None:
-    """RefusedError says what cannot be run here, and the way out where there is one."""
-    if off := _turned_off(net, tools):
-        raise RefusedError(off)
-    if missing := not_runnable(net, tools.runs):
-        raise RefusedError(f"this playbook uses {', '.join(missing)}, which this version cannot run yet")
-
-
-def _turned_off(net: Net, tools: Registry) -> str | None:
-    """Why a kind of this playbook cannot be run here, where its operator can do something about it."""
-    kinds = dict.fromkeys(task.kind for step in net.transitions for task in tasks_of(step))
-    return next((why for kind in kinds if (why := tools.refusal(kind))), None)
 
 
 async def resume(
@@ -178,7 +149,7 @@ class Driver:
         """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
         net = playbook if isinstance(playbook, Net) else await self._read(playbook)
         if net is not self._runnable:
-            _check_runnable(net, self._tools)
+            check_runnable(net, self._tools)
             self._runnable = net
         chosen = execution_id or uuid7(self._clock.now())
         trace_id = chosen.replace("-", "")
@@ -250,7 +221,7 @@ async def driving(
     store, results = open_store(db)
     dispatch = MemoryDispatch()
     desk = SecretDesk(lambda: keychain or _own_keychain(store, clock))
-    library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: _check_runnable(net, tools))
+    library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
     conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
     worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
     conductor.stop = worker.stop

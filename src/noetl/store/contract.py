@@ -6,7 +6,7 @@ they exist so that work and lists are found without reading it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -18,6 +18,9 @@ from noetl.records.references import Reference
 from noetl.store.catalog import Catalog
 from noetl.store.credentials import Credentials
 from noetl.store.requests import Requests
+from noetl.store.shelf import Shelf
+from noetl.store.tasks import TaskRow, Tasks
+from noetl.store.waits import WaitRow, Waits
 
 
 class ConflictError(BackendError):
@@ -30,20 +33,27 @@ class OrderState(StrEnum):
     CLOSED = "closed"
 
 
+DEFAULT_POOL = "default"
+
+
 class OrderRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as the outbox knows it. `lease_epoch` counts its leases and fences late reports."""
+    """An order as the outbox knows it. `lease_epoch` counts its leases and fences late reports. Only workers of its
+    `pool` are given it; those of a higher `priority` first (SRV-08, ADV-03)."""
 
     order_id: str
     execution_id: str
     step_run_id: str
     state: OrderState = OrderState.READY
+    pool: str = DEFAULT_POOL
+    priority: int = 0
     lease_owner: str | None = None
     lease_epoch: int = 0
     lease_until: float | None = None
 
 
 class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What lists of executions show; derived from the log."""
+    """What lists of executions show; derived from the log. `wake_at`: the next moment at which time alone moves it,
+    None when nothing is due, or while it is paused (TMR-06, O-16)."""
 
     execution_id: str
     trace_id: str
@@ -55,17 +65,23 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     finished_at: float | None = None
     parent_execution_id: str | None = None
+    wake_at: float | None = None
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
-    one: the compiled playbook, kept once per content hash."""
+    one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
+    those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02)."""
 
     after: int
     execution: ExecutionRow
     events: tuple[Event, ...]
     orders: tuple[OrderRow, ...] = ()
     net: bytes | None = None
+    waits: tuple[WaitRow, ...] = ()
+    closed_waits: tuple[str, ...] = ()
+    taken_messages: tuple[str, ...] = ()
+    tasks: tuple[TaskRow, ...] = ()
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +119,8 @@ class EventLog(History, Protocol):
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         """Store all of `commits` or none, durably. ConflictError if a stream is past its `after`, or an order was
-        leased meanwhile under another epoch; an `event_id` is stored once per execution."""
+        leased meanwhile under another epoch, or a message was delivered elsewhere; an `event_id` is stored once per
+        execution."""
 
 
 class Outbox(Protocol):
@@ -112,11 +129,22 @@ class Outbox(Protocol):
     async def orders(self, execution_id: str) -> list[OrderRow]:
         """The open orders of one execution, in the order they were made."""
 
-    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
-        """Orders that are ready, or whose lease has run out, oldest first."""
+    async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
+        """Orders that are ready, or whose lease has run out: of these pools (None: of all), those of the highest
+        priority first, then the oldest. Orders of paused executions are among them."""
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         """Prolong a lease; False when it is no longer held under this epoch."""
+
+
+class Alarms(Protocol):
+    """Executions that time alone will move."""
+
+    async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
+        """Those whose `wake_at` has come, the longest overdue first."""
+
+    async def next_due(self) -> float | None:
+        """The nearest `wake_at` of all, None when nothing waits for a moment."""
 
 
 class Nets(Protocol):
@@ -126,7 +154,7 @@ class Nets(Protocol):
         """BackendError when there is none."""
 
 
-class Store(EventLog, Outbox, Nets, Protocol):
+class Store(EventLog, Outbox, Alarms, Nets, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
 
     @property
@@ -138,9 +166,18 @@ class Store(EventLog, Outbox, Nets, Protocol):
     @property
     def requests(self) -> Requests: ...
 
+    @property
+    def waits(self) -> Waits: ...
+
+    @property
+    def tasks(self) -> Tasks: ...
+
+    @property
+    def shelf(self) -> Shelf: ...
+
     async def rebuild(self) -> int:
-        """Tell the rows of executions and orders anew from the log, in one transaction, and give how many executions
-        there are (EVT-01). Leases come back as run out."""
+        """Tell the rows of executions, orders, waits and human tasks anew from the log, in one transaction, and give
+        how many executions there are (EVT-01). Leases come back as run out."""
 
     async def close(self) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -14,6 +14,9 @@ from noetl.store.contract import Commit, ConflictError, ExecutionRow, Only, Orde
 from noetl.store.credentials import Credentials, MemoryCredentials
 from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
+from noetl.store.shelf import MemoryShelf, Shelf
+from noetl.store.tasks import MemoryTasks
+from noetl.store.waits import MemoryWaits
 
 
 class MemoryStore:
@@ -28,6 +31,9 @@ class MemoryStore:
         self.credentials: Credentials = MemoryCredentials()
         self.catalog: Catalog = MemoryCatalog(self._nets)
         self.requests: Requests = MemoryRequests()
+        self.waits = MemoryWaits()
+        self.tasks = MemoryTasks()
+        self.shelf: Shelf = MemoryShelf()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
@@ -40,6 +46,8 @@ class MemoryStore:
             if commit.net is not None:
                 self._nets[commit.execution.net_hash] = commit.net
             self._orders.update((order.order_id, order) for order in commit.orders)
+            self.waits.write(commit.waits, commit.closed_waits, commit.taken_messages, execution_id)
+            self.tasks.write(commit.tasks)
 
     def _check(self, commit: Commit) -> None:
         execution_id = commit.execution.execution_id
@@ -54,6 +62,9 @@ class MemoryStore:
             held = self._orders.get(order.order_id)
             if held is not None and not _may_follow(held, order):
                 raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
+        for message_id in commit.taken_messages:
+            if self.waits.is_taken(message_id):
+                raise ConflictError(f"message {message_id} was delivered to another wait")
 
     async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
@@ -90,8 +101,20 @@ class MemoryStore:
             if order.execution_id == execution_id and order.state is not OrderState.CLOSED
         ]
 
-    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
-        return [order for order in self._orders.values() if _claimable(order, now)][:limit]
+    async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
+        found = [
+            order
+            for order in self._orders.values()
+            if _claimable(order, now) and (pools is None or order.pool in pools)
+        ]
+        return sorted(found, key=lambda order: -order.priority)[:limit]
+
+    async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
+        rows = [(row.wake_at, row.execution_id) for row in self._executions.values() if row.wake_at is not None]
+        return [self._executions[execution_id] for at, execution_id in sorted(rows) if at <= now][:limit]
+
+    async def next_due(self) -> float | None:
+        return min((row.wake_at for row in self._executions.values() if row.wake_at is not None), default=None)
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         order = self._orders.get(order_id)
@@ -110,6 +133,8 @@ class MemoryStore:
         rows = [derived_rows(events) for events in self._events.values() if events]
         self._executions = {one.execution.execution_id: one.execution for one in rows}
         self._orders = {order.order_id: order for one in rows for order in one.orders}
+        self.waits.rebuilt([wait for one in rows for wait in one.waits])
+        self.tasks.rebuilt([task for one in rows for task in one.tasks])
         return len(rows)
 
     async def close(self) -> None:

@@ -15,6 +15,8 @@ from noetl.engine.execution import WITHDRAWN, Execution
 from noetl.records.envelope import Event
 from noetl.records.events import ExecutionRequested, RequestEvaluated
 from noetl.store.contract import ExecutionRow, OrderRow, OrderState
+from noetl.store.tasks import TaskRow
+from noetl.store.waits import WaitRow
 
 _RUN_OUT = 0.0
 
@@ -24,6 +26,8 @@ class Derived(msgspec.Struct, frozen=True):
 
     execution: ExecutionRow
     orders: list[OrderRow]
+    waits: list[WaitRow] = []
+    tasks: list[TaskRow] = []
 
 
 def derived_rows(events: Sequence[Event]) -> Derived:

@@ -65,18 +65,18 @@ class SqliteHistory:
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         with self._explained():
             row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
-        return _execution(row) if row else None
+        return execution_of(row) if row else None
 
     async def executions(
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
         values = {"status": status, "path": path, "beyond": beyond, "limit": limit}
         with self._explained():
-            return [_execution(row) for row in self._db.execute(QUERIES["select_executions"], values)]
+            return [execution_of(row) for row in self._db.execute(QUERIES["select_executions"], values)]
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         with self._explained():
-            return [_execution(row) for row in self._db.execute(QUERIES["select_children"], (execution_id,))]
+            return [execution_of(row) for row in self._db.execute(QUERIES["select_children"], (execution_id,))]
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         with self._explained():
@@ -172,17 +172,19 @@ def event_of(execution_id: str, row: Sequence[Any]) -> Event:
     )
 
 
-def _execution(row: Sequence[Any]) -> ExecutionRow:
+def execution_of(row: Sequence[Any]) -> ExecutionRow:
     return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
 
 
 def order_of(row: Sequence[Any]) -> OrderRow:
-    order_id, execution_id, step_run_id, state, owner, epoch, until = row
+    order_id, execution_id, step_run_id, state, pool, priority, owner, epoch, until = row
     return OrderRow(
         order_id=order_id,
         execution_id=execution_id,
         step_run_id=step_run_id,
         state=OrderState(state),
+        pool=pool,
+        priority=priority,
         lease_owner=owner,
         lease_epoch=epoch,
         lease_until=until,

@@ -5,15 +5,15 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_execution
 INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-                       parent_execution_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                       parent_execution_id, wake_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: move_execution
-UPDATE execution SET status = ?, last_seq = ?, finished_at = ? WHERE execution_id = ? AND last_seq = ?;
+UPDATE execution SET status = ?, last_seq = ?, finished_at = ?, wake_at = ? WHERE execution_id = ? AND last_seq = ?;
 
 -- name: insert_order
-INSERT INTO orders (order_id, execution_id, step_run_id, state, lease_owner, lease_epoch, lease_until)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO orders (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (order_id) DO NOTHING;
 
 -- name: move_order
@@ -62,11 +62,13 @@ WHERE e.execution_id = :execution_id AND e.seq > :after
 ORDER BY e.seq DESC LIMIT :limit;
 
 -- name: select_execution
-SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
 FROM execution WHERE execution_id = ?;
 
 -- name: select_executions
-SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
 FROM execution
 WHERE (:status IS NULL OR status = :status) AND (:path IS NULL OR path GLOB :path)
   AND (:beyond IS NULL OR (-created_at, execution_id)
@@ -74,7 +76,8 @@ WHERE (:status IS NULL OR status = :status) AND (:path IS NULL OR path GLOB :pat
 ORDER BY created_at DESC, execution_id LIMIT :limit;
 
 -- name: select_children
-SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
 FROM execution WHERE parent_execution_id = ? ORDER BY created_at, execution_id;
 
 -- name: select_ids
@@ -82,13 +85,23 @@ SELECT execution_id FROM execution
 WHERE execution_id >= ? AND substr(execution_id, 1, ?) = ? ORDER BY execution_id LIMIT ?;
 
 -- name: select_orders
-SELECT order_id, execution_id, step_run_id, state, lease_owner, lease_epoch, lease_until
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
 FROM orders WHERE execution_id = ? AND state <> 'closed' ORDER BY rowid;
 
 -- name: select_claimable
-SELECT order_id, execution_id, step_run_id, state, lease_owner, lease_epoch, lease_until
-FROM orders WHERE state = 'ready' OR (state = 'leased' AND lease_until < ?)
-ORDER BY rowid LIMIT ?;
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+FROM orders
+WHERE (state = 'ready' OR (state = 'leased' AND lease_until < :now))
+  AND (:pools IS NULL OR pool IN (SELECT value FROM json_each(:pools)))
+ORDER BY priority DESC, rowid LIMIT :limit;
+
+-- name: select_due
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
+FROM execution WHERE wake_at <= ? ORDER BY wake_at, execution_id LIMIT ?;
+
+-- name: select_next_due
+SELECT min(wake_at) FROM execution WHERE wake_at IS NOT NULL;
 
 -- name: insert_net
 INSERT INTO net (net_hash, body) VALUES (?, ?) ON CONFLICT (net_hash) DO NOTHING;
@@ -152,3 +165,86 @@ FROM request WHERE request_id = ?;
 
 -- name: answer_request
 UPDATE request SET answer = ?, answered_at = ? WHERE request_id = ? AND answer IS NULL;
+
+-- name: insert_wait
+INSERT INTO wait (wait_id, execution_id, step_run_id, kind, name, correlation, opened_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (wait_id) DO UPDATE SET name = excluded.name, correlation = excluded.correlation;
+
+-- name: delete_wait
+DELETE FROM wait WHERE wait_id = ?;
+
+-- name: delete_waits
+DELETE FROM wait;
+
+-- name: select_waiting
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait
+WHERE kind = :kind AND name = :name
+  AND (:correlations IS NULL OR correlation IN (SELECT value FROM json_each(:correlations)))
+ORDER BY opened_at, rowid;
+
+-- name: select_waits_of
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait WHERE execution_id = ? ORDER BY opened_at, rowid;
+
+-- name: insert_message
+INSERT INTO message (message_id, name, correlation, payload, sent_at, expires_at, taken_by)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (message_id) DO NOTHING;
+
+-- name: take_message
+UPDATE message SET taken_by = ? WHERE message_id = ? AND taken_by IS NULL;
+
+-- name: select_message
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by FROM message WHERE message_id = ?;
+
+-- name: select_kept
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
+FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ? ORDER BY sent_at, rowid;
+
+-- name: select_names_kept
+SELECT DISTINCT name FROM message WHERE taken_by IS NULL AND expires_at > ? ORDER BY name;
+
+-- name: discard_messages
+DELETE FROM message WHERE expires_at <= ?;
+
+-- name: put_task
+INSERT INTO task (task_id, execution_id, state, role, user, claimed_by, created_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, role = excluded.role, user = excluded.user,
+                                    claimed_by = excluded.claimed_by, body = excluded.body;
+
+-- name: delete_tasks
+DELETE FROM task;
+
+-- name: select_task
+SELECT body FROM task WHERE task_id = ?;
+
+-- name: select_tasks
+SELECT body FROM task
+WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+  AND (:role IS NULL OR role = :role)
+  AND (:user IS NULL OR user = :user OR claimed_by = :user)
+  AND (:execution_id IS NULL OR execution_id = :execution_id)
+  AND (:beyond IS NULL OR (-created_at, task_id)
+       > (SELECT -last.created_at, last.task_id FROM task AS last WHERE last.task_id = :beyond))
+ORDER BY created_at DESC, task_id LIMIT :limit;
+
+-- name: select_thing
+SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = ? AND name = ?;
+
+-- name: select_things
+SELECT kind, name, version, body, updated_at FROM shelf
+WHERE kind = :kind AND substr(name, 1, length(:prefix)) = :prefix AND (:beyond IS NULL OR name > :beyond)
+ORDER BY name LIMIT :limit;
+
+-- name: insert_thing
+INSERT INTO shelf (kind, name, version, body, updated_at) VALUES (?, ?, 1, ?, ?) ON CONFLICT (kind, name) DO NOTHING;
+
+-- name: replace_thing
+UPDATE shelf SET version = version + 1, body = ?, updated_at = ? WHERE kind = ? AND name = ? AND version = ?;
+
+-- name: delete_thing
+DELETE FROM shelf WHERE kind = :kind AND name = :name AND (:version IS NULL OR version = :version);
+
+-- name: sweep_things
+DELETE FROM shelf WHERE kind = ? AND updated_at < ?;

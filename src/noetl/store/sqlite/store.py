@@ -6,9 +6,10 @@ execution has nobody to wait for. Several processes may work on one file; SQLite
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from noetl.errors import BackendError
@@ -19,13 +20,19 @@ from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, 
 from noetl.store.credentials import Credentials
 from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import Requests
+from noetl.store.shelf import Shelf
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, event_of, order_of
+from noetl.store.sqlite.history import SqliteHistory, event_of, execution_of, order_of
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
+from noetl.store.sqlite.shelf import SqliteShelf
+from noetl.store.sqlite.tasks import SqliteTasks, task_values
 from noetl.store.sqlite.transaction import transaction
+from noetl.store.sqlite.waits import SqliteWaits, wait_values, write_waits
+from noetl.store.tasks import Tasks
+from noetl.store.waits import Waits
 
 _BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 8_000  # 32 MB of log between checkpoints: each makes somebody wait for two more flushes
@@ -39,6 +46,9 @@ class SqliteStore(SqliteHistory):
         self.credentials: Credentials = SqliteCredentials(connection, self._explained)
         self.catalog: Catalog = SqliteCatalog(connection, self._explained)
         self.requests: Requests = SqliteRequests(connection, self._explained)
+        self.waits: Waits = SqliteWaits(connection, self._explained)
+        self.tasks: Tasks = SqliteTasks(connection, self._explained)
+        self.shelf: Shelf = SqliteShelf(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteStore:
@@ -76,6 +86,10 @@ class SqliteStore(SqliteHistory):
             for commit in commits:
                 for order in commit.orders:
                     self._write_order(order)
+                if commit.waits or commit.closed_waits or commit.taken_messages:
+                    write_waits(self._db, commit)
+                if commit.tasks:
+                    self._db.executemany(QUERIES["put_task"], [task_values(task) for task in commit.tasks])
 
     def _move(self, commit: Commit) -> None:
         """The execution's row, to where the commit leaves it."""
@@ -85,7 +99,7 @@ class SqliteStore(SqliteHistory):
         if commit.after == 0:
             self._insert_execution(row)
             return
-        values = (row.status, row.last_seq, row.finished_at, row.execution_id, commit.after)
+        values = (row.status, row.last_seq, row.finished_at, row.wake_at, row.execution_id, commit.after)
         if self._db.execute(QUERIES["move_execution"], values).rowcount != 1:
             raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
@@ -101,6 +115,7 @@ class SqliteStore(SqliteHistory):
             row.created_at,
             row.finished_at,
             row.parent_execution_id,
+            row.wake_at,
         )
         try:
             self._db.execute(QUERIES["insert_execution"], values)
@@ -124,18 +139,32 @@ class SqliteStore(SqliteHistory):
             rows = [derived_rows(self._stream(execution_id)) for execution_id in ids]
             self._db.execute(QUERIES["delete_orders"])
             self._db.execute(QUERIES["delete_executions"])
+            self._db.execute(QUERIES["delete_waits"])
+            self._db.execute(QUERIES["delete_tasks"])
             for one in rows:
                 self._insert_execution(one.execution)
                 self._db.executemany(QUERIES["insert_order"], [_order_values(order) for order in one.orders])
+                self._db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in one.waits])
+                self._db.executemany(QUERIES["put_task"], [task_values(task) for task in one.tasks])
         return len(rows)
 
     def _stream(self, execution_id: str) -> list[Event]:
         """The events alone; the row beside them, if there is one, is not asked."""
         return [event_of(execution_id, row) for row in self._db.execute(QUERIES["select_stream"], (execution_id,))]
 
-    async def claimable(self, *, now: float, limit: int) -> list[OrderRow]:
+    async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
+        values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}
         with self._explained():
-            return [order_of(row) for row in self._db.execute(QUERIES["select_claimable"], (now, limit))]
+            return [order_of(row) for row in self._db.execute(QUERIES["select_claimable"], values)]
+
+    async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
+        with self._explained():
+            return [execution_of(row) for row in self._db.execute(QUERIES["select_due"], (now, limit))]
+
+    async def next_due(self) -> float | None:
+        with self._explained():
+            found: float | None = self._db.execute(QUERIES["select_next_due"]).fetchone()[0]
+        return found
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         with self._explained():
@@ -153,7 +182,8 @@ def _refuse_if_read_only(path: Path) -> None:
 
 def _order_values(order: OrderRow) -> tuple[object, ...]:
     lease = (order.lease_owner, order.lease_epoch, order.lease_until)
-    return (order.order_id, order.execution_id, order.step_run_id, order.state.value, *lease)
+    about = (order.state.value, order.pool, order.priority)
+    return (order.order_id, order.execution_id, order.step_run_id, *about, *lease)
 
 
 def _event_values(event: Event) -> tuple[object, ...]:

@@ -1,0 +1,56 @@
+"""Human tasks in the store's SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+
+import msgspec
+
+from noetl.store.sqlite.queries import QUERIES
+from noetl.store.tasks import TaskRow, TaskState
+
+
+class SqliteTasks:
+    """`explained` turns what SQLite cannot do into our own error."""
+
+    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
+        self._db = connection
+        self._explained = explained
+
+    async def get(self, task_id: str) -> TaskRow | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_task"], (task_id,)).fetchone()
+        return _task(row[0]) if row else None
+
+    async def list(
+        self,
+        *,
+        states: Collection[TaskState] = (),
+        role: str | None = None,
+        user: str | None = None,
+        execution_id: str | None = None,
+        limit: int = 100,
+        beyond: str | None = None,
+    ) -> list[TaskRow]:
+        values = {
+            "states": json.dumps(list(states)) if states else None,
+            "role": role,
+            "user": user,
+            "execution_id": execution_id,
+            "limit": limit,
+            "beyond": beyond,
+        }
+        with self._explained():
+            return [_task(body) for (body,) in self._db.execute(QUERIES["select_tasks"], values)]
+
+
+def task_values(task: TaskRow) -> tuple[object, ...]:
+    about = (task.state.value, task.role, task.user, task.claimed_by, task.created_at)
+    return (task.task_id, task.execution_id, *about, msgspec.json.encode(task).decode())
+
+
+def _task(body: str) -> TaskRow:
+    return msgspec.json.decode(body, type=TaskRow)

@@ -1,0 +1,98 @@
+"""Human tasks: the work list of people, told by the log (HUM-01 to HUM-04)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+
+class TaskState(StrEnum):
+    OPEN = "open"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    WITHDRAWN = "withdrawn"  # its step was cancelled, or another wait of it came first
+
+
+class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One task. `version` counts its changes, so that who acts on what he saw acts on nothing else. `form` are its
+    fields as plain data; `result` the values it was completed with."""
+
+    task_id: str
+    execution_id: str
+    step: str
+    step_run_id: str
+    state: TaskState = TaskState.OPEN
+    version: int = 1
+    title: str
+    role: str | None = None
+    user: str | None = None
+    form: list[dict[str, Any]] = []
+    claimed_by: str | None = None
+    completed_by: str | None = None
+    result: dict[str, Any] | None = None
+    created_at: float
+    due_at: float | None = None
+    overdue: bool = False
+    escalated: bool = False
+    ended_at: float | None = None
+
+
+class Tasks(Protocol):
+    async def get(self, task_id: str) -> TaskRow | None: ...
+
+    async def list(
+        self,
+        *,
+        states: Collection[TaskState] = (),
+        role: str | None = None,
+        user: str | None = None,
+        execution_id: str | None = None,
+        limit: int = 100,
+        beyond: str | None = None,
+    ) -> list[TaskRow]:
+        """The newest first. `role` and `user` are assignees; `user` also finds what that user has claimed."""
+
+
+class MemoryTasks:
+    """For tests, and for stores that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskRow] = {}
+
+    def write(self, tasks: Collection[TaskRow]) -> None:
+        self._tasks.update((task.task_id, task) for task in tasks)
+
+    def rebuilt(self, tasks: Collection[TaskRow]) -> None:
+        self._tasks = {task.task_id: task for task in tasks}
+
+    async def get(self, task_id: str) -> TaskRow | None:
+        return self._tasks.get(task_id)
+
+    async def list(
+        self,
+        *,
+        states: Collection[TaskState] = (),
+        role: str | None = None,
+        user: str | None = None,
+        execution_id: str | None = None,
+        limit: int = 100,
+        beyond: str | None = None,
+    ) -> list[TaskRow]:
+        last = self._tasks.get(beyond) if beyond is not None else None
+        found = [
+            task
+            for task in self._tasks.values()
+            if (not states or task.state in states)
+            and role in (None, task.role)
+            and user in (None, task.user, task.claimed_by)
+            and execution_id in (None, task.execution_id)
+            and (last is None or _age(task) > _age(last))
+        ]
+        return sorted(found, key=_age)[:limit]
+
+
+def _age(task: TaskRow) -> tuple[float, str]:
+    return -task.created_at, task.task_id

@@ -1,0 +1,132 @@
+"""Waits: who waits for which message or signal, and messages that nobody has taken yet (MSG-01 to MSG-05).
+
+Rows of waits are told by the log. Messages are not: they are kept here from the moment they are accepted until one wait
+has taken them or their time is over. Sender and waiter each store first and look for the other then, so none misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
+from typing import Any, Protocol
+
+import msgspec
+
+MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
+MAX_KEYS = 8  # of a message's correlation: every part of it may be what somebody waits for
+
+
+class WaitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An open wait. `correlation` is what a message must hold, as canonical text."""
+
+    wait_id: str
+    execution_id: str
+    step_run_id: str
+    kind: str
+    name: str
+    correlation: str = "{}"
+    opened_at: float
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was accepted. `taken_by` is the execution that has it."""
+
+    message_id: str
+    name: str
+    correlation: dict[str, Any] = {}
+    payload: Any = None
+    sent_at: float
+    expires_at: float
+    taken_by: str | None = None
+
+
+def canonical(correlation: dict[str, Any]) -> str:
+    """A correlation as text: equal ones give equal texts."""
+    return msgspec.json.encode(correlation, order="sorted").decode()
+
+
+def parts_of(correlation: dict[str, Any]) -> list[str]:
+    """Every correlation that a message with this one satisfies: it holds each key with an equal value (MSG-01)."""
+    items = sorted(correlation.items())
+    return [canonical(dict(part)) for size in range(len(items) + 1) for part in combinations(items, size)]
+
+
+class Waits(Protocol):
+    async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
+        """The open waits for this name, of one of these correlations if given, the oldest first."""
+
+    async def of(self, execution_id: str) -> list[WaitRow]:
+        """The open waits of one execution, the oldest first."""
+
+    async def keep(self, message: MessageRow) -> bool:
+        """Store a message durably; False when one of this id is known already (MSG-02)."""
+
+    async def message(self, message_id: str) -> MessageRow | None: ...
+
+    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+        """Messages of this name that nobody has taken and whose time is not over, the oldest first."""
+
+    async def names_kept(self, *, now: float) -> list[str]:
+        """The names of which there are such messages."""
+
+    async def discard(self, *, before: float) -> int:
+        """Remove messages whose time was over then, taken or not; gives how many."""
+
+
+class MemoryWaits:
+    """For tests, and for stores that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, WaitRow] = {}
+        self._messages: dict[str, MessageRow] = {}
+
+    def is_taken(self, message_id: str) -> bool:
+        message = self._messages.get(message_id)
+        return message is None or message.taken_by is not None
+
+    def write(
+        self, opened: Collection[WaitRow], closed: Collection[str], taken: Collection[str], taken_by: str
+    ) -> None:
+        self._waits.update((wait.wait_id, wait) for wait in opened)
+        for wait_id in closed:
+            self._waits.pop(wait_id, None)
+        for message_id in taken:
+            self._messages[message_id] = msgspec.structs.replace(self._messages[message_id], taken_by=taken_by)
+
+    def rebuilt(self, waits: Collection[WaitRow]) -> None:
+        self._waits = {wait.wait_id: wait for wait in waits}
+
+    async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
+        found = [
+            wait
+            for wait in self._waits.values()
+            if (wait.kind, wait.name) == (kind, name) and (correlations is None or wait.correlation in correlations)
+        ]
+        return sorted(found, key=lambda wait: wait.opened_at)
+
+    async def of(self, execution_id: str) -> list[WaitRow]:
+        found = [wait for wait in self._waits.values() if wait.execution_id == execution_id]
+        return sorted(found, key=lambda wait: wait.opened_at)
+
+    async def keep(self, message: MessageRow) -> bool:
+        return self._messages.setdefault(message.message_id, message) is message
+
+    async def message(self, message_id: str) -> MessageRow | None:
+        return self._messages.get(message_id)
+
+    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+        found = [one for one in self._messages.values() if one.name == name and _is_kept(one, now)]
+        return sorted(found, key=lambda message: message.sent_at)
+
+    async def names_kept(self, *, now: float) -> list[str]:
+        return sorted({message.name for message in self._messages.values() if _is_kept(message, now)})
+
+    async def discard(self, *, before: float) -> int:
+        old = [message_id for message_id, message in self._messages.items() if message.expires_at <= before]
+        for message_id in old:
+            del self._messages[message_id]
+        return len(old)
+
+
+def _is_kept(message: MessageRow, now: float) -> bool:
+    return message.taken_by is None and message.expires_at > now
