@@ -1,0 +1,94 @@
+// The server's API: one way to ask, one kind of error. Rules are the server's; here are only its words.
+
+export interface Problem {
+  type?: string;
+  title: string;
+  status: number;
+  detail?: string;
+  instance?: string;
+  [extra: string]: unknown;
+}
+
+/** What the server refused, in its own words. */
+export class ApiError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail ?? problem.title);
+    this.name = "ApiError";
+  }
+
+  get status(): number {
+    return this.problem.status;
+  }
+}
+
+export const apiBase = new URL("api/", document.baseURI).href;
+
+let csrf = "";
+
+/** Sent with everything that changes something: a page of somebody else cannot know it. */
+export function rememberCsrf(token: string): void {
+  csrf = token;
+}
+
+export type Query = Record<string, string | number | boolean | undefined | null>;
+
+export function address(path: string, query: Query = {}): string {
+  const url = new URL(path.replace(/^\//, ""), apiBase);
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== "") url.searchParams.set(key, String(value));
+  }
+  return url.href;
+}
+
+interface Options {
+  query?: Query;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+async function ask(method: string, path: string, { query, body, headers, signal }: Options = {}): Promise<Response> {
+  const sent: Record<string, string> = { Accept: "application/json", ...headers };
+  if (method !== "GET" && csrf) sent["X-CSRF-Token"] = csrf;
+  const isText = typeof body === "string";
+  if (body !== undefined && !sent["Content-Type"]) sent["Content-Type"] = isText ? "text/yaml" : "application/json";
+  let answer: Response;
+  try {
+    answer = await fetch(address(path, query), {
+      method,
+      headers: sent,
+      body: body === undefined ? undefined : isText ? (body as string) : JSON.stringify(body),
+      credentials: "same-origin",
+      signal,
+    });
+  } catch (cause) {
+    if ((cause as Error).name === "AbortError") throw cause;
+    throw new ApiError({ title: "The server cannot be reached", status: 0, detail: "Is it running? This page tries again by itself." });
+  }
+  if (answer.ok) return answer;
+  throw new ApiError(await problemOf(answer));
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  try {
+    const body = (await answer.json()) as Problem;
+    if (typeof body.title === "string") return { ...body, status: answer.status };
+  } catch {
+    // not a problem document: the status has to do
+  }
+  return { title: answer.statusText || `HTTP ${answer.status}`, status: answer.status };
+}
+
+export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+  return (await ask("GET", path, { query, signal })).json() as Promise<T>;
+}
+
+export async function getText(path: string, query?: Query): Promise<string> {
+  return (await ask("GET", path, { query, headers: { Accept: "*/*" } })).text();
+}
+
+export async function send<T>(method: "POST" | "PUT" | "DELETE" | "PATCH", path: string, body?: unknown, options: Omit<Options, "body"> = {}): Promise<T> {
+  const answer = await ask(method, path, { ...options, body });
+  const text = await answer.text();
+  return (text ? JSON.parse(text) : undefined) as T;
+}

@@ -1,0 +1,27 @@
+import { describe, expect, it } from "vitest";
+import { ago, shortId, span } from "./words";
+
+describe("spans", () => {
+  it.each([
+    [0.0123, "12 ms"],
+    [1.44, "1.4 s"],
+    [42, "42 s"],
+    [185, "3 min 05 s"],
+    [7800, "2 h 10 min"],
+    [350_000, "4 d 1 h"],
+    [null, "–"],
+  ])("%s s is said as %s", (seconds, said) => expect(span(seconds)).toBe(said));
+});
+
+describe("moments", () => {
+  it("says how long ago or ahead", () => {
+    expect(ago(100, 160_000)).toBe("1 min 00 s ago");
+    expect(ago(100, 95_000)).toBe("in 5.0 s");
+  });
+});
+
+describe("ids", () => {
+  it("shows the end, where they differ", () => {
+    expect(shortId("01890000-0000-7000-8000-0000deadbeef")).toBe("…deadbeef");
+  });
+});

@@ -1,0 +1,48 @@
+// How moments, spans, counts and ids are written, everywhere the same.
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit" });
+const COUNT = new Intl.NumberFormat();
+
+function moment(value: string | number): Date {
+  return new Date(typeof value === "number" ? value * 1000 : value);
+}
+
+/** Local time; the day too when it is not today. */
+export function when(value: string | number | null | undefined, now = new Date()): string {
+  if (value === null || value === undefined || value === "") return "–";
+  const at = moment(value);
+  return at.toDateString() === now.toDateString() ? TIME.format(at) : `${DAY.format(at)} ${TIME.format(at)}`;
+}
+
+/** The same moment in UTC, for the title of a place that shows it. */
+export function utc(value: string | number | null | undefined): string {
+  return value === null || value === undefined || value === "" ? "" : moment(value).toISOString();
+}
+
+/** "in 5 min", "3 h ago". */
+export function ago(value: string | number | null | undefined, now = Date.now()): string {
+  if (value === null || value === undefined || value === "") return "–";
+  const s = (now - moment(value).getTime()) / 1000;
+  const text = span(Math.abs(s));
+  return Math.abs(s) < 1 ? "now" : s > 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** Seconds as people say them: 12 ms, 1.4 s, 3 min 05 s, 2 h 10 min, 4 d. */
+export function span(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+export function count(value: number): string {
+  return COUNT.format(value);
+}
+
+/** An id is told apart by its end: UUIDv7 begin with the time they share. */
+export function shortId(id: string): string {
+  return id.length > 12 ? `…${id.slice(-8)}` : id;
+}

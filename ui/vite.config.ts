@@ -1,0 +1,19 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+// The server gives the page under any prefix, so every address in it is relative to the page's own.
+export default defineConfig({
+  base: "./",
+  plugins: [svelte()],
+  resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
+  build: {
+    outDir: process.env.NOETL_UI_OUT ?? "../src/noetl/_ui",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false }, // the polyfill would be an inline script
+    cssCodeSplit: true,
+    assetsInlineLimit: 0,
+  },
+  server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8642" } },
+  test: { environment: "happy-dom", include: ["src/**/*.test.ts"] },
+});
