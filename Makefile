@@ -45,8 +45,8 @@ conformance: $(READY) ## every requirement with the tests that show it
 docs: $(READY) ## rewrite the generated pages of docs/
 	@$(PY) tools/docs.py
 
-ui: ## build the web UI
-	@echo "make ui: the web UI is not part of this version; it comes with the server" >&2; exit 1
+ui: $(READY) ## build the web UI into the package
+	@sh tools/ui.sh
 
 lock: ## pin the newest versions of all dependencies, with hashes and without addresses
 	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock

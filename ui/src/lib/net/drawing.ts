@@ -1,0 +1,58 @@
+// A net as the server draws it (src/noetl/graph/drawing.py), and what is marked on it.
+
+export interface Mark {
+  sign: string;
+  word: string;
+  text: string;
+}
+
+export interface Line {
+  name: string;
+  kind: string;
+  jumps?: string[];
+  under?: string;
+  depth?: number;
+}
+
+export interface Box {
+  name: string;
+  role: "start" | "step" | "wait" | "end" | "unknown";
+  marks: Mark[];
+  lines: Line[];
+}
+
+export interface Way {
+  source: string;
+  target: string;
+  label: string;
+  manner: "plain" | "failure" | "computed";
+  guard: string;
+}
+
+export interface Drawing {
+  title: string;
+  subtitle: string;
+  entry: string;
+  boxes: Box[];
+  ways: Way[];
+}
+
+/** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it. */
+export interface StepMark {
+  tokens: number;
+  running: number;
+  done: number;
+  failed: number;
+  state?: string;
+  note?: string;
+  loop?: { done: number; failed: number; total: number };
+}
+
+/** A token that has just gone along a way. `id` tells one journey from another. */
+export interface Journey {
+  id: string;
+  source: string;
+  target: string;
+}
+
+export type Marks = Record<string, StepMark>;
