@@ -26,4 +26,6 @@ export const SCREENS: Record<string, () => Loaded> = {
   login: () => import("./Login.svelte"),
   missing: () => import("./Missing.svelte"),
   home: () => import("./Home.svelte"),
+  executions: () => import("./Executions.svelte"),
+  execution: () => import("./Execution.svelte"),
 };

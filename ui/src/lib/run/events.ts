@@ -1,0 +1,71 @@
+// Events of one execution, kept small: a long log has hundreds of thousands. The whole of one is asked for when shown.
+
+export interface RawEvent {
+  seq: number;
+  event_type: string;
+  ts: string;
+  source: string;
+  status: string;
+  step: string | null;
+  step_run_id: string | null;
+  payload: Record<string, unknown>;
+}
+
+export interface Slim {
+  seq: number;
+  type: string;
+  at: number; // seconds
+  status: string;
+  step: string;
+  run: string;
+  target: string; // of a token that goes somewhere
+  index: number; // of an iteration, -1 otherwise
+  total: number; // of a loop that begins, -1 otherwise
+  gist: string; // what it says, in a line
+}
+
+const TEXT = (value: unknown): string => (typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value));
+
+function gistOf(event: RawEvent): string {
+  const payload = event.payload;
+  const error = (payload.error ?? (payload.outcome as Record<string, unknown> | undefined)?.error) as { kind?: string; message?: string } | null | undefined;
+  if (error?.message) return `${error.kind}: ${error.message}`;
+  if (payload.task) {
+    const decision = payload.decision as { do?: string } | undefined;
+    return `${TEXT(payload.task)}${payload.attempt && payload.attempt !== 1 ? `, attempt ${TEXT(payload.attempt)}` : ""}${decision?.do && decision.do !== "continue" ? ` → ${decision.do}` : ""}`;
+  }
+  switch (event.event_type) {
+    case "next.enqueued":
+    case "token.created":
+      return `→ ${TEXT(payload.step)}`;
+    case "next.selected":
+      return ((payload.arcs as { step: string; fired?: boolean }[] | undefined) ?? []).filter((arc) => arc.fired).map((arc) => `→ ${arc.step}`).join(" ") || `ends ${TEXT(payload.ended)}`;
+    case "ctx.patched":
+      return Object.keys((payload.patch as object | undefined) ?? {}).join(", ");
+    case "token.held":
+      return TEXT(payload.reason);
+    case "token.claimed":
+    case "step.started":
+      return TEXT(payload.worker_id);
+    case "loop.started":
+      return `${TEXT(payload.total)} items`;
+    default:
+      return TEXT(payload.name ?? payload.reason ?? payload.title ?? payload.status ?? "");
+  }
+}
+
+export function slim(event: RawEvent): Slim {
+  const payload = event.payload;
+  return {
+    seq: event.seq,
+    type: event.event_type,
+    at: Date.parse(event.ts) / 1000,
+    status: event.status,
+    step: event.step ?? "",
+    run: event.step_run_id ?? "",
+    target: typeof payload.step === "string" ? payload.step : "",
+    index: typeof payload.index === "number" ? payload.index : -1,
+    total: typeof payload.total === "number" ? payload.total : -1,
+    gist: gistOf(event).slice(0, 200),
+  };
+}

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import type { Slim } from "./events";
+import { MarkHistory } from "./marks";
+
+function event(type: string, step = "", run = "", more: Partial<Slim> = {}): Slim {
+  return { seq: 0, type, at: 0, status: "", step, run, target: "", index: -1, total: -1, gist: "", ...more };
+}
+
+const ONE_STEP = [event("token.created", "", "", { target: "a" }), event("step.scheduled", "a", "r1"), event("step.started", "a", "r1"), event("step.done", "a", "r1"), event("token.consumed", "a", "r1")];
+
+describe("marks", () => {
+  it("follow a token into a step and out of it", () => {
+    const history = new MarkHistory(ONE_STEP);
+    expect(history.at(1).a).toMatchObject({ tokens: 1, running: 0 });
+    expect(history.at(2).a).toMatchObject({ tokens: 0, running: 1, state: "running" });
+    expect(history.at(5).a).toMatchObject({ tokens: 0, running: 0, done: 1, state: "completed" });
+  });
+
+  it("count a failure once, and not as done", () => {
+    const history = new MarkHistory([...ONE_STEP.slice(0, 3), event("step.failed", "a", "r1"), event("token.consumed", "a", "r1")]);
+    expect(history.at(5).a).toMatchObject({ done: 0, failed: 1, running: 0, state: "failed" });
+  });
+
+  it("show a step that waits", () => {
+    const history = new MarkHistory([...ONE_STEP.slice(0, 4), event("timer.scheduled", "a", "r1")]);
+    expect(history.at(5).a?.state).toBe("waiting");
+  });
+
+  it("let tokens meet without a step run of their own", () => {
+    const twice = [event("token.created", "", "", { target: "j" }), event("token.created", "", "", { target: "j" }), event("token.consumed", "j", "r9")];
+    expect(new MarkHistory(twice).at(3).j?.tokens).toBe(1);
+  });
+
+  it("are the same read backwards as forwards, across kept counts", () => {
+    const log: Slim[] = [];
+    for (let n = 0; n < 1500; n++) log.push(...ONE_STEP.map((one) => ({ ...one, run: one.run && `r${n}` })));
+    const history = new MarkHistory(log);
+    expect(history.at(log.length).a?.done).toBe(1500);
+    for (const length of [7000, 4001, 4000, 3999, 12, 0]) {
+      const fresh = new MarkHistory(log.slice(0, length));
+      expect(history.at(length)).toEqual(fresh.at(length));
+    }
+  });
+});
