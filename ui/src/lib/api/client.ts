@@ -49,7 +49,7 @@ interface Options {
 
 async function ask(method: string, path: string, { query, body, headers, signal }: Options = {}): Promise<Response> {
   const sent: Record<string, string> = { Accept: "application/json", ...headers };
-  if (method !== "GET" && csrf) sent["X-CSRF-Token"] = csrf;
+  if (method !== "GET" && csrf) sent["Noetl-CSRF"] = csrf;
   const isText = typeof body === "string";
   if (body !== undefined && !sent["Content-Type"]) sent["Content-Type"] = isText ? "text/yaml" : "application/json";
   let answer: Response;

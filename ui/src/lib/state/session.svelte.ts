@@ -6,13 +6,13 @@ export interface Who {
   subject: string;
   role: "viewer" | "operator" | "author" | "admin";
   human_roles: string[];
-  csrf_token: string;
+  csrf: string | null;
 }
 
 export const session = $state<{ who: Who | null; known: boolean; problem: string }>({ who: null, known: false, problem: "" });
 
 function welcome(who: Who): void {
-  rememberCsrf(who.csrf_token);
+  rememberCsrf(who.csrf ?? "");
   session.who = who;
   session.problem = "";
 }

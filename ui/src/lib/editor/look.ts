@@ -1,0 +1,28 @@
+// How text looks in an editor: the colours of the page.
+
+import { HighlightStyle } from "@codemirror/language";
+import { EditorView } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+export const LOOK = EditorView.theme({
+  "&": { height: "100%", fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
+  ".cm-gutters": { backgroundColor: "var(--ground)", color: "var(--text-faint)", border: "none" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)" },
+  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--accent-soft)" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "6px" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-completionDetail": { color: "var(--text-faint)", fontStyle: "normal", marginLeft: "12px" },
+  ".cm-diagnostic": { whiteSpace: "pre-wrap", padding: "6px 10px" },
+  ".cm-diagnosticSource": { fontFamily: "var(--mono)", fontSize: "11px", opacity: "0.8" },
+});
+
+export const COLOURS = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--running)" },
+  { tag: [tags.string, tags.content], color: "var(--text)" },
+  { tag: [tags.number, tags.bool, tags.null, tags.atom, tags.keyword], color: "var(--waiting)" },
+  { tag: tags.comment, color: "var(--text-faint)", fontStyle: "italic" },
+  { tag: [tags.meta, tags.separator, tags.punctuation], color: "var(--text-soft)" },
+]);
