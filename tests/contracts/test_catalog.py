@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
 from noetl.store.catalog import Registration
 from noetl.store.contract import Store
-from tests.contracts.stores import BACKENDS
-
-
-@pytest_asyncio.fixture(params=list(BACKENDS))
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = BACKENDS[request.param](tmp_path)
-    yield opened
-    await opened.close()
 
 
 def playbook(

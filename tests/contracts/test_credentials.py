@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
-import pytest_asyncio
 
 from noetl.records.credentials import SealedCredential
 from noetl.store.contract import Store
 from noetl.store.credentials import Credentials
-from tests.contracts.stores import BACKENDS
 
 
-@pytest_asyncio.fixture(params=list(BACKENDS))
-async def credentials(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Credentials]:
-    opened: Store = BACKENDS[request.param](tmp_path)
-    yield opened.credentials
-    await opened.close()
+@pytest.fixture
+def credentials(store: Store) -> Credentials:
+    return store.credentials
 
 
 def row(name: str = "a", version: int = 1, key_id: str = "k1") -> SealedCredential:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
-import pytest_asyncio
 
 from noetl.records.control import Emitted
 from noetl.records.events import CtxPatched, StepDone
 from noetl.store.contract import Only, Store
-from tests.contracts.stores import BACKENDS
 from tests.contracts.test_store import commit, event
-
-
-@pytest_asyncio.fixture(params=list(BACKENDS))
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = BACKENDS[request.param](tmp_path)
-    yield opened
-    await opened.close()
 
 
 async def write(store: Store, execution_id: str, *, at: float, path: str = "p", status: str = "running") -> None:

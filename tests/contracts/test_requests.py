@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
-import pytest
-import pytest_asyncio
 
 from noetl.store.contract import Store
-from tests.contracts.stores import BACKENDS
 from tests.contracts.test_store import commit, event
-
-
-@pytest_asyncio.fixture(params=list(BACKENDS))
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = BACKENDS[request.param](tmp_path)
-    yield opened
-    await opened.close()
 
 
 async def test_requests_wait_in_order_until_they_are_answered_once(store: Store) -> None:

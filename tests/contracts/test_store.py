@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
-import pytest_asyncio
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.events import CtxPatched, PlaybookProcessed, StepDone, TokenEnqueued
 from noetl.records.taxonomy import Source
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store
-from tests.contracts.stores import BACKENDS
-
-
-@pytest_asyncio.fixture(params=list(BACKENDS))
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = BACKENDS[request.param](tmp_path)
-    yield opened
-    await opened.close()
 
 
 def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: object = None) -> Event:

@@ -129,7 +129,7 @@ workflow: [{step: start, tool: {name: t, kind: python, code: x}}]
 
 @pytest.mark.req("RES-06", "EVT-07")
 async def test_an_execution_whose_own_values_are_gone_is_refused_and_nothing_is_guessed(db: Path) -> None:
-    store, results = open_store(str(db))
+    store, results = await open_store(str(db))
     conductor = Conductor(store, results, MemoryDispatch(), ManualClock())
     await conductor.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})
     conductor.release("x1")

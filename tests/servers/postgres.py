@@ -46,7 +46,23 @@ class Server:
         """A credential for the `postgres` tool."""
         return {"host": self.socket, "user": "postgres", "database": database}
 
+    def restart(self) -> None:
+        """As an operator does it: connections are cut, what is not committed is undone."""
+        command = [
+            str(self._server.bin_path / "pg_ctl"),
+            "-D",
+            str(self.folder / "data"),
+            "-w",
+            "-m",
+            "fast",
+            "restart",
+        ]
+        log = ["-l", str(self.folder / "data" / "restart.log")]
+        subprocess.run([*command, *log], check=True, capture_output=True, user=self._server.system_user)
+        self.pid = int(self._server.get_pid())
+
     def stop(self) -> None:
+        atexit.unregister(self.stop)
         with suppress(Exception):  # the interpreter is ending: what follows makes sure of it
             self._server.stop()
         with suppress(ProcessLookupError):

@@ -15,6 +15,7 @@ import msgspec
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.references import Reference
+from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.credentials import Credentials
 from noetl.store.requests import Requests
@@ -68,10 +69,19 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: float | None = None
 
 
+class Room(msgspec.Struct, frozen=True):
+    """No more than `capacity` orders of a pool may be held at `now`, under leases that have not run out (SRV-08)."""
+
+    pool: str
+    capacity: int
+    now: float
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
     one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
-    those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02)."""
+    those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02). `room`: it takes orders
+    of these pools, and is refused where that would make too many."""
 
     after: int
     execution: ExecutionRow
@@ -82,6 +92,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     closed_waits: tuple[str, ...] = ()
     taken_messages: tuple[str, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
+    room: tuple[Room, ...] = ()
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +113,9 @@ class History(Protocol):
 
     async def execution(self, execution_id: str) -> ExecutionRow | None: ...
 
+    async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
+        """The last `seq` of each of these executions; nothing of those it does not know."""
+
     async def executions(
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
@@ -109,6 +123,9 @@ class History(Protocol):
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         """The executions that this one has started, the oldest first."""
+
+    async def tally(self) -> dict[str, int]:
+        """How many executions there are, by status."""
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         """Execution ids that begin so, in order."""
@@ -119,8 +136,8 @@ class EventLog(History, Protocol):
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         """Store all of `commits` or none, durably. ConflictError if a stream is past its `after`, or an order was
-        leased meanwhile under another epoch, or a message was delivered elsewhere; an `event_id` is stored once per
-        execution."""
+        leased meanwhile under another epoch, or a message was delivered elsewhere, or a pool would be over its
+        `room`, whoever else takes orders of it at this moment; an `event_id` is stored once per execution."""
 
 
 class Outbox(Protocol):
@@ -132,6 +149,9 @@ class Outbox(Protocol):
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         """Orders that are ready, or whose lease has run out: of these pools (None: of all), those of the highest
         priority first, then the oldest. Orders of paused executions are among them."""
+
+    async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
+        """How many orders of each of these pools (None: of all) are held under a lease that has not run out."""
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         """Prolong a lease; False when it is no longer held under this epoch."""
@@ -154,6 +174,15 @@ class Nets(Protocol):
         """BackendError when there is none."""
 
 
+class Records(History, Nets, Protocol):
+    """A store that is only looked at."""
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        """The open orders of one execution, in the order they were made."""
+
+    async def close(self) -> None: ...
+
+
 class Store(EventLog, Outbox, Alarms, Nets, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
 
@@ -174,6 +203,9 @@ class Store(EventLog, Outbox, Alarms, Nets, Protocol):
 
     @property
     def shelf(self) -> Shelf: ...
+
+    @property
+    def audit(self) -> Audit: ...
 
     async def rebuild(self) -> int:
         """Tell the rows of executions, orders, waits and human tasks anew from the log, in one transaction, and give

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
@@ -9,6 +10,7 @@ import msgspec
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
+from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.catalog import Catalog, MemoryCatalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, Only, OrderRow, OrderState
 from noetl.store.credentials import Credentials, MemoryCredentials
@@ -34,10 +36,12 @@ class MemoryStore:
         self.waits = MemoryWaits()
         self.tasks = MemoryTasks()
         self.shelf: Shelf = MemoryShelf()
+        self.audit: Audit = MemoryAudit()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
             self._check(commit)
+        self._check_room(commits)
         for commit in commits:
             execution_id = commit.execution.execution_id
             self._events.setdefault(execution_id, []).extend(commit.events)
@@ -45,7 +49,8 @@ class MemoryStore:
             self._executions[execution_id] = commit.execution
             if commit.net is not None:
                 self._nets[commit.execution.net_hash] = commit.net
-            self._orders.update((order.order_id, order) for order in commit.orders)
+            for order in commit.orders:
+                self._orders[order.order_id] = _in_its_pool(order, self._orders.get(order.order_id))
             self.waits.write(commit.waits, commit.closed_waits, commit.taken_messages, execution_id)
             self.tasks.write(commit.tasks)
 
@@ -66,12 +71,29 @@ class MemoryStore:
             if self.waits.is_taken(message_id):
                 raise ConflictError(f"message {message_id} was delivered to another wait")
 
+    def _check_room(self, commits: Sequence[Commit]) -> None:
+        """As it will be with all of them."""
+        rooms = {room for commit in commits for room in commit.room}
+        if not rooms:
+            return
+        orders = self._orders | {
+            order.order_id: _in_its_pool(order, self._orders.get(order.order_id))
+            for commit in commits
+            for order in commit.orders
+        }
+        for room in rooms:
+            if sum(_is_held(order, room.now) for order in orders.values() if order.pool == room.pool) > room.capacity:
+                raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
+
     async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
         return events if only is None else _picked(events, only)
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         return self._executions.get(execution_id)
+
+    async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
+        return {one: self._executions[one].last_seq for one in execution_ids if one in self._executions}
 
     async def executions(
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
@@ -91,6 +113,9 @@ class MemoryStore:
         rows = [row for row in self._executions.values() if row.parent_execution_id == execution_id]
         return sorted(rows, key=lambda row: (row.created_at, row.execution_id))
 
+    async def tally(self) -> dict[str, int]:
+        return dict(Counter(row.status for row in self._executions.values()))
+
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         return sorted(one for one in self._executions if one.startswith(prefix))[:limit]
 
@@ -108,6 +133,10 @@ class MemoryStore:
             if _claimable(order, now) and (pools is None or order.pool in pools)
         ]
         return sorted(found, key=lambda order: -order.priority)[:limit]
+
+    async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
+        held = [order.pool for order in self._orders.values() if _is_held(order, now)]
+        return {pool: held.count(pool) for pool in (set(held) if pools is None else pools)}
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         rows = [(row.wake_at, row.execution_id) for row in self._executions.values() if row.wake_at is not None]
@@ -164,6 +193,15 @@ def _may_follow(held: OrderRow, new: OrderRow) -> bool:
     if new.state is OrderState.LEASED:
         return new.lease_epoch == held.lease_epoch + 1
     return new.lease_epoch == held.lease_epoch
+
+
+def _in_its_pool(order: OrderRow, held: OrderRow | None) -> OrderRow:
+    """An order stays in the pool it was made for."""
+    return order if held is None else msgspec.structs.replace(order, pool=held.pool, priority=held.priority)
+
+
+def _is_held(order: OrderRow, now: float) -> bool:
+    return order.state is OrderState.LEASED and (order.lease_until or 0.0) >= now
 
 
 def _claimable(order: OrderRow, now: float) -> bool:

@@ -14,7 +14,8 @@ from noetl.engine.evolution import replayed
 from noetl.engine.execution import WITHDRAWN, Execution
 from noetl.records.envelope import Event
 from noetl.records.events import ExecutionRequested, RequestEvaluated
-from noetl.store.contract import ExecutionRow, OrderRow, OrderState
+from noetl.store.contract import DEFAULT_POOL, ExecutionRow, OrderRow, OrderState
+from noetl.store.outside import tasks_of, waits_of
 from noetl.store.tasks import TaskRow
 from noetl.store.waits import WaitRow
 
@@ -49,8 +50,9 @@ def derived_rows(events: Sequence[Event]) -> Derived:
         created_at=first.ts,
         finished_at=execution.finished_at,
         parent_execution_id=requested.parent_execution_id,
+        wake_at=execution.wake_at,
     )
-    return Derived(row, _orders(execution, events))
+    return Derived(row, _orders(execution, events), waits_of(execution), tasks_of(execution))
 
 
 def _name(events: Sequence[Event]) -> str | None:
@@ -73,6 +75,10 @@ def _order(execution: Execution, order_id: str, step_run_id: str) -> OrderRow:
     if lease is None:
         epoch = execution.closed[order_id]
         return msgspec.structs.replace(row, state=OrderState.CLOSED, lease_epoch=0 if epoch == WITHDRAWN else epoch)
+    run = execution.run_of(order_id)
+    assert run is not None, "an order that is held has its step run"
+    priority = execution.tokens[run.token_id].priority if run.errand is None else 0
+    row = msgspec.structs.replace(row, pool=run.pool or DEFAULT_POOL, priority=priority)
     if lease.lease_epoch == 0:
         return row
     leased = {"lease_owner": lease.worker_id, "lease_epoch": lease.lease_epoch, "lease_until": _RUN_OUT}

@@ -11,7 +11,8 @@ import msgspec
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """`action`: pause | resume | cancel. `answer` is a verdict, None until somebody has taken it."""
+    """`action`: pause | resume | cancel, with a `reason`; or the name of something else that the execution is to be
+    told, which is then in `reason` as JSON. `answer` says what became of it, None until somebody has taken it."""
 
     request_id: int
     execution_id: str

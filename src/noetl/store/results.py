@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from noetl.errors import BackendError, ToolError
 from noetl.records.references import Reference
 
 STORE = "files"
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
 
 
 class FileResults:
@@ -24,12 +26,12 @@ class FileResults:
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
         checksum = hashlib.sha256(body).hexdigest()
-        key = f"{checksum[:2]}/{checksum}.json"
+        key = key_of(checksum)
         try:
             self._write(self._folder / key, body)
         except OSError as problem:
             raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
-        return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=_hint(value))
+        return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=schema_hint(value))
 
     def _write(self, path: Path, body: bytes) -> None:
         if path.exists() and path.stat().st_size == len(body):
@@ -53,7 +55,8 @@ class FileResults:
 
     def load(self, reference: Reference) -> Any:
         try:
-            body = (self._folder / reference.key).read_bytes()
+            # by its content, not by the key: a reference may have come from a worker, and a key is a file's name
+            body = (self._folder / key_of(reference.checksum)).read_bytes()
         except OSError:
             raise ToolError("result.missing", f"the stored result {reference.key} cannot be read") from None
         return opened(reference, body)
@@ -69,13 +72,22 @@ class MemoryResults:
         body = msgspec.json.encode(value)
         checksum = hashlib.sha256(body).hexdigest()
         self._bodies[checksum] = body
-        return Reference(store="memory", key=checksum, checksum=checksum, size=len(body), schema_hint=_hint(value))
+        return Reference(
+            store="memory", key=checksum, checksum=checksum, size=len(body), schema_hint=schema_hint(value)
+        )
 
     def load(self, reference: Reference) -> Any:
         try:
-            return opened(reference, self._bodies[reference.key])
+            return opened(reference, self._bodies[reference.checksum])
         except KeyError:
             raise ToolError("result.missing", f"the stored result {reference.key} is gone") from None
+
+
+def key_of(checksum: str) -> str:
+    """Where a value is kept, below the folder of a store."""
+    if not _CHECKSUM.fullmatch(checksum):
+        raise ToolError("result.missing", f"{checksum!r} is not the checksum of a stored result")
+    return f"{checksum[:2]}/{checksum}.json"
 
 
 def opened(reference: Reference, body: bytes) -> Any:
@@ -85,7 +97,7 @@ def opened(reference: Reference, body: bytes) -> Any:
     return msgspec.json.decode(body)
 
 
-def _hint(value: Any) -> str:
+def schema_hint(value: Any) -> str:
     match value:
         case dict():
             return "object"

@@ -58,6 +58,9 @@ class Waits(Protocol):
     async def of(self, execution_id: str) -> list[WaitRow]:
         """The open waits of one execution, the oldest first."""
 
+    async def newest(self, *, limit: int = 100) -> list[WaitRow]:
+        """The open waits of all executions, the newest first."""
+
     async def keep(self, message: MessageRow) -> bool:
         """Store a message durably; False when one of this id is known already (MSG-02)."""
 
@@ -65,6 +68,12 @@ class Waits(Protocol):
 
     async def kept(self, name: str, *, now: float) -> list[MessageRow]:
         """Messages of this name that nobody has taken and whose time is not over, the oldest first."""
+
+    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
+        """Such messages of every name, the newest first."""
+
+    async def count_kept(self, name: str, *, now: float) -> int:
+        """How many of these there are."""
 
     async def names_kept(self, *, now: float) -> list[str]:
         """The names of which there are such messages."""
@@ -108,6 +117,9 @@ class MemoryWaits:
         found = [wait for wait in self._waits.values() if wait.execution_id == execution_id]
         return sorted(found, key=lambda wait: wait.opened_at)
 
+    async def newest(self, *, limit: int = 100) -> list[WaitRow]:
+        return sorted(self._waits.values(), key=lambda wait: -wait.opened_at)[:limit]
+
     async def keep(self, message: MessageRow) -> bool:
         return self._messages.setdefault(message.message_id, message) is message
 
@@ -117,6 +129,13 @@ class MemoryWaits:
     async def kept(self, name: str, *, now: float) -> list[MessageRow]:
         found = [one for one in self._messages.values() if one.name == name and _is_kept(one, now)]
         return sorted(found, key=lambda message: message.sent_at)
+
+    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
+        found = [message for message in self._messages.values() if _is_kept(message, now)]
+        return sorted(found, key=lambda message: -message.sent_at)[:limit]
+
+    async def count_kept(self, name: str, *, now: float) -> int:
+        return sum(one.name == name and _is_kept(one, now) for one in self._messages.values())
 
     async def names_kept(self, *, now: float) -> list[str]:
         return sorted({message.name for message in self._messages.values() if _is_kept(message, now)})

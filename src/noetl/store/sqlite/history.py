@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from noetl.errors import BackendError
-from noetl.records.encoding import decode_payload
 from noetl.records.envelope import Event
-from noetl.records.taxonomy import Source
-from noetl.store.contract import ExecutionRow, Only, OrderRow, OrderState
-from noetl.store.sqlite.migration import is_store, is_up_to_date, known_migrations, migrate
+from noetl.store.contract import ExecutionRow, Only, OrderRow
+from noetl.store.migrations import Applied, applied_of
+from noetl.store.rows import event_of, execution_of, order_of
+from noetl.store.sqlite.migration import applied, is_store, is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
@@ -52,6 +52,20 @@ class SqliteHistory:
             raise
         return history
 
+    @classmethod
+    def applied(cls, path: Path) -> Applied:
+        """The migrations of a store, which is left as it is. BackendError when there is none, or another's."""
+        if not path.exists():
+            raise BackendError(f"there is no store {path}")
+        history = cls(_connection(path), str(path))
+        try:
+            with history._explained():
+                refuse_others(history._db, str(path))
+                done = applied(history._db) if is_store(history._db) else []
+                return applied_of(done, known_migrations(), str(path))
+        finally:
+            history._db.close()
+
     async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
         with self._explained():
             if only is None:
@@ -67,6 +81,10 @@ class SqliteHistory:
             row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
         return execution_of(row) if row else None
 
+    async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
+        with self._explained():
+            return dict(self._db.execute(QUERIES["select_positions"], (json.dumps(list(execution_ids)),)).fetchall())
+
     async def executions(
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
@@ -77,6 +95,10 @@ class SqliteHistory:
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         with self._explained():
             return [execution_of(row) for row in self._db.execute(QUERIES["select_children"], (execution_id,))]
+
+    async def tally(self) -> dict[str, int]:
+        with self._explained():
+            return dict(self._db.execute(QUERIES["tally_executions"]).fetchall())
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         with self._explained():
@@ -93,6 +115,13 @@ class SqliteHistory:
         if row is None:
             raise BackendError(f"no net {net_hash} in the store {self._where}")
         return bytes(row[0])
+
+    async def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self._db.execute(statement).fetchall()
+
+    async def hazards(self) -> list[str]:
+        return []  # every connection that writes sets what it needs
 
     async def close(self) -> None:
         self._db.close()
@@ -149,43 +178,3 @@ def _picking(execution_id: str, after: int, only: Only) -> tuple[str, dict[str, 
         "limit": _EVERYTHING if only.limit is None else only.limit,
     }
     return QUERIES["select_newest_events" if only.newest else "select_some_events"], values
-
-
-def event_of(execution_id: str, row: Sequence[Any]) -> Event:
-    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
-        row
-    )
-    return Event(
-        execution_id=execution_id,
-        seq=seq,
-        event_id=event_id,
-        ts=ts,
-        source=Source(source),
-        payload=decode_payload(event_type, body, schema),
-        trace_id=trace,
-        parent_id=parent_id,
-        step=step,
-        step_run_id=step_run_id,
-        task_run_id=task_run_id,
-        on_behalf=bool(on_behalf),
-        schema=schema,
-    )
-
-
-def execution_of(row: Sequence[Any]) -> ExecutionRow:
-    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
-
-
-def order_of(row: Sequence[Any]) -> OrderRow:
-    order_id, execution_id, step_run_id, state, pool, priority, owner, epoch, until = row
-    return OrderRow(
-        order_id=order_id,
-        execution_id=execution_id,
-        step_run_id=step_run_id,
-        state=OrderState(state),
-        pool=pool,
-        priority=priority,
-        lease_owner=owner,
-        lease_epoch=epoch,
-        lease_until=until,
-    )

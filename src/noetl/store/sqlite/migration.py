@@ -1,37 +1,19 @@
-"""Migrations: numbered .sql files, each run once, in order, under a lock, and remembered with its checksum.
-
-A store whose migrations this program does not have was written by a newer one and is refused, never touched.
-"""
+"""Migrations of the store in SQLite, run under its write lock."""
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from pathlib import Path
 
-import msgspec
-
 from noetl.errors import BackendError
+from noetl.store.migrations import Migration, migrations_in, pending
 from noetl.store.sqlite.transaction import transaction
 
 FOLDER = Path(__file__).with_name("migrations")
 
 
-class Migration(msgspec.Struct, frozen=True):
-    number: int
-    name: str
-    statements: str
-
-    @property
-    def checksum(self) -> str:
-        return hashlib.sha256(self.statements.encode()).hexdigest()
-
-
 def known_migrations(folder: Path = FOLDER) -> list[Migration]:
-    return [
-        Migration(int(path.stem.split("_")[0]), path.stem, path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("*.sql"))
-    ]
+    return migrations_in(folder)
 
 
 def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) -> None:
@@ -43,8 +25,7 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
             "CREATE TABLE IF NOT EXISTS migration"
             " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
         )
-        done = _applied(connection, known, where)
-        for migration in known[len(done) :]:
+        for migration in pending(applied(connection), known, where):
             for statement in _statements(migration.statements):
                 connection.execute(statement)
             connection.execute(
@@ -66,19 +47,12 @@ def refuse_others(connection: sqlite3.Connection, where: str) -> None:
 
 def is_up_to_date(connection: sqlite3.Connection, known: list[Migration], where: str) -> bool:
     """BackendError when a newer program wrote it."""
-    return is_store(connection) and len(_applied(connection, known, where)) == len(known)
+    return is_store(connection) and not pending(applied(connection), known, where)
 
 
-def _applied(connection: sqlite3.Connection, known: list[Migration], where: str) -> list[tuple[int, str]]:
-    """What has run here, checked against what this program knows."""
-    done = connection.execute("SELECT number, checksum FROM migration ORDER BY number").fetchall()
-    if len(done) > len(known):
-        newest = f"it is at migration {done[-1][0]}, this program knows {len(known)}"
-        raise BackendError(f"the store {where} was written by a newer noetl ({newest}): install that version")
-    for (number, checksum), migration in zip(done, known, strict=False):
-        if (number, checksum) != (migration.number, migration.checksum):
-            raise BackendError(f"the store {where} has another migration {number} than this program")
-    return done
+def applied(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+    """Numbers and checksums of what has run here."""
+    return connection.execute("SELECT number, checksum FROM migration ORDER BY number").fetchall()
 
 
 def _statements(script: str) -> list[str]:

@@ -80,6 +80,9 @@ SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_a
        wake_at
 FROM execution WHERE parent_execution_id = ? ORDER BY created_at, execution_id;
 
+-- name: tally_executions
+SELECT status, count(*) FROM execution GROUP BY status;
+
 -- name: select_ids
 SELECT execution_id FROM execution
 WHERE execution_id >= ? AND substr(execution_id, 1, ?) = ? ORDER BY execution_id LIMIT ?;
@@ -94,6 +97,18 @@ FROM orders
 WHERE (state = 'ready' OR (state = 'leased' AND lease_until < :now))
   AND (:pools IS NULL OR pool IN (SELECT value FROM json_each(:pools)))
 ORDER BY priority DESC, rowid LIMIT :limit;
+
+-- name: select_leased
+SELECT pool, count(*) FROM orders
+WHERE state = 'leased' AND lease_until >= :now
+  AND (:pools IS NULL OR pool IN (SELECT value FROM json_each(:pools)))
+GROUP BY pool;
+
+-- name: count_leased
+SELECT count(*) FROM orders WHERE state = 'leased' AND pool = ? AND lease_until >= ?;
+
+-- name: select_positions
+SELECT execution_id, last_seq FROM execution WHERE execution_id IN (SELECT value FROM json_each(?));
 
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
@@ -187,6 +202,10 @@ ORDER BY opened_at, rowid;
 SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
 FROM wait WHERE execution_id = ? ORDER BY opened_at, rowid;
 
+-- name: select_newest_waits
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait ORDER BY opened_at DESC, rowid DESC LIMIT ?;
+
 -- name: insert_message
 INSERT INTO message (message_id, name, correlation, payload, sent_at, expires_at, taken_by)
 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -201,6 +220,13 @@ SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by FRO
 -- name: select_kept
 SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
 FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ? ORDER BY sent_at, rowid;
+
+-- name: select_newest_kept
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
+FROM message WHERE taken_by IS NULL AND expires_at > ? ORDER BY sent_at DESC, rowid DESC LIMIT ?;
+
+-- name: count_kept
+SELECT count(*) FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ?;
 
 -- name: select_names_kept
 SELECT DISTINCT name FROM message WHERE taken_by IS NULL AND expires_at > ? ORDER BY name;
@@ -248,3 +274,17 @@ DELETE FROM shelf WHERE kind = :kind AND name = :name AND (:version IS NULL OR v
 
 -- name: sweep_things
 DELETE FROM shelf WHERE kind = ? AND updated_at < ?;
+
+-- name: select_last_audit
+SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1;
+
+-- name: insert_audit
+INSERT INTO audit (seq, at, actor, action, object, address, outcome, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: select_newest_audit
+SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
+WHERE :before IS NULL OR seq < :before ORDER BY seq DESC LIMIT :limit;
+
+-- name: select_audit
+SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
+WHERE seq > ? ORDER BY seq LIMIT ?;

@@ -13,24 +13,35 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from noetl.errors import BackendError
-from noetl.records.encoding import encode_payload
 from noetl.records.envelope import Event
+from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
 from noetl.store.credentials import Credentials
 from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import Requests
+from noetl.store.rows import (
+    event_of,
+    event_values,
+    execution_of,
+    execution_values,
+    order_of,
+    order_values,
+    task_values,
+    wait_values,
+)
 from noetl.store.shelf import Shelf
+from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, event_of, execution_of, order_of
+from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.shelf import SqliteShelf
-from noetl.store.sqlite.tasks import SqliteTasks, task_values
+from noetl.store.sqlite.tasks import SqliteTasks
 from noetl.store.sqlite.transaction import transaction
-from noetl.store.sqlite.waits import SqliteWaits, wait_values, write_waits
+from noetl.store.sqlite.waits import SqliteWaits, write_waits
 from noetl.store.tasks import Tasks
 from noetl.store.waits import Waits
 
@@ -49,6 +60,7 @@ class SqliteStore(SqliteHistory):
         self.waits: Waits = SqliteWaits(connection, self._explained)
         self.tasks: Tasks = SqliteTasks(connection, self._explained)
         self.shelf: Shelf = SqliteShelf(connection, self._explained)
+        self.audit: Audit = SqliteAudit(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteStore:
@@ -78,7 +90,7 @@ class SqliteStore(SqliteHistory):
             for commit in commits:
                 self._move(commit)
             try:
-                rows = [_event_values(event) for commit in commits for event in commit.events]
+                rows = [event_values(event) for commit in commits for event in commit.events]
                 self._db.executemany(QUERIES["insert_event"], rows)
             except sqlite3.IntegrityError as problem:
                 whose = commits[0].execution.execution_id if len(commits) == 1 else f"one of {len(commits)}"
@@ -90,6 +102,12 @@ class SqliteStore(SqliteHistory):
                     write_waits(self._db, commit)
                 if commit.tasks:
                     self._db.executemany(QUERIES["put_task"], [task_values(task) for task in commit.tasks])
+            for room in {
+                room for commit in commits for room in commit.room
+            }:  # one writer at a time: the count is exact
+                [held] = self._db.execute(QUERIES["count_leased"], (room.pool, room.now)).fetchone()
+                if held > room.capacity:
+                    raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
 
     def _move(self, commit: Commit) -> None:
         """The execution's row, to where the commit leaves it."""
@@ -104,21 +122,8 @@ class SqliteStore(SqliteHistory):
             raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
     def _insert_execution(self, row: ExecutionRow) -> None:
-        values = (
-            row.execution_id,
-            row.trace_id,
-            row.path,
-            row.name,
-            row.net_hash,
-            row.status,
-            row.last_seq,
-            row.created_at,
-            row.finished_at,
-            row.parent_execution_id,
-            row.wake_at,
-        )
         try:
-            self._db.execute(QUERIES["insert_execution"], values)
+            self._db.execute(QUERIES["insert_execution"], execution_values(row))
         except sqlite3.IntegrityError as problem:
             raise ConflictError(f"execution {row.execution_id} exists already") from problem
 
@@ -126,7 +131,7 @@ class SqliteStore(SqliteHistory):
         state = order.state.value
         lease = (order.lease_owner, order.lease_epoch, order.lease_until)
         is_new = order.lease_epoch <= 1 and order.state is not OrderState.CLOSED
-        if is_new and self._db.execute(QUERIES["insert_order"], _order_values(order)).rowcount == 1:
+        if is_new and self._db.execute(QUERIES["insert_order"], order_values(order)).rowcount == 1:
             return
         before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
         moved = self._db.execute(QUERIES["move_order"], (state, *lease, order.order_id, before))
@@ -143,7 +148,7 @@ class SqliteStore(SqliteHistory):
             self._db.execute(QUERIES["delete_tasks"])
             for one in rows:
                 self._insert_execution(one.execution)
-                self._db.executemany(QUERIES["insert_order"], [_order_values(order) for order in one.orders])
+                self._db.executemany(QUERIES["insert_order"], [order_values(order) for order in one.orders])
                 self._db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in one.waits])
                 self._db.executemany(QUERIES["put_task"], [task_values(task) for task in one.tasks])
         return len(rows)
@@ -156,6 +161,12 @@ class SqliteStore(SqliteHistory):
         values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}
         with self._explained():
             return [order_of(row) for row in self._db.execute(QUERIES["select_claimable"], values)]
+
+    async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
+        values = {"now": now, "pools": None if pools is None else json.dumps(list(pools))}
+        with self._explained():
+            found = dict(self._db.execute(QUERIES["select_leased"], values).fetchall())
+        return dict.fromkeys(pools or (), 0) | found
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         with self._explained():
@@ -178,27 +189,3 @@ def _refuse_if_read_only(path: Path) -> None:
         if place.exists() and not os.access(place, os.W_OK):
             what = "folder" if place.is_dir() else "store"
             raise BackendError(f"the {what} {place} is read-only: make it writable, or name another file with --db")
-
-
-def _order_values(order: OrderRow) -> tuple[object, ...]:
-    lease = (order.lease_owner, order.lease_epoch, order.lease_until)
-    about = (order.state.value, order.pool, order.priority)
-    return (order.order_id, order.execution_id, order.step_run_id, *about, *lease)
-
-
-def _event_values(event: Event) -> tuple[object, ...]:
-    return (
-        event.execution_id,
-        event.seq,
-        event.event_id,
-        event.event_type,
-        event.ts,
-        event.source.value,
-        event.parent_id,
-        event.step,
-        event.step_run_id,
-        event.task_run_id,
-        int(event.on_behalf),
-        event.schema,
-        encode_payload(event.payload).decode(),
-    )

@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
-import msgspec
-
+from noetl.store.rows import task_of
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.tasks import TaskRow, TaskState
 
@@ -23,7 +22,7 @@ class SqliteTasks:
     async def get(self, task_id: str) -> TaskRow | None:
         with self._explained():
             row = self._db.execute(QUERIES["select_task"], (task_id,)).fetchone()
-        return _task(row[0]) if row else None
+        return task_of(row[0]) if row else None
 
     async def list(
         self,
@@ -44,13 +43,4 @@ class SqliteTasks:
             "beyond": beyond,
         }
         with self._explained():
-            return [_task(body) for (body,) in self._db.execute(QUERIES["select_tasks"], values)]
-
-
-def task_values(task: TaskRow) -> tuple[object, ...]:
-    about = (task.state.value, task.role, task.user, task.claimed_by, task.created_at)
-    return (task.task_id, task.execution_id, *about, msgspec.json.encode(task).decode())
-
-
-def _task(body: str) -> TaskRow:
-    return msgspec.json.decode(body, type=TaskRow)
+            return [task_of(body) for (body,) in self._db.execute(QUERIES["select_tasks"], values)]

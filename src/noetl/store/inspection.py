@@ -1,0 +1,116 @@
+"""Inspection: whether a store holds what it should. Streams have no gaps, nothing is open that belongs to nobody, and
+the rows beside the log are those that the log tells (EVT-01, EVT-02).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.errors import NoetlError
+from noetl.store.contract import ExecutionRow, OrderRow, OrderState, Store
+from noetl.store.named_queries import named_queries
+from noetl.store.rebuilding import Derived, derived_rows
+from noetl.store.tasks import TaskRow
+from noetl.store.waits import WaitRow
+
+_STATEMENTS = named_queries(Path(__file__).with_name("inspection.sql"))
+_PAGE = 200
+_TRIES = 3  # an execution that runs is looked at again when it has moved meanwhile
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    execution_id: str
+    what: str
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """`compared` executions were told anew from their logs; the other checks went over all of them. `hazards` are
+    settings under which a commit may be lost."""
+
+    compared: int
+    flaws: list[Flaw]
+    hazards: list[str]
+
+
+class SqlStore(Store, Protocol):
+    """A store that answers in SQL."""
+
+    async def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement that only reads."""
+
+    async def hazards(self) -> list[str]:
+        """What makes its commits less durable than they should be."""
+
+
+async def inspected(store: SqlStore, *, sample: int) -> Inspection:
+    """Look at everything, and compare the rows of the `sample` newest executions with their logs."""
+    flaws = [Flaw(*row) for statement in _STATEMENTS.values() for row in await store.ask(statement)]
+    compared = 0
+    async for row in _newest(store, sample):
+        compared += 1
+        flaws += [Flaw(row.execution_id, what) for what in await _differences(store, row.execution_id)]
+    return Inspection(compared=compared, flaws=flaws, hazards=await store.hazards())
+
+
+async def _newest(store: Store, sample: int) -> AsyncIterator[ExecutionRow]:
+    beyond: str | None = None
+    while sample > 0:
+        page = await store.executions(limit=min(sample, _PAGE), beyond=beyond)
+        if not page:
+            return
+        for row in page:
+            yield row
+        sample, beyond = sample - len(page), page[-1].execution_id
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The rows of one execution, as far as its log tells them: until when a lease holds is in no log, and the pool of
+    an order is its net's."""
+
+    execution: ExecutionRow | None
+    orders: list[tuple[Any, ...]]
+    waits: list[WaitRow]
+    tasks: list[TaskRow]
+
+
+async def _differences(store: Store, execution_id: str) -> list[str]:
+    for _ in range(_TRIES):
+        stored = await _stored(store, execution_id)
+        try:
+            events = await store.events(execution_id)
+            told = _told(derived_rows(events)) if events else None
+        except (NoetlError, AssertionError) as problem:
+            return [f"its log cannot be read: {problem}"]
+        if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
+            break
+    if told is None:
+        return ["it has no events"]
+    names = [name for name in _Rows.__struct_fields__ if getattr(stored, name) != getattr(told, name)]
+    return [f"its {name} in the store and as its log tells them differ" for name in names]
+
+
+async def _stored(store: Store, execution_id: str) -> _Rows:
+    tasks = await store.tasks.list(execution_id=execution_id, limit=1_000_000)
+    return _Rows(
+        await store.execution(execution_id),
+        sorted(map(_order, await store.orders(execution_id))),
+        sorted(await store.waits.of(execution_id), key=lambda wait: wait.wait_id),
+        sorted(tasks, key=lambda task: task.task_id),
+    )
+
+
+def _told(derived: Derived) -> _Rows:
+    return _Rows(
+        derived.execution,
+        sorted(_order(order) for order in derived.orders if order.state is not OrderState.CLOSED),
+        sorted(derived.waits, key=lambda wait: wait.wait_id),
+        sorted(derived.tasks, key=lambda task: task.task_id),
+    )
+
+
+def _order(order: OrderRow) -> tuple[Any, ...]:
+    return order.order_id, order.step_run_id, order.state.value, order.lease_owner or "", order.lease_epoch

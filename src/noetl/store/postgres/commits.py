@@ -1,0 +1,98 @@
+"""Commits as the columns that the statement `commit` and those beside it take: one array per column, whatever the
+number of executions, so that a batch costs as many round trips as a single step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from noetl.store.contract import Commit, ConflictError, Room
+from noetl.store.postgres.queries import QUERIES
+from noetl.store.rows import event_values, execution_values, order_values, task_values, wait_values
+
+_EXECUTION, _EVENT, _ORDER, _NET, _WAIT, _TASK, _PAIR = 12, 13, 9, 2, 7, 8, 2
+
+
+def columns(rows: Iterable[Sequence[Any]], width: int) -> list[Sequence[Any]]:
+    """Rows turned into columns, of which there are `width` also when there is no row."""
+    turned: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    return turned or [()] * width
+
+
+class Written:
+    """What a batch of commits writes. Executions are sorted: two batches may wait for each other, but in no circle."""
+
+    def __init__(self, commits: Sequence[Commit]) -> None:
+        self._commits = sorted(commits, key=lambda commit: commit.execution.execution_id)
+        self._events = [event_values(event) for commit in self._commits for event in commit.events]
+
+    async def write(self, connection: Any) -> None:
+        """All of it or nothing. The usual commit is a single statement, which is a transaction of its own."""
+        if not any(map(_has_more, self._commits)):
+            await connection.execute(QUERIES["commit"], *self._main_values())
+            return
+        rooms = {room for one in self._commits for room in one.room}
+        async with connection.transaction():
+            if rooms:
+                await connection.execute(QUERIES["lock_pools"], [room.pool for room in rooms])
+            await connection.execute(QUERIES["commit"], *self._main_values())
+            await self._write_more(connection)
+            for room in rooms:
+                await _check_room(connection, room)
+
+    def _main_values(self) -> list[Sequence[Any]]:
+        """The values of the statement `commit`."""
+        commits = self._commits
+        nets = {one.execution.net_hash: one.net for one in commits if one.net is not None}
+        return [
+            *columns([(*execution_values(one.execution), one.after) for one in commits], _EXECUTION),
+            *columns(self._events, _EVENT),
+            *columns([order_values(order) for one in commits for order in one.orders], _ORDER),
+            *columns(nets.items(), _NET),
+        ]
+
+    async def _write_more(self, connection: Any) -> None:
+        """Waits, messages and human tasks. ConflictError when a message was delivered elsewhere."""
+        closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
+        opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
+        waits = [wait_values(wait) for key, wait in opened.items() if key not in closed]
+        tasks = {task.task_id: task_values(task) for one in self._commits for task in one.tasks}
+        if waits:
+            await connection.execute(QUERIES["put_waits"], *columns(waits, _WAIT))
+        if closed:
+            await connection.execute(QUERIES["delete_waits"], *columns(sorted(closed), _PAIR))
+        if tasks:
+            await connection.execute(QUERIES["put_tasks"], *columns(tasks.values(), _TASK))
+        await self._take_messages(connection)
+
+    async def _take_messages(self, connection: Any) -> None:
+        wanted = [(message, one.execution.execution_id) for one in self._commits for message in one.taken_messages]
+        if not wanted:
+            return
+        taken = {row[0] for row in await connection.fetch(QUERIES["take_messages"], *columns(sorted(wanted), _PAIR))}
+        seen: set[str] = set()
+        for message_id, _ in wanted:
+            if message_id not in taken or message_id in seen:
+                raise ConflictError(f"message {message_id} was delivered to another wait")
+            seen.add(message_id)
+
+    async def is_stored(self, connection: Any) -> bool:
+        """Whether the log holds exactly these events where they belong, whoever has moved it further since."""
+        stored: list[tuple[Any, ...]] = []
+        for one in self._commits:
+            span = (one.execution.execution_id, one.after, one.after + len(one.events))
+            stored += [tuple(row) for row in await connection.fetch(QUERIES["select_span"], *span)]
+        return bool(stored) and stored == self._events
+
+
+def _has_more(commit: Commit) -> bool:
+    """Whether there is something beside events, executions, orders and nets."""
+    return bool(commit.waits or commit.closed_waits or commit.taken_messages or commit.tasks or commit.room)
+
+
+async def _check_room(connection: Any, room: Room) -> None:
+    """ConflictError when more orders of a pool are held now than may be."""
+    held = dict(await connection.fetch(QUERIES["select_leased"], room.now, [room.pool]))
+    if held.get(room.pool, 0) > room.capacity:
+        raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')

@@ -1,0 +1,139 @@
+"""Database: our connections to PostgreSQL. Reads are repeated when a connection is lost, until patience ends; a write
+is sent once, and is told to be uncertain if the answer never came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg  # type: ignore[import-untyped]
+
+from noetl.errors import BackendError
+from noetl.store.postgres.address import Address
+from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
+from noetl.store.postgres.queries import QUERIES
+
+CONNECTIONS = 8
+CONNECT_S = 10.0
+PATIENCE_S = 20.0  # a server that is restarted is back within it
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_IDLE_S = 300.0
+_CLOSE_S = 5.0
+_ANSWER_S = 60.0  # past it, a connection is as good as lost
+
+_T = TypeVar("_T")
+
+
+class Database:
+    """Queries by their names in queries.sql. Whatever goes wrong is a BackendError."""
+
+    def __init__(self, pool: Any, address: Address, *, patience_s: float = PATIENCE_S) -> None:
+        self._pool, self.address, self.patience_s = pool, address, patience_s
+
+    @property
+    def where(self) -> str:
+        return self.address.shown
+
+    @classmethod
+    async def open(cls, address: Address, *, connections: int = CONNECTIONS) -> Database:
+        """BackendError when there is nothing to connect to, at once: whoever opens a store has just named it."""
+        try:
+            pool = await asyncpg.create_pool(
+                min_size=1,
+                max_size=connections,
+                max_inactive_connection_lifetime=_IDLE_S,
+                timeout=CONNECT_S,
+                command_timeout=_ANSWER_S,
+                reset=_nothing,
+                **address.connect_arguments(),
+            )
+        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+            lost = is_lost(problem)
+            raise (unreachable if lost else explained)(address.shown, problem) from problem
+        return cls(pool, address)
+
+    async def rows(self, query: str, *values: Any) -> list[Any]:
+        return await self.read(lambda connection: connection.fetch(QUERIES[query], *values))
+
+    async def row(self, query: str, *values: Any) -> Any:
+        """The first row, or None."""
+        return await self.read(lambda connection: connection.fetchrow(QUERIES[query], *values))
+
+    async def value(self, query: str, *values: Any) -> Any:
+        """The first column of the first row, or None."""
+        return await self.read(lambda connection: connection.fetchval(QUERIES[query], *values))
+
+    async def change(self, query: str, *values: Any) -> int:
+        """Write with one statement; gives how many rows it has touched."""
+        status = await self.write(lambda connection: connection.execute(QUERIES[query], *values))
+        return int(status.rpartition(" ")[2])
+
+    async def assign(self, query: str, *values: Any) -> int:
+        """The same for what leaves the same when it is done twice: it is repeated like a read."""
+        status = await self.read(lambda connection: connection.execute(QUERIES[query], *values))
+        return int(status.rpartition(" ")[2])
+
+    async def read(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
+        """What `work` gives for a connection; again when it was lost, since reading twice changes nothing."""
+        return await self._patiently(work, repeats=True)
+
+    async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
+        """The same for what must not be done twice. UncertainError when the connection was lost meanwhile."""
+        return await self._patiently(work, repeats=False)
+
+    async def together(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
+        """A write of several statements: all of them or none."""
+
+        async def in_transaction(connection: Any) -> _T:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self.write(in_transaction)
+
+    async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool) -> _T:
+        pauses = Pauses(self.patience_s)
+        while True:
+            has_begun = False
+            try:
+                async with self._pool.acquire(timeout=CONNECT_S) as connection:
+                    has_begun = True
+                    return await work(connection)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+                if not is_lost(problem):
+                    raise explained(self.where, problem) from problem
+                if has_begun and not repeats:
+                    raise uncertain(self.where, problem) from problem
+                if not await pauses.waited():
+                    raise unreachable(self.where, problem) from problem
+            except UnicodeEncodeError as problem:
+                raise BackendError(f"the store {self.where} cannot hold this text: {problem}") from problem
+
+    async def close(self) -> None:
+        """What does not end by itself is ended."""
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self._pool.close()
+        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._pool.terminate()
+
+
+class Pauses:
+    """Growing pauses between attempts, for as long as patience lasts."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._until = asyncio.get_running_loop().time() + patience_s
+        self._next_s = _FIRST_PAUSE_S
+
+    async def waited(self) -> bool:
+        """Wait once more; False when patience has ended."""
+        if asyncio.get_running_loop().time() + self._next_s > self._until:
+            return False
+        await asyncio.sleep(self._next_s)
+        self._next_s = min(2 * self._next_s, _LONGEST_PAUSE_S)
+        return True
+
+
+async def _nothing(connection: Any) -> None:
+    """Our statements leave nothing behind in a session, so nothing is asked of the server between two of them."""

@@ -1,0 +1,90 @@
+"""What PostgreSQL cannot do, as our own errors: what was lost on the way, what was refused, what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg  # type: ignore[import-untyped]
+import msgspec
+
+from noetl.errors import BackendError
+from noetl.store.contract import ConflictError
+
+CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
+
+# The connection is gone, or there is none to be had right now: another attempt may find a server again.
+LOST = (
+    OSError,  # TimeoutError as well
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+# Others were at the same rows: nothing was stored, and deciding anew will do.
+_CONTENDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
+
+
+class UncertainError(ConflictError):
+    """The connection was lost while something was stored: it may be stored or not. As with every conflict, who gets
+    this has to read again before deciding anything."""
+
+
+def is_lost(problem: BaseException) -> bool:
+    if isinstance(problem, asyncpg.InterfaceError):
+        return "connection" in str(problem) and "closed" in str(problem)  # the driver has noticed before we did
+    return isinstance(problem, LOST)
+
+
+def unreachable(where: str, problem: BaseException) -> BackendError:
+    return BackendError(f"the store {where} cannot be reached: {_said(problem)}")
+
+
+def uncertain(where: str, problem: BaseException) -> UncertainError:
+    why = _said(problem)
+    return UncertainError(f"the store {where} was lost while something was stored, which may be stored or not: {why}")
+
+
+def explained(where: str, problem: BaseException) -> BackendError:
+    """The error to raise for one of PostgreSQL or of its driver."""
+    match problem:
+        case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
+            return ConflictError(_said(problem))
+        case asyncpg.UniqueViolationError():
+            return ConflictError(_stored_already(problem))
+        case problem if isinstance(problem, _CONTENDED):
+            return ConflictError(f"others were writing the same rows: {_said(problem)}")
+        case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of these
+            return BackendError(f"the store {where} does not let us in: {_said(problem)}")
+        case asyncpg.InvalidCatalogNameError():
+            return BackendError(f"the store {where} does not exist: {_said(problem)}; create the database first")
+        case asyncpg.InsufficientPrivilegeError():
+            return BackendError(f"the store {where} does not allow this: {_said(problem)}; grant it to our user")
+        case asyncpg.DiskFullError():
+            return BackendError(f"the store {where} cannot be written: {_said(problem)}")
+        case _:
+            return BackendError(f"the store {where} failed: {_said(problem)}")
+
+
+@contextmanager
+def decoding(where: str) -> Iterator[None]:
+    """What is stored and cannot be understood is our own error as well."""
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BackendError(f"the store {where} is damaged: {problem}") from problem
+
+
+def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
+    match problem.table_name:
+        case "execution":
+            return f"this execution exists already: {problem.detail}"
+        case "event":
+            return f"an event of this execution is stored already: {problem.detail}"
+        case table:
+            return f"this is in the table {table} already: {problem.detail}"
+
+
+def _said(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__

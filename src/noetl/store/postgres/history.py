@@ -1,0 +1,111 @@
+"""Reading a store in PostgreSQL: events, executions, orders and nets as they were committed.
+
+PostgreSQL keeps readers and writers apart by itself, so looking never holds up who writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from noetl.errors import BackendError
+from noetl.records.envelope import Event
+from noetl.store.contract import ExecutionRow, Only, OrderRow
+from noetl.store.migrations import Applied, applied_of, pending
+from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import Database
+from noetl.store.postgres.failures import decoding
+from noetl.store.postgres.migration import applied, known_migrations, migrate
+from noetl.store.rows import event_of, execution_of, order_of
+
+
+class PostgresHistory:
+    """What is recorded in one schema. `PostgresStore` adds writing."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    @classmethod
+    async def open(cls, url: str) -> PostgresHistory:
+        """Open for reading. BackendError when there is no store, or none that this program can read."""
+        database = await Database.open(address_of(url), connections=2)
+        try:
+            done = await database.read(applied)
+            if not done:
+                raise BackendError(f"there is no store in {database.where}: run a playbook first, or name another")
+            if pending(done, known_migrations(), database.where):
+                await migrate(database, known_migrations())
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database)
+
+    @classmethod
+    async def applied(cls, url: str) -> Applied:
+        """The migrations of a store, which is left as it is; none where there is no store."""
+        database = await Database.open(address_of(url), connections=1)
+        try:
+            return applied_of(await database.read(applied), known_migrations(), database.where)
+        finally:
+            await database.close()
+
+    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+        if only is None:
+            rows = await self._db.rows("select_events", execution_id, after)
+        else:
+            query = "select_newest_events" if only.newest else "select_some_events"
+            types = [like(pattern) for pattern in only.types] or None
+            rows = await self._db.rows(query, execution_id, after, only.step, types, only.limit)
+        if only is not None and only.newest:
+            rows.reverse()
+        with decoding(self._db.where):
+            return [event_of(execution_id, row) for row in rows]
+
+    async def execution(self, execution_id: str) -> ExecutionRow | None:
+        row = await self._db.row("select_execution", execution_id)
+        return execution_of(row) if row else None
+
+    async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
+        rows = await self._db.rows("select_positions", list(execution_ids))
+        return dict(rows)
+
+    async def executions(
+        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+    ) -> list[ExecutionRow]:
+        pattern = None if path is None else like(path)
+        rows = await self._db.rows("select_executions", status, pattern, beyond, limit)
+        return [execution_of(row) for row in rows]
+
+    async def children(self, execution_id: str) -> list[ExecutionRow]:
+        return [execution_of(row) for row in await self._db.rows("select_children", execution_id)]
+
+    async def tally(self) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._db.rows("tally_executions")}
+
+    async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
+        return [row[0] for row in await self._db.rows("select_ids", prefix, limit)]
+
+    async def orders(self, execution_id: str) -> list[OrderRow]:
+        return [order_of(row) for row in await self._db.rows("select_orders", execution_id)]
+
+    async def net(self, net_hash: str) -> bytes:
+        body = await self._db.value("select_net", net_hash)
+        if body is None:
+            raise BackendError(f"no net {net_hash} in the store {self._db.where}")
+        return bytes(body)
+
+    async def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self._db.read(lambda connection: connection.fetch(statement))]
+
+    async def hazards(self) -> list[str]:
+        return [f"{row[0]} is off: what was committed may be lost in a crash" for row in await self._db.rows("unsafe")]
+
+    async def close(self) -> None:
+        await self._db.close()
+
+
+def like(pattern: str) -> str:
+    """A pattern for LIKE in which only `*` stands for any text."""
+    for special in ("\\", "%", "_"):
+        pattern = pattern.replace(special, "\\" + special)
+    return pattern.replace("*", "%")

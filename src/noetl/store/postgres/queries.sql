@@ -1,0 +1,358 @@
+-- name: commit
+-- One statement is one transaction and one round trip. The row of an execution is its lock: whoever updates it first
+-- makes others wait, and these then find another `last_seq` than they decided on, so they update nothing and are
+-- refused below. Whatever is refused takes everything else back with it.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+                         $8::float8[], $9::float8[], $10::text[], $11::float8[], $12::bigint[])
+        AS g (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
+              parent_execution_id, wake_at, after)
+), moved AS (
+    UPDATE execution AS x SET status = g.status, last_seq = g.last_seq, finished_at = g.finished_at, wake_at = g.wake_at
+    FROM given AS g
+    WHERE x.execution_id = g.execution_id AND x.last_seq = g.after AND g.after > 0
+    RETURNING x.execution_id
+), begun AS (
+    INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
+                           parent_execution_id, wake_at)
+    SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
+           parent_execution_id, wake_at
+    FROM given WHERE after = 0
+), stored AS (
+    INSERT INTO event (execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id,
+                       on_behalf, schema, payload)
+    SELECT * FROM unnest($13::text[], $14::bigint[], $15::text[], $16::text[], $17::float8[], $18::text[], $19::text[],
+                         $20::text[], $21::text[], $22::text[], $23::boolean[], $24::integer[], $25::text[])
+), given_order AS MATERIALIZED (
+    SELECT * FROM unnest($26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::integer[], $32::text[],
+                         $33::integer[], $34::float8[]) WITH ORDINALITY
+        AS g (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until, place)
+), made_order AS (
+    INSERT INTO orders AS o (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch,
+                             lease_until)
+    SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+    FROM given_order WHERE state <> 'closed' AND lease_epoch <= 1 ORDER BY place
+    ON CONFLICT (execution_id, order_id) DO UPDATE
+    SET state = excluded.state, lease_owner = excluded.lease_owner, lease_epoch = excluded.lease_epoch,
+        lease_until = excluded.lease_until
+    WHERE o.state <> 'closed' AND o.lease_epoch = excluded.lease_epoch - (excluded.state = 'leased')::integer
+    RETURNING o.order_id
+), moved_order AS (
+    UPDATE orders AS o SET state = g.state, lease_owner = g.lease_owner, lease_epoch = g.lease_epoch,
+                           lease_until = g.lease_until
+    FROM given_order AS g
+    WHERE o.execution_id = g.execution_id AND o.order_id = g.order_id
+      AND (g.state = 'closed' OR g.lease_epoch > 1)
+      AND o.state <> 'closed' AND o.lease_epoch = g.lease_epoch - (g.state = 'leased')::integer
+    RETURNING o.order_id
+), kept AS (
+    INSERT INTO net (net_hash, body) SELECT * FROM unnest($35::text[], $36::bytea[]) ON CONFLICT (net_hash) DO NOTHING
+)
+SELECT conflict('execution ' || execution_id || ' has moved past event ' || after)
+FROM given WHERE after > 0 AND execution_id NOT IN (SELECT execution_id FROM moved)
+UNION ALL
+SELECT conflict('order ' || order_id || ' is held under another epoch')
+FROM given_order
+WHERE order_id NOT IN (SELECT order_id FROM made_order) AND order_id NOT IN (SELECT order_id FROM moved_order);
+
+-- name: insert_net
+INSERT INTO net (net_hash, body) VALUES ($1, $2) ON CONFLICT (net_hash) DO NOTHING;
+
+-- name: put_waits
+INSERT INTO wait (wait_id, execution_id, step_run_id, kind, name, correlation, opened_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
+ON CONFLICT (execution_id, wait_id) DO UPDATE SET name = excluded.name, correlation = excluded.correlation;
+
+-- name: delete_waits
+DELETE FROM wait AS w USING unnest($1::text[], $2::text[]) AS g (execution_id, wait_id)
+WHERE w.execution_id = g.execution_id AND w.wait_id = g.wait_id;
+
+-- name: take_messages
+UPDATE message AS m SET taken_by = g.taken_by FROM unnest($1::text[], $2::text[]) AS g (message_id, taken_by)
+WHERE m.message_id = g.message_id AND m.taken_by IS NULL
+RETURNING m.message_id;
+
+-- name: put_tasks
+INSERT INTO task (task_id, execution_id, state, role, assignee, claimed_by, created_at, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::text[])
+ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, role = excluded.role, assignee = excluded.assignee,
+                                    claimed_by = excluded.claimed_by, body = excluded.body;
+
+-- name: renew_lease
+UPDATE orders SET lease_until = $1 WHERE order_id = $2 AND lease_epoch = $3 AND state = 'leased';
+
+-- name: select_events
+SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
+       e.schema, e.payload, x.trace_id
+FROM event AS e JOIN execution AS x USING (execution_id)
+WHERE e.execution_id = $1 AND e.seq > $2
+ORDER BY e.seq;
+
+-- name: select_some_events
+SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
+       e.schema, e.payload, x.trace_id
+FROM event AS e JOIN execution AS x USING (execution_id)
+WHERE e.execution_id = $1 AND e.seq > $2
+  AND ($3::text IS NULL OR e.step = $3)
+  AND ($4::text[] IS NULL OR e.event_type LIKE ANY ($4))
+ORDER BY e.seq LIMIT $5;
+
+-- name: select_newest_events
+SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
+       e.schema, e.payload, x.trace_id
+FROM event AS e JOIN execution AS x USING (execution_id)
+WHERE e.execution_id = $1 AND e.seq > $2
+  AND ($3::text IS NULL OR e.step = $3)
+  AND ($4::text[] IS NULL OR e.event_type LIKE ANY ($4))
+ORDER BY e.seq DESC LIMIT $5;
+
+-- name: select_streams
+SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
+
+-- name: select_stream
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload, ''
+FROM event WHERE execution_id = $1 ORDER BY seq;
+
+-- name: select_span
+SELECT execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema,
+       payload
+FROM event WHERE execution_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq;
+
+-- name: lock_rows
+LOCK TABLE execution, orders, wait, task IN EXCLUSIVE MODE;
+
+-- name: delete_rows
+WITH o AS (DELETE FROM orders), w AS (DELETE FROM wait), t AS (DELETE FROM task) DELETE FROM execution;
+
+-- name: unsafe
+SELECT name FROM pg_settings
+WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off' ORDER BY name;
+
+-- name: select_execution
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
+FROM execution WHERE execution_id = $1;
+
+-- name: select_executions
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
+FROM execution
+WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR path LIKE $2)
+  AND created_at <= coalesce((SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3), 'infinity')
+  AND ($3::text IS NULL OR execution_id > $3
+       OR created_at < (SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3))
+ORDER BY created_at DESC, execution_id LIMIT $4;
+
+-- name: select_children
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
+FROM execution WHERE parent_execution_id = $1 ORDER BY created_at, execution_id;
+
+-- name: tally_executions
+SELECT status, count(*) FROM execution GROUP BY status;
+
+-- name: select_ids
+SELECT execution_id FROM execution
+WHERE execution_id >= $1 AND starts_with(execution_id, $1) ORDER BY execution_id LIMIT $2;
+
+-- name: select_orders
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+FROM orders WHERE execution_id = $1 AND state <> 'closed' ORDER BY number;
+
+-- name: select_claimable
+-- Each pool by its own index, so that the backlog of one does not slow down another. Without pools given, those that
+-- have ready orders are found by leaping from one to the next.
+WITH RECURSIVE leap (pool) AS (
+    (SELECT pool FROM orders WHERE state = 'ready' ORDER BY pool LIMIT 1)
+    UNION ALL
+    SELECT (SELECT o.pool FROM orders AS o WHERE o.state = 'ready' AND o.pool > leap.pool ORDER BY o.pool LIMIT 1)
+    FROM leap WHERE leap.pool IS NOT NULL
+), wanted (pool) AS (
+    SELECT unnest($3::text[]) UNION ALL SELECT pool FROM leap WHERE $3::text[] IS NULL AND pool IS NOT NULL
+)
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+FROM (
+    SELECT ready.* FROM wanted CROSS JOIN LATERAL (
+        SELECT * FROM orders AS o WHERE o.pool = wanted.pool AND o.state = 'ready'
+        ORDER BY o.priority DESC, o.number LIMIT $2
+    ) AS ready
+    UNION ALL
+    SELECT * FROM orders WHERE state = 'leased' AND lease_until < $1 AND ($3::text[] IS NULL OR pool = ANY ($3))
+) AS found
+ORDER BY priority DESC, number LIMIT $2;
+
+-- name: select_leased
+SELECT pool, count(*) FROM orders
+WHERE state = 'leased' AND lease_until >= $1 AND ($2::text[] IS NULL OR pool = ANY ($2))
+GROUP BY pool;
+
+-- name: lock_pools
+-- Whoever takes orders of a pool with a capacity waits for the one before, so that each counts what is there.
+SELECT pg_advisory_xact_lock(hashtext('noetl pool'), hashtext(current_schema() || '.' || pool))
+FROM (SELECT DISTINCT pool FROM unnest($1::text[]) AS p (pool) ORDER BY pool) AS pools;
+
+-- name: select_positions
+SELECT execution_id, last_seq FROM execution WHERE execution_id = ANY ($1::text[]);
+
+-- name: select_due
+SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
+       wake_at
+FROM execution WHERE wake_at <= $1 ORDER BY wake_at, execution_id LIMIT $2;
+
+-- name: select_next_due
+SELECT min(wake_at) FROM execution WHERE wake_at IS NOT NULL;
+
+-- name: select_net
+SELECT body FROM net WHERE net_hash = $1;
+
+-- name: select_credential
+SELECT name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at
+FROM credential WHERE name = $1;
+
+-- name: select_credentials
+SELECT name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at
+FROM credential ORDER BY name;
+
+-- name: insert_credential
+INSERT INTO credential (name, type, version, key_id, wrapped_key, sealed, fingerprint, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: replace_credential
+UPDATE credential SET type = $2, version = $3, key_id = $4, wrapped_key = $5, sealed = $6, fingerprint = $7,
+                      created_at = $8, updated_at = $9
+WHERE name = $1 AND version = $10 AND key_id = $11;
+
+-- name: delete_credential
+DELETE FROM credential WHERE name = $1;
+
+-- name: lock_path
+SELECT pg_advisory_xact_lock(hashtext('noetl catalog'), hashtext(current_schema() || '.' || $1));
+
+-- name: insert_catalog
+INSERT INTO catalog (path, version, net_hash, label, source, origin, registered_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: move_catalog_origin
+UPDATE catalog SET origin = $1 WHERE path = $2 AND version = $3;
+
+-- name: select_newest_version
+SELECT path, version, net_hash, label, source, origin, registered_at
+FROM catalog WHERE path = $1 ORDER BY version DESC LIMIT 1;
+
+-- name: select_versions
+SELECT path, version, net_hash, label, source, origin, registered_at
+FROM catalog WHERE path = $1 ORDER BY version DESC;
+
+-- name: select_catalog
+SELECT DISTINCT ON (path) path, version, net_hash, label, source, origin, registered_at
+FROM catalog ORDER BY path, version DESC LIMIT $1;
+
+-- name: select_origin
+SELECT origin FROM catalog WHERE net_hash = $1 AND origin IS NOT NULL ORDER BY registered_at DESC LIMIT 1;
+
+-- name: insert_request
+INSERT INTO request (execution_id, action, reason, requested_at) VALUES ($1, $2, $3, $4) RETURNING request_id;
+
+-- name: select_pending_requests
+SELECT request_id, execution_id, action, reason, requested_at, answer, answered_at
+FROM request WHERE answer IS NULL ORDER BY request_id;
+
+-- name: select_request
+SELECT request_id, execution_id, action, reason, requested_at, answer, answered_at
+FROM request WHERE request_id = $1;
+
+-- name: answer_request
+UPDATE request SET answer = $1, answered_at = $2 WHERE request_id = $3 AND answer IS NULL;
+
+-- name: select_waiting
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait
+WHERE kind = $1 AND name = $2 AND ($3::text[] IS NULL OR correlation = ANY ($3))
+ORDER BY opened_at, number;
+
+-- name: select_waits_of
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait WHERE execution_id = $1 ORDER BY opened_at, number;
+
+-- name: select_newest_waits
+SELECT wait_id, execution_id, step_run_id, kind, name, correlation, opened_at
+FROM wait ORDER BY opened_at DESC, number DESC LIMIT $1;
+
+-- name: insert_message
+INSERT INTO message (message_id, name, correlation, payload, sent_at, expires_at, taken_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (message_id) DO NOTHING;
+
+-- name: select_message
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by FROM message WHERE message_id = $1;
+
+-- name: select_kept
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
+FROM message WHERE name = $1 AND taken_by IS NULL AND expires_at > $2 ORDER BY sent_at, number;
+
+-- name: select_newest_kept
+SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
+FROM message WHERE taken_by IS NULL AND expires_at > $1 ORDER BY sent_at DESC, message_id DESC LIMIT $2;
+
+-- name: count_kept
+SELECT count(*) FROM message WHERE name = $1 AND taken_by IS NULL AND expires_at > $2;
+
+-- name: select_names_kept
+SELECT DISTINCT name FROM message WHERE taken_by IS NULL AND expires_at > $1 ORDER BY name;
+
+-- name: discard_messages
+DELETE FROM message WHERE expires_at <= $1;
+
+-- name: select_task
+SELECT body FROM task WHERE task_id = $1;
+
+-- name: select_tasks
+SELECT body FROM task
+WHERE ($1::text[] IS NULL OR state = ANY ($1))
+  AND ($2::text IS NULL OR role = $2)
+  AND ($3::text IS NULL OR assignee = $3 OR claimed_by = $3)
+  AND ($4::text IS NULL OR execution_id = $4)
+  AND created_at <= coalesce((SELECT last.created_at FROM task AS last WHERE last.task_id = $5), 'infinity')
+  AND ($5::text IS NULL OR task_id > $5
+       OR created_at < (SELECT last.created_at FROM task AS last WHERE last.task_id = $5))
+ORDER BY created_at DESC, task_id LIMIT $6;
+
+-- name: select_thing
+SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = $1 AND name = $2;
+
+-- name: select_things
+SELECT kind, name, version, body, updated_at FROM shelf
+WHERE kind = $1 AND name >= $2 AND starts_with(name, $2) AND ($3::text IS NULL OR name > $3)
+ORDER BY name LIMIT $4;
+
+-- name: insert_thing
+INSERT INTO shelf (kind, name, version, body, updated_at) VALUES ($1, $2, 1, $3, $4)
+ON CONFLICT (kind, name) DO NOTHING;
+
+-- name: replace_thing
+UPDATE shelf SET version = version + 1, body = $3, updated_at = $4 WHERE kind = $1 AND name = $2 AND version = $5;
+
+-- name: delete_thing
+DELETE FROM shelf WHERE kind = $1 AND name = $2 AND ($3::integer IS NULL OR version = $3);
+
+-- name: sweep_things
+DELETE FROM shelf WHERE kind = $1 AND updated_at < $2;
+
+-- name: lock_audit
+SELECT pg_advisory_xact_lock(hashtext('noetl audit'), hashtext(current_schema()));
+
+-- name: select_last_audit
+SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1;
+
+-- name: insert_audit
+INSERT INTO audit (seq, at, actor, action, object, address, outcome, prev_hash, hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: select_newest_audit
+SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
+WHERE $1::bigint IS NULL OR seq < $1 ORDER BY seq DESC LIMIT $2;
+
+-- name: select_audit
+SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
+WHERE seq > $1 ORDER BY seq LIMIT $2;

@@ -1,0 +1,141 @@
+"""The store in PostgreSQL: one schema, one statement per commit, rows as locks. Any number of servers may share it.
+
+A commit whose answer was lost is sent again: should the first have been stored after all, the second is refused, and
+finds its own events in the log. So a lost connection or a restarted server is not felt, and nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from noetl.errors import BackendError
+from noetl.store.audit import Audit
+from noetl.store.catalog import Catalog
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow
+from noetl.store.credentials import Credentials
+from noetl.store.postgres.address import address_of
+from noetl.store.postgres.audit import PostgresAudit
+from noetl.store.postgres.catalog import PostgresCatalog
+from noetl.store.postgres.commits import Written
+from noetl.store.postgres.credentials import PostgresCredentials
+from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
+from noetl.store.postgres.failures import UncertainError, decoding
+from noetl.store.postgres.history import PostgresHistory
+from noetl.store.postgres.migration import known_migrations, migrate
+from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.requests import PostgresRequests
+from noetl.store.postgres.shelf import PostgresShelf
+from noetl.store.postgres.tasks import PostgresTasks
+from noetl.store.postgres.waits import PostgresWaits
+from noetl.store.rebuilding import Derived, derived_rows
+from noetl.store.requests import Requests
+from noetl.store.rows import (
+    event_of,
+    execution_of,
+    execution_values,
+    order_of,
+    order_values,
+    task_values,
+    wait_values,
+)
+from noetl.store.shelf import Shelf
+from noetl.store.tasks import Tasks
+from noetl.store.waits import Waits
+
+
+class PostgresStore(PostgresHistory):
+    """Open with `PostgresStore.open`; migrations run then."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.credentials: Credentials = PostgresCredentials(database)
+        self.catalog: Catalog = PostgresCatalog(database)
+        self.requests: Requests = PostgresRequests(database)
+        self.waits: Waits = PostgresWaits(database)
+        self.tasks: Tasks = PostgresTasks(database)
+        self.shelf: Shelf = PostgresShelf(database)
+        self.audit: Audit = PostgresAudit(database)
+
+    @classmethod
+    async def open(cls, url: str, *, connections: int = CONNECTIONS) -> PostgresStore:
+        database = await Database.open(address_of(url), connections=connections)
+        try:
+            await migrate(database, known_migrations())
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database)
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        written = Written(commits)
+        lost: UncertainError | None = None
+        pauses = Pauses(self._db.patience_s)
+        while True:
+            try:
+                await self._db.write(written.write)
+            except UncertainError as problem:
+                lost = problem
+                if not await pauses.waited():
+                    raise
+            except ConflictError:
+                if lost is None or not await self._db.read(written.is_stored):
+                    raise
+                return
+            except BackendError as problem:
+                if lost is None:
+                    raise
+                raise lost from problem  # the first attempt may have been stored: not the whole truth otherwise
+            else:
+                return
+
+    async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
+        wanted = None if pools is None else list(dict.fromkeys(pools))
+        rows = await self._db.rows("select_claimable", now, limit, wanted)
+        return [order_of(row) for row in rows]
+
+    async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
+        rows = await self._db.rows("select_leased", now, None if pools is None else list(pools))
+        return dict.fromkeys(pools or (), 0) | dict(rows)
+
+    async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
+        return [execution_of(row) for row in await self._db.rows("select_due", now, limit)]
+
+    async def next_due(self) -> float | None:
+        found: float | None = await self._db.value("select_next_due")
+        return found
+
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+        return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch) == 1
+
+    async def rebuild(self) -> int:
+        return await self._db.together(self._rebuilt)
+
+    async def _rebuilt(self, connection: Any) -> int:
+        await connection.execute(QUERIES["lock_rows"])  # commits wait until we are through
+        ids = [row[0] for row in await connection.fetch(QUERIES["select_streams"])]
+        rows = [await self._derived(connection, execution_id) for execution_id in ids]
+        await connection.execute(QUERIES["delete_rows"])
+        await _copy(connection, "execution", (execution_values(one.execution) for one in rows))
+        await _copy(connection, "orders", (order_values(order) for one in rows for order in one.orders))
+        await _copy(connection, "wait", (wait_values(wait) for one in rows for wait in one.waits))
+        await _copy(connection, "task", (task_values(task) for one in rows for task in one.tasks))
+        return len(rows)
+
+    async def _derived(self, connection: Any, execution_id: str) -> Derived:
+        """From the events alone; the row beside them, if there is one, is not asked."""
+        rows = await connection.fetch(QUERIES["select_stream"], execution_id)
+        with decoding(self._db.where):
+            return derived_rows([event_of(execution_id, row) for row in rows])
+
+
+_COLUMNS = {
+    "execution": ExecutionRow.__struct_fields__,
+    "orders": OrderRow.__struct_fields__,
+    "wait": ("wait_id", "execution_id", "step_run_id", "kind", "name", "correlation", "opened_at"),
+    "task": ("task_id", "execution_id", "state", "role", "assignee", "claimed_by", "created_at", "body"),
+}
+
+
+async def _copy(connection: Any, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    await connection.copy_records_to_table(table, records=rows, columns=_COLUMNS[table])

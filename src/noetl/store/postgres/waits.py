@@ -1,0 +1,46 @@
+"""Waits and messages in PostgreSQL. What a commit does to them is in `commits`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from noetl.store.postgres.database import Database
+from noetl.store.rows import message_of, message_values, wait_of
+from noetl.store.waits import MessageRow, WaitRow
+
+
+class PostgresWaits:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
+        wanted = None if correlations is None else list(correlations)
+        return [wait_of(row) for row in await self._db.rows("select_waiting", kind, name, wanted)]
+
+    async def of(self, execution_id: str) -> list[WaitRow]:
+        return [wait_of(row) for row in await self._db.rows("select_waits_of", execution_id)]
+
+    async def newest(self, *, limit: int = 100) -> list[WaitRow]:
+        return [wait_of(row) for row in await self._db.rows("select_newest_waits", limit)]
+
+    async def keep(self, message: MessageRow) -> bool:
+        return await self._db.change("insert_message", *message_values(message)) == 1
+
+    async def message(self, message_id: str) -> MessageRow | None:
+        row = await self._db.row("select_message", message_id)
+        return message_of(row) if row else None
+
+    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+        return [message_of(row) for row in await self._db.rows("select_kept", name, now)]
+
+    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
+        return [message_of(row) for row in await self._db.rows("select_newest_kept", now, limit)]
+
+    async def count_kept(self, name: str, *, now: float) -> int:
+        return int((await self._db.rows("count_kept", name, now))[0][0])
+
+    async def names_kept(self, *, now: float) -> list[str]:
+        return [row[0] for row in await self._db.rows("select_names_kept", now)]
+
+    async def discard(self, *, before: float) -> int:
+        return await self._db.assign("discard_messages", before)

@@ -1,0 +1,120 @@
+"""Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
+payload, a message's data and a whole human task are JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.records.encoding import decode_payload, encode_payload
+from noetl.records.envelope import Event
+from noetl.records.taxonomy import Source
+from noetl.store.contract import ExecutionRow, OrderRow, OrderState
+from noetl.store.tasks import TaskRow
+from noetl.store.waits import MessageRow, WaitRow
+
+
+def event_of(execution_id: str, row: Sequence[Any]) -> Event:
+    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
+        row
+    )
+    return Event(
+        execution_id=execution_id,
+        seq=seq,
+        event_id=event_id,
+        ts=ts,
+        source=Source(source),
+        payload=decode_payload(event_type, body, schema),
+        trace_id=trace,
+        parent_id=parent_id,
+        step=step,
+        step_run_id=step_run_id,
+        task_run_id=task_run_id,
+        on_behalf=bool(on_behalf),
+        schema=schema,
+    )
+
+
+def event_values(event: Event) -> tuple[Any, ...]:
+    return (
+        event.execution_id,
+        event.seq,
+        event.event_id,
+        event.event_type,
+        event.ts,
+        event.source.value,
+        event.parent_id,
+        event.step,
+        event.step_run_id,
+        event.task_run_id,
+        event.on_behalf,
+        event.schema,
+        encode_payload(event.payload).decode(),
+    )
+
+
+def execution_of(row: Sequence[Any]) -> ExecutionRow:
+    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
+
+
+def execution_values(row: ExecutionRow) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(row)
+
+
+def order_of(row: Sequence[Any]) -> OrderRow:
+    order_id, execution_id, step_run_id, state, pool, priority, owner, epoch, until = row
+    return OrderRow(
+        order_id=order_id,
+        execution_id=execution_id,
+        step_run_id=step_run_id,
+        state=OrderState(state),
+        pool=pool,
+        priority=priority,
+        lease_owner=owner,
+        lease_epoch=epoch,
+        lease_until=until,
+    )
+
+
+def order_values(order: OrderRow) -> tuple[Any, ...]:
+    lease = (order.lease_owner, order.lease_epoch, order.lease_until)
+    about = (order.state.value, order.pool, order.priority)
+    return (order.order_id, order.execution_id, order.step_run_id, *about, *lease)
+
+
+def wait_of(row: Sequence[Any]) -> WaitRow:
+    return WaitRow(**dict(zip(WaitRow.__struct_fields__, row, strict=True)))
+
+
+def wait_values(wait: WaitRow) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(wait)
+
+
+def message_of(row: Sequence[Any]) -> MessageRow:
+    message_id, name, correlation, payload, sent_at, expires_at, taken_by = row
+    return MessageRow(
+        message_id=message_id,
+        name=name,
+        correlation=msgspec.json.decode(correlation),
+        payload=msgspec.json.decode(payload),
+        sent_at=sent_at,
+        expires_at=expires_at,
+        taken_by=taken_by,
+    )
+
+
+def message_values(message: MessageRow) -> tuple[Any, ...]:
+    data = (msgspec.json.encode(message.correlation).decode(), msgspec.json.encode(message.payload).decode())
+    return (message.message_id, message.name, *data, message.sent_at, message.expires_at, message.taken_by)
+
+
+def task_of(body: str) -> TaskRow:
+    return msgspec.json.decode(body, type=TaskRow)
+
+
+def task_values(task: TaskRow) -> tuple[Any, ...]:
+    about = (task.state.value, task.role, task.user, task.claimed_by, task.created_at)
+    return (task.task_id, task.execution_id, *about, msgspec.json.encode(task).decode())

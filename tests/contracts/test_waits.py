@@ -1,0 +1,157 @@
+"""The promises about waits and messages, kept by every backend (MSG-01 to MSG-05)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.store.contract import Commit, ConflictError, Store
+from noetl.store.waits import MESSAGE, SIGNAL, MessageRow, WaitRow, canonical, parts_of
+from tests.contracts.test_store import commit, event
+
+
+def wait(wait_id: str, *, at: float = 1.0, name: str = "paid", kind: str = MESSAGE, **correlation: Any) -> WaitRow:
+    return WaitRow(
+        wait_id=wait_id,
+        execution_id="x1",
+        step_run_id="r" + wait_id,
+        kind=kind,
+        name=name,
+        correlation=canonical(correlation),
+        opened_at=at,
+    )
+
+
+def message(message_id: str, *, name: str = "paid", at: float = 1.0, until: float = 100.0, **data: Any) -> MessageRow:
+    return MessageRow(message_id=message_id, name=name, sent_at=at, expires_at=until, **data)
+
+
+def step(seq: int, *, execution_id: str = "x1", **changes: Any) -> Commit:
+    one = commit(event(seq, execution_id=execution_id), after=seq - 1)
+    return msgspec.structs.replace(one, **changes)
+
+
+def ids(rows: list[WaitRow]) -> list[str]:
+    return [row.wait_id for row in rows]
+
+
+@pytest.mark.req("MSG-01")
+async def test_waits_are_found_by_kind_and_name_the_oldest_first(store: Store) -> None:
+    waits = (wait("a", at=3.0), wait("b", at=1.0), wait("c", at=2.0, name="other"), wait("d", kind=SIGNAL))
+    await store.commit([step(1, waits=waits)])
+
+    assert ids(await store.waits.waiting(MESSAGE, "paid")) == ["b", "a"]
+    assert ids(await store.waits.waiting(SIGNAL, "paid")) == ["d"]
+    assert ids(await store.waits.of("x1")) in (["b", "d", "c", "a"], ["d", "b", "c", "a"])
+    assert await store.waits.of("x2") == []
+    assert (await store.waits.waiting(MESSAGE, "other"))[0] == waits[2]
+
+
+async def test_waits_of_the_same_moment_come_in_the_order_they_were_opened(store: Store) -> None:
+    await store.commit([step(1, waits=tuple(wait(name) for name in ("c", "a", "b")))])
+
+    assert ids(await store.waits.waiting(MESSAGE, "paid")) == ["c", "a", "b"]
+
+
+@pytest.mark.req("MSG-01")
+async def test_a_message_finds_who_waits_for_any_part_of_its_correlation(store: Store) -> None:
+    waits = (
+        wait("all", at=1.0, order=7, shop="é"),
+        wait("part", at=2.0, order=7),
+        wait("none", at=3.0),
+        wait("other", at=4.0, order=8),
+        wait("text", at=5.0, order="7"),
+    )
+    await store.commit([step(1, waits=waits)])
+
+    found = await store.waits.waiting(MESSAGE, "paid", parts_of({"shop": "é", "order": 7, "more": None}))
+
+    assert ids(found) == ["all", "part", "none"]
+    assert await store.waits.waiting(MESSAGE, "paid", []) == []
+
+
+async def test_a_wait_changes_and_closes_with_the_commit_that_says_so(store: Store) -> None:
+    await store.commit([step(1, waits=(wait("a"), wait("b")))])
+    await store.commit([step(2, waits=(wait("a", name="refunded"),), closed_waits=("b", "unknown"))])
+
+    assert ids(await store.waits.of("x1")) == ["a"]
+    assert ids(await store.waits.waiting(MESSAGE, "refunded")) == ["a"]
+    assert await store.waits.waiting(MESSAGE, "paid") == []
+
+
+async def test_a_wait_that_opens_and_closes_in_one_commit_is_not_there(store: Store) -> None:
+    await store.commit([step(1, waits=(wait("a"),), closed_waits=("a",))])
+
+    assert await store.waits.of("x1") == []
+
+
+@pytest.mark.req("MSG-02")
+async def test_a_message_is_kept_once_and_comes_back_as_it_was(store: Store) -> None:
+    first = message("m1", correlation={"order": [1, None]}, payload={"é": 1.5})
+
+    assert await store.waits.keep(first)
+    assert not await store.waits.keep(message("m1", payload="another"))
+
+    assert await store.waits.message("m1") == first
+    assert await store.waits.message("m2") is None
+
+
+@pytest.mark.req("MSG-03")
+async def test_messages_are_kept_the_oldest_first_until_their_time_is_over(store: Store) -> None:
+    for one in (message("late", at=3.0), message("first", at=1.0), message("short", at=2.0, until=10.0)):
+        await store.waits.keep(one)
+    await store.waits.keep(message("other", name="refunded", until=20.0))
+
+    assert [one.message_id for one in await store.waits.kept("paid", now=9.9)] == ["first", "short", "late"]
+    assert [one.message_id for one in await store.waits.kept("paid", now=10.0)] == ["first", "late"]
+    assert await store.waits.names_kept(now=5.0) == ["paid", "refunded"]
+    assert await store.waits.names_kept(now=50.0) == ["paid"]
+    assert await store.waits.discard(before=20.0) == 2
+    assert await store.waits.message("short") is None
+    assert await store.waits.discard(before=20.0) == 0
+
+
+@pytest.mark.req("MSG-02")
+async def test_a_message_is_taken_by_one_execution_only(store: Store) -> None:
+    await store.waits.keep(message("m1"))
+    await store.commit([step(1, taken_messages=("m1",))])
+    taken = await store.waits.message("m1")
+    assert taken is not None
+    assert taken.taken_by == "x1"
+    assert await store.waits.kept("paid", now=1.0) == []
+    assert await store.waits.names_kept(now=1.0) == []
+
+    with pytest.raises(ConflictError):
+        await store.commit([step(1, execution_id="x2", taken_messages=("m1",))])
+    with pytest.raises(ConflictError):
+        await store.commit([step(1, execution_id="x3", taken_messages=("unknown",))])
+
+    assert await store.execution("x2") is None, "what was decided on another's message is not stored"
+    assert not await store.waits.keep(message("m1")), "its id is remembered"
+
+
+@pytest.mark.req("MSG-02")
+async def test_of_two_takers_at_once_one_wins(store: Store) -> None:
+    await store.waits.keep(message("m1"))
+    takers = [store.commit([step(1, execution_id=f"x{n}", taken_messages=("m1",))]) for n in range(5)]
+
+    ended = await asyncio.gather(*takers, return_exceptions=True)
+
+    assert sorted(type(one).__name__ for one in ended) == ["ConflictError"] * 4 + ["NoneType"]
+    taken = await store.waits.message("m1")
+    assert taken is not None
+    assert [row.execution_id for row in await store.executions()] == [taken.taken_by]
+
+
+async def test_kept_messages_are_counted_by_name(store: Store) -> None:
+    for number in range(3):
+        await store.waits.keep(message(f"m{number}", until=10.0 * (number + 1)))
+    await store.waits.keep(message("other", name="billed"))
+    await store.commit([step(1, taken_messages=("m2",))])
+
+    assert await store.waits.count_kept("paid", now=5.0) == 2
+    assert await store.waits.count_kept("paid", now=15.0) == 1
+    assert await store.waits.count_kept("unknown", now=5.0) == 0
