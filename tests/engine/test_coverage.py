@@ -18,12 +18,6 @@ RUNS = frozenset({"noop", "python"}).__contains__
             "loop.spec.extend with partitioning (step start)",
         ),
         ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
-        ("tool: {kind: noop}\n    spec: {rate: {limit: 1, per: 1s}}", "rate (step start)"),
-        ("timer: {id: t, duration: PT1S}", "timer (step start)"),
-        (
-            "tool: {kind: noop}\n    next: {arcs: [{step: start, spec: {delay: 1}}]}",
-            "delay of the arc to start (step start)",
-        ),
     ],
 )
 def test_each_construct_is_named_with_its_place(step: str, said: str) -> None:

@@ -79,6 +79,48 @@ def test_so_many_runs_of_a_key_go_on_at_once(spec: str, first: list[str]) -> Non
     assert talk.status == "completed"
 
 
+def shared(**limits: str) -> str:
+    """Steps a, b, … begun at once, each with the concurrency given for it."""
+    arcs = ", ".join(f"{{step: {name}}}" for name in limits)
+    steps = "".join(
+        f"  - {{step: {name}, spec: {{concurrency: {limit}}}, {PY}}}\n" for name, limit in limits.items()
+    )
+    return f"workflow:\n  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{steps}"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "at_once"),
+    [
+        ("{limit: 1, key: k}", "{limit: 1, key: k}", 1),
+        ('{limit: 1, key: "{{ 5 }}"}', "{limit: 1, key: 5}", 1),
+        ("{limit: 1, key: k}", "{limit: 1, key: other}", 2),
+        ("{limit: 1, key: b}", "{limit: 1}", 2),
+        ("{limit: 1}", "{limit: 1}", 2),
+    ],
+)
+def test_a_key_is_shared_by_all_steps_that_have_it(a: str, b: str, at_once: int) -> None:
+    """Critical section (WCP-39). Without a key a limit is its step's own."""
+    talk = begun(shared(a=a, b=b))
+
+    assert max(len(running) for running in finish(talk)) == at_once
+    assert talk.ran().count("a") == talk.ran().count("b") == 1
+    assert talk.status == "completed"
+    assert talk.execution.slots == {}
+
+
+def test_steps_of_one_key_may_differ_in_their_limits() -> None:
+    """Two that find no room under their own limit must not call each other up for ever."""
+    wide, narrow = "{limit: 3, key: k}", "{limit: 1, key: k}"
+    talk = begun(shared(a=wide, b=wide, c=wide, d=narrow, e=narrow, f=wide))
+
+    assert talk.running() == ["a#1", "b#1", "c#1"]
+    seen = finish(talk)
+    assert [len(running) for running in seen if {"d#1", "e#1"} & set(running)] == [1, 1]
+    assert sorted(talk.ran()) == ["a", "b", "c", "d", "e", "f", "start"]
+    assert talk.status == "completed"
+    assert talk.execution.slots == {}
+
+
 def test_who_waited_longest_goes_first() -> None:
     talk = begun(fanned("{concurrency: {limit: 1}}", keys="a b c d"))
 

@@ -9,15 +9,18 @@ from typing import Any
 
 import msgspec
 
-from noetl.durations import seconds
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
+from noetl.engine.handlers import handled_events
 from noetl.engine.holding import PARK
 from noetl.engine.identity import SERVER, order_id_of, run_id_of
 from noetl.engine.limits import over_quota, places_of, turned_away
 from noetl.engine.loops.beginning import begin_loop
 from noetl.engine.plan import Plan
+from noetl.engine.pools import pool_of
+from noetl.engine.rates import rate_of, slowed_down
 from noetl.engine.scopes import admission_names, admission_scope
+from noetl.engine.waits.times import length
 from noetl.errors import TemplateError, ToolError
 from noetl.ids import derived
 from noetl.net.net import Transition
@@ -60,11 +63,14 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
         places = places_of(step, token, scope, at)
         if (decision := turned_away(draft, execution, token, places, about)) is not None:
             return decision
+        rate = rate_of(step, token, scope, at)
+        if (decision := slowed_down(draft, execution, token, rate, about)) is not None:
+            return decision
         scheduled = _schedule(plan, step, token, ruling, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')
         return _dropped(draft, token, about, "failed", error)
-    scheduled = msgspec.structs.replace(scheduled, slots=tuple(place.slot for place in places))
+    scheduled = msgspec.structs.replace(scheduled, slots=tuple(place.slot for place in places), rate=rate)
     if step.loop is not None:
         looped = msgspec.structs.replace(scheduled, order_id=None, looped=True)
         names = admission_names(plan, execution, token)
@@ -82,7 +88,10 @@ def _schedule(plan: Plan, step: Transition, token: Token, ruling: Ruling, scope:
         token_meta=ruling.meta,
         timeout_s=timeout_s,
         deadline_s=deadline_s,
+        boundary_s=length("timeout.duration", step.timeout.duration, scope, at) if step.timeout is not None else None,
         joins=step.join is not None,
+        handles=handled_events(step),
+        pool=pool_of(plan, step, scope, at),
     )
 
 
@@ -167,12 +176,7 @@ def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, f
 
     def limit(name: str) -> float | None:
         written = getattr(step.lifecycle, name) if step.lifecycle else None
-        if written is None:
-            return None
-        try:
-            return seconds(render(written, scope, now=now))
-        except ValueError as problem:
-            raise TemplateError(f"{name}: {problem}") from None
+        return length(name, written, scope, now) if written is not None else None
 
     return limit("timeout_s"), limit("deadline_s")
 
@@ -180,7 +184,7 @@ def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, f
 def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], priority: int) -> Decision:
     draft.add(scheduled, **about)
     if scheduled.order_id is not None:
-        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"], priority))
+        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"], priority, scheduled.pool))
     else:
         draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
         draft.add(StepStarted(worker_id=SERVER), **about)

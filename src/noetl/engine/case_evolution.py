@@ -6,8 +6,9 @@ Called by `engine.evolution`, which is the only door (EVT-07).
 from __future__ import annotations
 
 from noetl.engine.execution import Due, Execution, StepRun
-from noetl.engine.hearing import heard_as
+from noetl.engine.hearing import heard_as, hears
 from noetl.engine.loops import evolution as loops
+from noetl.engine.waits.evolution import watch_lifetime
 from noetl.pipeline.progress import entered
 from noetl.records.cases import Taken
 from noetl.records.envelope import Event
@@ -20,8 +21,13 @@ def keep_for_listeners(execution: Execution, event: Event) -> None:
     heard = heard_as(event)
     for run_id in execution.listeners if heard is not None else ():
         run = execution.runs[run_id]
-        if run_id != event.step_run_id and heard is not None and (run.order_id is not None or execution.paused):
+        if heard is not None and hears(run_id, event) and (execution.paused or not is_free(run)):
             run.heard = (*run.heard, heard)
+
+
+def is_free(run: StepRun) -> bool:
+    """Whether it can be told of an event at once: no worker is at it, and nothing is kept for it that came before."""
+    return run.order_id is None and not run.heard
 
 
 def started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
@@ -42,6 +48,11 @@ def waiting(execution: Execution, run: StepRun) -> None:
     del execution.orders[run.order_id]
     execution.closed[run.order_id] = run.lease_epoch
     run.order_id, run.worker_id, run.lease_epoch = None, None, 0
+    watch_lifetime(execution, run)
+    if run.position.case is not None and run.position.case.arms and not run.armed:
+        execution.agenda[run.step_run_id] = Due.ARM
+    if run.heard:
+        execution.agenda.setdefault(run.step_run_id, Due.HEAR)
     ask_listeners(execution)
 
 

@@ -33,7 +33,17 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
     for one in once.values():
         if not plan.has_step(one.step):
             raise ToolError(NO_TARGET, f'the target is "{one.step}", which is not a step of this playbook')
-    return tuple(Fired(arc=at, target=one.step, args=one.args) for at, one in enumerate(once.values()))
+    rules = case.rules if (case := plan.step(run.step).case) is not None else ()
+    return tuple(
+        Fired(
+            arc=at,
+            target=one.step,
+            args=one.args,
+            delay_s=one.delay_s,
+            compensates=rules[one.rule].actions[one.action].trigger_compensation,
+        )
+        for at, one in enumerate(once.values())
+    )
 
 
 def shortcut(plan: Plan, step: Transition, scope: Scope, now: float) -> Router:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from noetl.records.compensation import CompensationRegistered
 from noetl.records.orders import Report
 from noetl.records.outcomes import Error
 
@@ -13,7 +15,8 @@ from noetl.records.outcomes import Error
 class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `refused`: it did not
     resolve, and the execution ends where it begins (KEY-02). `depth` counts the playbooks around a nested one
-    (TOOL-11); one whose parent is `paused` begins so."""
+    (TOOL-11); one whose parent is `paused` begins so, `held` says why another does. One that `compensates` another
+    only undoes what that one had registered (DESIGN §8)."""
 
     at: float
     net_hash: str
@@ -22,7 +25,10 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     parent_step_run_id: str | None = None
     depth: int = 0
     paused: bool = False
+    held: str | None = None
     refused: Error | None = None
+    compensates: str | None = None
+    registrations: tuple[CompensationRegistered, ...] = ()
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +38,14 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     order_id: str
     worker_id: str
     seen_epoch: int = 0
+
+
+class LoseOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody is to run this order any more: too many workers were lost with it. `seen_epoch` is its last lease."""
+
+    at: float
+    order_id: str
+    seen_epoch: int
 
 
 class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,16 +66,93 @@ class ResumeExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop everything and end as cancelled (SRV-11)."""
+    """Stop everything and end as cancelled (SRV-11); with `compensate` what was done is undone first (O-02)."""
 
     at: float
     reason: str = "asked for"
+    compensate: bool = False
 
 
-class Proceed(msgspec.Struct, frozen=True, kw_only=True):
-    """Do the first thing the state itself asks for."""
+class Wake(msgspec.Struct, frozen=True, kw_only=True):
+    """Its moment has come: whatever is due by now fires (TMR-06)."""
 
     at: float
 
 
-Command = StartExecution | ClaimOrder | RecordReport | PauseExecution | ResumeExecution | CancelExecution | Proceed
+class DeliverMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for one open wait, which it satisfies (MSG-01). A paused execution takes none (O-16)."""
+
+    at: float
+    wait_id: str
+    message_id: str
+    name: str
+    correlation: dict[str, Any] = {}
+    payload: Any = None
+
+
+class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """A broadcast, for everybody in this execution who waits for it or listens (MSG-05)."""
+
+    at: float
+    signal_id: str
+    name: str
+    data: Any = None
+
+
+class InjectEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of somebody outside, for rules and handlers that listen (MSG-06). The same `event_key` counts once."""
+
+    at: float
+    name: str
+    data: Any = None
+    event_key: str | None = None
+
+
+class CancelTimer(msgspec.Struct, frozen=True, kw_only=True):
+    """`timer_id` is the author's word for the timer, or its wait id (TMR-04)."""
+
+    at: float
+    timer_id: str
+    actor: str
+
+
+class TaskAction(StrEnum):
+    CLAIM = "claim"
+    RELEASE = "release"
+    COMPLETE = "complete"
+
+
+class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A person does something with a human task (HUM-02). `roles` are those the person has; `version`, when given, is
+    the state of the task that he has seen."""
+
+    at: float
+    task_id: str
+    action: TaskAction
+    actor: str
+    roles: tuple[str, ...] = ()
+    values: dict[str, Any] = {}
+    version: int | None = None
+
+
+class Proceed(msgspec.Struct, frozen=True, kw_only=True):
+    """Do the first thing the state itself asks for. `fires`: alarms that are due go off, too."""
+
+    at: float
+    fires: bool = True
+
+
+Outside = DeliverMessage | DeliverSignal | InjectEvent | CancelTimer | ActOnTask
+
+Command = (
+    StartExecution
+    | ClaimOrder
+    | LoseOrder
+    | RecordReport
+    | PauseExecution
+    | ResumeExecution
+    | CancelExecution
+    | Wake
+    | Outside
+    | Proceed
+)

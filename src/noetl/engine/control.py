@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.engine.compensating import request
 from noetl.engine.decision import Decision, Draft
+from noetl.engine.errands.ending import stop_errands
+from noetl.engine.errands.state import ErrandKind
 from noetl.engine.execution import Execution
 from noetl.engine.withdrawal import all_but, withdraw
 from noetl.ids import derived
@@ -27,6 +30,18 @@ def control(execution: Execution, command: PauseExecution | ResumeExecution | Ca
                 return Decision(verdict=Verdict.DUPLICATE)
             draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
         case CancelExecution():
-            draft.add(PlaybookCancelled(reason=command.reason), parent_id=parent_id)
-            withdraw(draft, execution, all_but(execution))
+            if execution.cancelled is not None and command.compensate:
+                return Decision(verdict=Verdict.DUPLICATE)
+            draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
+            _cancel(draft, execution, command)
     return draft.decision()
+
+
+def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> None:
+    """Stop everything; what was done is undone only if that was asked for with it (O-02)."""
+    withdraw(draft, execution, all_but(execution))
+    if command.compensate:
+        stop_errands(draft, execution, (ErrandKind.ASYNC, ErrandKind.HANDLER), command.reason)
+        request(draft, execution, "cancel", parent_id=execution.last_event_id)
+    else:
+        stop_errands(draft, execution, tuple(ErrandKind), command.reason)

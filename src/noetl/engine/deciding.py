@@ -8,56 +8,100 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from noetl.engine.admission import admit
 from noetl.engine.commands import (
+    ActOnTask,
     CancelExecution,
+    CancelTimer,
     ClaimOrder,
     Command,
+    DeliverMessage,
+    DeliverSignal,
+    InjectEvent,
+    LoseOrder,
     PauseExecution,
     Proceed,
     RecordReport,
     ResumeExecution,
     StartExecution,
+    Wake,
 )
+from noetl.engine.compensating import before_the_end, compensate
 from noetl.engine.control import control
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Due, Execution
 from noetl.engine.finishing import finish
+from noetl.engine.handlers import handle
 from noetl.engine.in_place import run_in_place
 from noetl.engine.listening import hear, only_listeners, stop_listening
 from noetl.engine.loops.driving import drive
+from noetl.engine.lost_leases import lose
 from noetl.engine.plan import Plan
 from noetl.engine.reporting import claim, record
 from noetl.engine.routing import route
+from noetl.engine.sending import enqueue
 from noetl.engine.settling import Unsettled, unstuck
 from noetl.engine.starting import start
+from noetl.engine.waits.arming import arm
+from noetl.engine.waits.delivering import cancel_timer, deliver_message, deliver_signal, inject
+from noetl.engine.waits.firing import fire
+from noetl.engine.waits.people import act
 from noetl.engine.withdrawal import all_but, withdraw
 from noetl.ids import derived
 
-_HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR})  # what would dispatch something new (SRV-07)
+# What would dispatch something new (SRV-07).
+_HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
+
+_SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ActOnTask)
 
 
 def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
     """What `command` leads to. Changes nothing."""
     match command:
+        case Proceed():
+            return _proceed(plan, execution, command.at, fires=command.fires)
         case StartExecution():
             return start(plan, execution, command)
         case ClaimOrder():
             return claim(execution, command)
+        case LoseOrder():
+            return lose(execution, command)
         case RecordReport():
             return record(plan, execution, command)
         case PauseExecution() | ResumeExecution() | CancelExecution():
             return control(execution, command)
-        case Proceed():
-            return _proceed(plan, execution, command.at)
+        case DeliverMessage():
+            return deliver_message(execution, command)
+        case DeliverSignal():
+            return deliver_signal(execution, command)
+        case InjectEvent():
+            return inject(execution, command)
+        case CancelTimer():
+            return cancel_timer(execution, command)
+        case ActOnTask():
+            return act(execution, command)
+        case Wake():
+            return _proceed(plan, execution, command.at, fires=True)
         case _:
             assert_never(command)
 
 
 def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
-    """Decide `command`, then whatever it makes due, applying each event, until the state rests."""
-    decision = decide(plan, execution, command)
-    verdict, stopped = decision.verdict, decision.stopped
+    """Decide `command`, then whatever it makes due, applying each event, until the state rests. What time had made due
+    before somebody spoke comes first (TMR-05)."""
+    moment = execution.wake_at
+    if moment is None or moment > command.at or not isinstance(command, _SPOKEN):
+        return _to_rest(plan, execution, command)
+    woken = _to_rest(plan, execution, Wake(at=command.at))
+    own = _to_rest(plan, execution, command)
+    return msgspec.structs.replace(own, events=woken.events + own.events, effects=woken.effects + own.effects)
+
+
+def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
+    decision = first = decide(plan, execution, command)
+    fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
     events, effects = list(decision.events), list(decision.effects)
     unsettled = Unsettled()
     while decision.events:
@@ -65,13 +109,13 @@ def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
             unsettled.apply(execution, event)
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
-            decision = decide(plan, execution, Proceed(at=command.at))
+            decision = decide(plan, execution, Proceed(at=command.at, fires=fires))
         events += decision.events
         effects += decision.effects
-    return Decision(events=tuple(events), effects=tuple(effects), verdict=verdict, stopped=stopped)
+    return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))
 
 
-def _proceed(plan: Plan, execution: Execution, at: float) -> Decision:
+def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
     if not execution.is_open or execution.seq == 0:
         return Decision()
     if execution.error is not None and execution.tokens and plan.net.executor.fail_fast:
@@ -81,11 +125,17 @@ def _proceed(plan: Plan, execution: Execution, at: float) -> Decision:
         item = next((one for one in execution.agenda.items() if one[1] not in _HELD_WHILE_PAUSED), None)
     if item is not None:
         return _do(plan, execution, *item, at)
+    nearest = execution.alarms.nearest
+    if nearest is not None and nearest[0] <= at and fires and not execution.paused:
+        return fire(plan, execution, nearest, at)
     if not execution.tokens:
-        return finish(execution, at)
-    if only_listeners(execution) and not execution.paused:
+        pending = before_the_end(plan, execution, at)
+        return finish(execution, at) if pending is None else pending
+    if execution.paused or execution.delayed or execution.waits:
+        return Decision()  # something will come
+    if execution.listeners and only_listeners(execution):
         return stop_listening(plan, execution, at)
-    is_stuck = not execution.runs and not execution.agenda and not execution.paused
+    is_stuck = not execution.runs and not execution.agenda
     return unstuck(plan, execution, at) if is_stuck else Decision()
 
 
@@ -107,6 +157,14 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
         case Due.HEAR:
             run = execution.runs[key]
             return hear(plan, execution, run, run.heard, at, kept=True)
+        case Due.HANDLE:
+            return handle(plan, execution, key, at)
+        case Due.COMPENSATE:
+            return compensate(execution, at)
+        case Due.ENQUEUE:
+            return enqueue(plan, execution, execution.tokens[key], at)
+        case Due.ARM:
+            return arm(plan, execution, execution.runs[key], at)
         case Due.ROUTE:
             return route(plan, execution, execution.runs[key], at)
         case _:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.waits.state import HumanTask
 from noetl.ids import derived_after
 from noetl.records.envelope import Event
 from noetl.records.events import Final, Payload
@@ -15,11 +16,13 @@ from noetl.records.taxonomy import Source
 
 
 class DispatchStep(msgspec.Struct, frozen=True):
-    """An order is ready for a worker; those of a higher `priority` are claimed first (ADV-03)."""
+    """An order is ready for a worker of its `pool` (None: the default one); those of a higher `priority` are claimed
+    first (SRV-08, ADV-03)."""
 
     order_id: str
     step_run_id: str
     priority: int = 0
+    pool: str | None = None
 
 
 class LeaseOrder(msgspec.Struct, frozen=True):
@@ -29,6 +32,8 @@ class LeaseOrder(msgspec.Struct, frozen=True):
     step_run_id: str
     worker_id: str
     lease_epoch: int
+    priority: int = 0
+    pool: str | None = None
 
 
 class CloseOrder(msgspec.Struct, frozen=True):
@@ -39,21 +44,55 @@ class CloseOrder(msgspec.Struct, frozen=True):
     lease_epoch: int
 
 
+class OpenWait(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody outside may end this wait now. `kind`: message | signal."""
+
+    wait_id: str
+    step_run_id: str
+    kind: str
+    name: str
+    correlation: dict[str, Any] = {}
+    opened_at: float
+
+
+class CloseWait(msgspec.Struct, frozen=True):
+    """A wait that was opened is over."""
+
+    wait_id: str
+
+
+class ChangeTask(msgspec.Struct, frozen=True):
+    """The work list shows this task so from now on."""
+
+    task: HumanTask
+
+
 class EndExecution(msgspec.Struct, frozen=True):
     status: Final
 
 
-Effect = DispatchStep | LeaseOrder | CloseOrder | EndExecution
+Effect = DispatchStep | LeaseOrder | CloseOrder | OpenWait | CloseWait | ChangeTask | EndExecution
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with one value that somebody gave (HUM-03)."""
+
+    field: str
+    found: str
+    allowed: str
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`verdict` answers a report or a claim; a decision without events changes nothing. `stopped` are the
-    iterations, or the level around them, that the server has ended although their worker still runs them."""
+    """`verdict` answers a report, a claim, or what somebody outside asked for; `detail` and `problems` say why not. A
+    decision without events changes nothing. `stopped` are the iterations, or the level around them, that the server has
+    ended although their worker still runs them."""
 
     events: tuple[Event, ...] = ()
     effects: tuple[Effect, ...] = ()
     verdict: Verdict = Verdict.ACCEPTED
     stopped: tuple[tuple[int, ...], ...] = ()
+    detail: str | None = None
+    problems: tuple[Problem, ...] = ()
 
 
 class Draft:
@@ -61,7 +100,7 @@ class Draft:
 
     def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
         self._execution = execution
-        self._at = at
+        self.at = at
         self._cause = cause
         self.events: list[Event] = []
         self.effects: list[Effect] = []
@@ -69,7 +108,7 @@ class Draft:
     def add(self, payload: Payload, *, run: StepRun | None = None, **about: Any) -> Event:
         """Write one event; `about` are further fields of the envelope."""
         execution, ordinal = self._execution, len(self.events)
-        fields: dict[str, Any] = {"ts": self._at, "source": Source.SERVER, "parent_id": self._cause}
+        fields: dict[str, Any] = {"ts": self.at, "source": Source.SERVER, "parent_id": self._cause}
         if run is not None:
             fields["step"], fields["step_run_id"] = run.step, run.step_run_id
         fields |= about

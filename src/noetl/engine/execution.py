@@ -11,8 +11,11 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.alarms import Alarms
+from noetl.engine.errands.state import Errand, Saga, Summons
 from noetl.engine.loops.state import LoopRun, Range
-from noetl.engine.marking import Fork, Slot
+from noetl.engine.marking import Fork, Pace, Slot
+from noetl.engine.waits.state import HumanTask, Wait, WaitKind
 from noetl.records.cases import OwnEvent, Taken
 from noetl.records.events import Final
 from noetl.records.loops import LoopDone
@@ -21,7 +24,8 @@ from noetl.records.position import Position
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
-    """The event on which a step's arcs are evaluated; also the event that produced a token."""
+    """The event on which a step's arcs are evaluated; also the event that produced a token. `data` is what a wait that
+    ended came with."""
 
     name: str
     step: str
@@ -29,12 +33,14 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     result: TaskResult | None = None
     error: Error | None = None
     loop: LoopDone | None = None
+    data: Any = msgspec.UNSET
 
 
 class Token(msgspec.Struct, kw_only=True):
     """A token that has not been consumed; `event_id` is its `token.created`. `fork` is its innermost group, `inputs`
     those it was joined from, `failure` why its join could not fill (O-01). `held` says what it waits for, `slot` the
-    one it queues for or is called to, `slots` those its run holds."""
+    one it queues for or is called to, `slots` those its run holds. `paced`: its moment under a rate has been given to
+    it; `not_before` is the end of its delay, where something else holds it first."""
 
     token_id: str
     step: str
@@ -49,6 +55,8 @@ class Token(msgspec.Struct, kw_only=True):
     held: str | None = None
     slot: str | None = None
     slots: tuple[str, ...] = ()
+    paced: bool = False
+    not_before: float = 0.0
 
     def as_input(self) -> dict[str, Any]:
         """As `token.inputs` lists it."""
@@ -60,7 +68,9 @@ class StepRun(msgspec.Struct, kw_only=True):
     processed. `ended` is set until its arcs are settled. A looped step run has its orders and positions in `loop`.
     `vars` and `shared`, with the path of who contributed, are of v2-eval (V2E-05, V2E-07). `taken` are the
     transitions that rules of v2-case took; `heard` are events kept for rules that listen until their worker is
-    done."""
+    done. `armed`: its wait blocks have been armed; `waits` are those still open, by their kind; a plain pipeline's
+    `ended` is then its `step.done`, until one of them ends it. An `errand` runs beside the tokens and consumes none;
+    `children` are nested executions that can be compensated (DESIGN §8)."""
 
     step_run_id: str
     token_id: str
@@ -76,10 +86,16 @@ class StepRun(msgspec.Struct, kw_only=True):
     started_at: float | None = None
     timeout_s: float | None = None
     deadline_s: float | None = None
+    boundary_s: float | None = None
+    pool: str | None = None
     ended: Boundary | None = None
     loop: LoopRun | None = None
     taken: tuple[Taken, ...] = ()
     heard: tuple[OwnEvent, ...] = ()
+    armed: bool = False
+    waits: dict[WaitKind, str] = {}
+    errand: Errand | None = None
+    children: tuple[str, ...] = ()
     vars: dict[str, Any] = {}
     shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
 
@@ -94,7 +110,11 @@ class Due(StrEnum):
     RUN = "run"  # a step run is decided in the server
     LOOP = "loop"  # a loop has iterations to hand out, or has ended
     HEAR = "hear"  # a step run waits, and events are kept for it
+    ARM = "arm"  # a case run has come to its wait blocks
     ROUTE = "route"  # a step run has ended
+    HANDLE = "handle"  # an event has come that a handler of a step run waits for
+    COMPENSATE = "compensate"  # something is to be undone
+    ENQUEUE = "enqueue"  # a token has waited until everything was undone
 
 
 class Execution(msgspec.Struct, kw_only=True):
@@ -105,7 +125,10 @@ class Execution(msgspec.Struct, kw_only=True):
     wrote a key of `ctx` (SCOPE-07). `forks`, `parked`, `slots` and `blocked` say where tokens are held: `blocked`
     counts, by join, the groups that keep others from meeting there. `runs_of` counts the runs of each step,
     `deduped` has the moment each key of an arc was last enqueued. `listeners` are step runs whose rules see events of
-    others (V2C-13).
+    others (V2C-13). `waits` are the open ones, `tasks` all human tasks there have been, `delayed` the tokens that are
+    held until a moment, `paces` the moments given under each rate. `known` are the keys of what came from outside.
+    `errands` are the step runs without a token, `handling` those with handlers and the events these wait for,
+    `summons` the events that came for them; `saga` is there once something can be undone.
     """
 
     execution_id: str
@@ -135,9 +158,20 @@ class Execution(msgspec.Struct, kw_only=True):
     slots: dict[str, Slot] = {}
     blocked: dict[str, int] = {}
     deduped: dict[str, float] = {}
+    alarms: Alarms = msgspec.field(default_factory=Alarms)
+    waits: dict[str, Wait] = {}
+    tasks: dict[str, HumanTask] = {}
+    delayed: dict[str, None] = {}
+    paces: dict[str, Pace] = {}
+    known: dict[str, None] = {}
+    errands: dict[str, None] = {}
+    handling: dict[str, tuple[str, ...]] = {}
+    summons: dict[str, Summons] = {}
+    saga: Saga | None = None
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
     depth: int = 0
+    compensates: str | None = None
     paused: bool = False
     cancelled: str | None = None
     error: Error | None = None
@@ -152,6 +186,13 @@ class Execution(msgspec.Struct, kw_only=True):
     def holds(self) -> bool:
         """Whether it is paused, and waits for somebody outside."""
         return self.paused and self.is_open
+
+    @property
+    def wake_at(self) -> float | None:
+        """The next moment at which time alone moves it; none while it is paused (O-16)."""
+        if self.paused or self.status is not None or not self.alarms.heap:
+            return None
+        return self.alarms.heap[0][0]
 
     def run_of(self, order_id: str) -> StepRun | None:
         step_run_id = self.orders.get(order_id)

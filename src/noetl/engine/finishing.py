@@ -26,7 +26,8 @@ def finish(execution: Execution, at: float) -> Decision:
 def _ending(execution: Execution) -> tuple[Final, Error | None]:
     if execution.cancelled is not None:
         return Final.CANCELLED, Error(kind="cancelled", message=execution.cancelled)
-    return (Final.COMPLETED if execution.error is None else Final.FAILED), execution.error
+    error = execution.error or (execution.saga.error if execution.saga is not None else None)
+    return (Final.COMPLETED if error is None else Final.FAILED), error
 
 
 def _result_of(execution: Execution) -> tuple[str, ...]:

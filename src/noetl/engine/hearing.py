@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.engine.waits.data import event_data, is_told
 from noetl.records.cases import OwnEvent
 from noetl.records.control import Emitted
 from noetl.records.envelope import Event
 from noetl.records.events import StepDenied, StepDone, StepFailed, TaskProcessed
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone
+from noetl.records.waits import (
+    HumanClaimed,
+    HumanCreated,
+    HumanEscalated,
+    HumanOverdue,
+    HumanReleased,
+    MessageReceived,
+    MessageTimeout,
+    SignalReceived,
+    StepTimeout,
+    TaskCompleted,
+    TimerCancelled,
+    TimerFired,
+)
 
 
 def heard_as(event: Event) -> OwnEvent | None:
@@ -29,11 +44,33 @@ def heard_as(event: Event) -> OwnEvent | None:
             found, data = None, msgspec.to_builtins(payload)
         case IterationDone():
             found, data = None, {"index": payload.index, **_result(payload)}
+        case StepTimeout():
+            found, data = None, {"action": payload.action, "alternative": payload.alternative}
         case Emitted():
             return OwnEvent(name=payload.emitted, step=event.step or "", data=payload.data)
+        case (
+            TimerFired()
+            | TimerCancelled()
+            | MessageReceived()
+            | MessageTimeout()
+            | SignalReceived()
+            | HumanCreated()
+            | HumanClaimed()
+            | HumanReleased()
+            | HumanOverdue()
+            | HumanEscalated()
+            | TaskCompleted()
+        ) if is_told(payload):
+            found, data = None, event_data(payload)
         case _:
             return None
     return OwnEvent(name=event.event_type, step=event.step or "", data=data, error=found)
+
+
+def hears(run_id: str, event: Event) -> bool:
+    """Whether a step run that listens is told of this event: of those of others, and of what time does to its own
+    human task (HUM-04)."""
+    return run_id != event.step_run_id or isinstance(event.payload, HumanOverdue | HumanEscalated)
 
 
 def _result(payload: StepDone | IterationDone) -> dict[str, object]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from noetl.engine.alarms import Alarm
 from noetl.engine.execution import Due, Execution, Token
-from noetl.engine.marking import Fork, Slot, around, count
+from noetl.engine.marking import Fork, Pace, Slot, around, count
 from noetl.pipeline.patches import overlaid
-from noetl.records.control import JoinFilled, JoinUnfilled, TokenHeld
+from noetl.records.control import JoinFilled, JoinUnfilled, RateLimit, TokenHeld
+from noetl.records.waits import TokenReleased
 
 JOIN, PARK, LIMIT = "join", "park", "limit"  # why a token is held
+COMPENSATION, DELAY, RATE = "compensation", "delay", "rate"
 
 
 def enter(execution: Execution, token: Token, *, opened_in: str | None) -> None:
@@ -35,8 +38,13 @@ def leave(execution: Execution, token: Token) -> None:
 
 def hold(execution: Execution, payload: TokenHeld) -> None:
     token = execution.tokens[payload.token_id]
+    if payload.slot is not None and payload.slot == token.slot:
+        _turn_back(execution, token)
+        return
     _let_go(execution, token)
-    del execution.agenda[token.token_id]
+    execution.agenda.pop(
+        token.token_id, None
+    )  # one that waits for a compensation, or for its time, was not enqueued yet
     token.held = payload.reason
     if payload.reason == JOIN:
         assert token.fork is not None
@@ -45,9 +53,51 @@ def hold(execution: Execution, payload: TokenHeld) -> None:
         fork.waiting.setdefault(token.step, {})[token.token_id] = None
     elif payload.reason == PARK:
         execution.parked[token.token_id] = None
+    elif payload.reason == COMPENSATION:
+        assert execution.saga is not None
+        execution.saga.waiting[token.token_id] = None
+        token.not_before = payload.until or 0.0
+    elif payload.until is not None:
+        execution.delayed[token.token_id] = None
+        execution.alarms.set(Alarm.RELEASE, token.token_id, payload.until)
+        if payload.rate is not None:
+            token.paced = True
+            pace(execution, payload.rate, payload.until)
     elif payload.slot is not None:
         token.slot = payload.slot
         execution.slots.setdefault(payload.slot, Slot()).queue[token.token_id] = None
+
+
+def _turn_back(execution: Execution, token: Token) -> None:
+    """It was called up and found no room. It waits on, before all others: had it to queue again, and the next one been
+    called instead, two of them could call each other for ever."""
+    assert token.slot is not None
+    slot = execution.slots[token.slot]
+    del slot.called[token.token_id]
+    slot.front[token.token_id] = None
+    execution.agenda.pop(token.token_id, None)
+    token.held = LIMIT
+
+
+def release(execution: Execution, payload: TokenReleased) -> None:
+    """Its moment has come. One that was delayed is enqueued next; the other was, and is judged again."""
+    token = execution.tokens[payload.token_id]
+    was_enqueued = token.held == RATE
+    _let_go(execution, token)
+    if was_enqueued:
+        execution.agenda[token.token_id] = Due.ADMIT
+
+
+def pace(execution: Execution, rate: RateLimit, moment: float) -> None:
+    """One moment under a rate is given away. A name whose moments no longer count is forgotten, the oldest first."""
+    given = execution.paces.pop(rate.name, None) or Pace(per_s=rate.per_s)
+    given.per_s = rate.per_s
+    given.moments.append(moment)
+    del given.moments[: -rate.limit]
+    execution.paces[rate.name] = given
+    name, oldest = next(iter(execution.paces.items()))
+    if oldest.moments[-1] + oldest.per_s <= moment:
+        del execution.paces[name]
 
 
 def meet(execution: Execution, payload: JoinFilled | JoinUnfilled) -> None:
@@ -81,9 +131,15 @@ def take(execution: Execution, token: Token, slots: tuple[str, ...]) -> None:
 def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()) -> None:
     """Wherever the token waited or was called to, it does so no more; what it held goes to the next."""
     execution.parked.pop(token.token_id, None)
+    if token.token_id in execution.delayed:
+        del execution.delayed[token.token_id]
+        execution.alarms.cancel(Alarm.RELEASE, token.token_id)
+    if token.held == COMPENSATION and execution.saga is not None:
+        execution.saga.waiting.pop(token.token_id, None)
     if token.slot is not None:
         slot = execution.slots[token.slot]
         slot.queue.pop(token.token_id, None)
+        slot.front.pop(token.token_id, None)
         if token.token_id in slot.called:
             del slot.called[token.token_id]
             if token.slot not in keeping:
@@ -100,12 +156,9 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
 
 
 def _call_next(execution: Execution, name: str) -> None:
-    slot = execution.slots[name]
-    waiting = next(iter(slot.queue), None)
+    waiting = execution.slots[name].call_next()
     if waiting is None:
         return
-    del slot.queue[waiting]
-    slot.called[waiting] = None
     execution.tokens[waiting].held = None
     execution.agenda[waiting] = Due.ADMIT
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.ids import derived
 from noetl.records.events import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.records.remarks import HookFailed, QuantumPlaced
 
 SERVER = "server"  # the worker id of what is decided in place
 
@@ -27,6 +28,8 @@ def order_id_of(step_run_id: str) -> str:
     return derived("order", step_run_id)
 
 
-def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed) -> str:
+def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed | HookFailed | QuantumPlaced) -> str:
     """What tells an entry from the others of its task run, which may renew several secrets."""
+    if isinstance(entry, HookFailed | QuantumPlaced):
+        return entry.mark
     return f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type

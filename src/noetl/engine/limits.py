@@ -1,7 +1,8 @@
 """Limits: how many runs of a step may go on at once, and how many there may be (ADV-05, ADV-07, BEYOND §1).
 
-A limit is a slot with so many places; keyed ones have a slot for each key. Whoever finds no place waits, in the order
-they came, unless the author said otherwise. All of it within one execution.
+A limit is a slot with so many places. A slot belongs to its step, or, where the limit has a key, to all steps of the
+execution with that key: a critical section. Whoever finds no place waits, in the order they came, unless the author
+said otherwise. All of it within one execution.
 """
 
 from __future__ import annotations
@@ -41,16 +42,17 @@ def places_of(step: Transition, token: Token, scope: Scope, now: float) -> tuple
     if token.partition is not None:
         places.append(Place(f"partition/{step.name}/{token.partition}", 1))
     if (most := step.quotas.get("max_concurrent")) is not None:
-        places.append(Place(f"quota/{step.name}", _whole("quotas.max_concurrent", most)))
+        places.append(Place(f"quota/{step.name}", whole("quotas.max_concurrent", most)))
     if (limited := step.concurrency) is not None:
         key = render(limited.key, scope, now=now) if limited.key is not None else None
-        limit = _whole("concurrency.limit", render(limited.limit, scope, now=now))
-        name = f"concurrency/{step.name}" + ("" if key is None else f"/{msgspec.json.encode(key).decode()}")
+        limit = whole("concurrency.limit", render(limited.limit, scope, now=now))
+        name = f"concurrency/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
         places.append(Place(name, limit, limited.on_limit))
     return tuple(places)
 
 
-def _whole(what: str, value: Any) -> int:
+def whole(what: str, value: Any) -> int:
+    """A limit as a number; TemplateError for what is none."""
     try:
         number = int(value)
     except (TypeError, ValueError):
@@ -63,7 +65,7 @@ def _whole(what: str, value: Any) -> int:
 def over_quota(execution: Execution, step: Transition) -> Error | None:
     """Why this step may not run again, if it may not."""
     most = step.quotas.get("max_runs")
-    if most is None or execution.runs_of.get(step.name, 0) < _whole("quotas.max_runs", most):
+    if most is None or execution.runs_of.get(step.name, 0) < whole("quotas.max_runs", most):
         return None
     return Error(kind="execution.budget", message=f'step "{step.name}" has had {most} runs, which is its quota')
 

@@ -1,7 +1,8 @@
 """Listening: step runs in `on_event` mode that wait for events, as state of the server, with no worker held (V2C-13).
 
 Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. In
-an execution of which nothing else is live no event can come, and listening ends with the step's exit.
+an execution of which nothing else is live only somebody outside can speak; who listens to the execution itself goes on
+to the step's exit then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
+from noetl.engine.waits.closing import close_waits
 from noetl.ids import derived
 from noetl.pipeline.case.decision import decided
 from noetl.pipeline.case.names import step_result
@@ -37,8 +39,12 @@ def hear(
 
 
 def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
-    """Everybody listens and nobody speaks: the first of them goes on to its exit."""
-    run = execution.runs[next(iter(execution.listeners))]
+    """Everybody listens and nobody speaks: the first of them goes on to its exit. Those that wait for somebody outside
+    stay: time, messages, signals and injected events may come whenever they like (MSG-06)."""
+    listening = (execution.runs[run_id] for run_id in execution.listeners)
+    run = next((one for one in listening if not _waits_for_outside(plan, one)), None)
+    if run is None:
+        return Decision()
     walk = _walk(plan, execution, run, at)
     walk.give_up()
     return _recorded(plan, execution, run, walk, (), at)
@@ -50,6 +56,12 @@ def only_listeners(execution: Execution) -> bool:
         run_id in execution.listeners and run.order_id is None and run.ended is None
         for run_id, run in execution.runs.items()
     )
+
+
+def _waits_for_outside(plan: Plan, run: StepRun) -> bool:
+    """Whether a rule that has not run yet asks for an event from outside."""
+    fired = run.position.case.fired if run.position.case is not None else ()
+    return not plan.outside_rules(run.step).issubset(fired)
 
 
 def _walk(plan: Plan, execution: Execution, run: StepRun, at: float) -> Walk:
@@ -74,7 +86,8 @@ def _recorded(
     if order_id is not None:
         draft.owe(DispatchStep(order_id, run.step_run_id))
     elif walk.is_over:
-        draft.add(_end(plan, run, walk), run=run, on_behalf=True)
+        close_waits(draft, execution, run)
+        draft.add(_end(plan, run, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)
     return draft.decision()
 
 

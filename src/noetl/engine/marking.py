@@ -1,4 +1,4 @@
-"""Where tokens are held: fork groups, whose tokens meet at joins (O-01), and slots, places under a limit.
+"""Where tokens are held: fork groups, whose tokens meet at joins (O-01), slots, places under a limit, and paces.
 
 Counted as tokens move, so that no event costs more for the size of a group. Only `evolve` changes what is here.
 """
@@ -30,20 +30,42 @@ class Fork(msgspec.Struct, kw_only=True):
 
 
 class Slot(msgspec.Struct, kw_only=True):
-    """Who holds a place under a limit, oldest first; who waits for one; and who has been called up and not come."""
+    """Who holds a place under a limit, oldest first; who waits for one; and who has been called up and not come.
+
+    Steps that share a key may differ in their limits. Whoever was called up and found no room under its own, tighter
+    limit is in `front`, before the queue.
+    """
 
     held: dict[str, None] = {}
     queue: dict[str, None] = {}
     called: dict[str, None] = {}
+    front: dict[str, None] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not (self.held or self.queue or self.called)
+        return not (self.held or self.queue or self.called or self.front)
 
     def has_room(self, token_id: str, limit: int) -> bool:
         """Whether this token may have a place now. Whoever waits longer goes first."""
         others = len(self.called) - (token_id in self.called)
-        return len(self.held) + others < limit and (token_id in self.called or not self.queue)
+        first = token_id in self.called or not (self.queue or self.front)
+        return len(self.held) + others < limit and first
+
+    def call_next(self) -> str | None:
+        """Call up the one that waits longest."""
+        waiting = self.front or self.queue
+        token_id = next(iter(waiting), None)
+        if token_id is not None:
+            del waiting[token_id]
+            self.called[token_id] = None
+        return token_id
+
+
+class Pace(msgspec.Struct, kw_only=True):
+    """The last moments given under a rate, the oldest first: as many as may lie within `per_s` (ADV-05)."""
+
+    per_s: float
+    moments: list[float] = []
 
 
 def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from noetl.engine.errands.leaving import leaves_errands
 from noetl.net.encoding import content_hash, to_json
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Task
 from noetl.pipeline.case.parts import has_case
+from noetl.pipeline.case.rules import outside_rules
 from noetl.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
@@ -30,10 +32,12 @@ class Plan:
         self.net = net
         self.load, self.keep = load, keep
         self._collections: dict[str, Any] = {}
+        self._outside: dict[str, frozenset[int]] = {}
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
+        self._errands = {step.name: leaves_errands(step) for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
@@ -49,11 +53,24 @@ class Plan:
         """Whether the server decides this step itself, without an order (PERFORMANCE §2)."""
         return self._in_place[name]
 
+    def leaves_errands(self, name: str) -> bool:
+        """Whether a run of this step may leave something to undo, or to wait for at the end."""
+        return self._errands[name]
+
     def reachable(self, name: str) -> frozenset[str]:
         """The steps that a token which stands at `name` can still come to."""
         found = self._reachable.get(name)
         if found is None:
             found = self._reachable[name] = _reachable(self._steps, name)
+        return found
+
+    def outside_rules(self, name: str) -> frozenset[int]:
+        """The case rules of a step that ask for events which nothing inside an execution tells (V2C-13)."""
+        found = self._outside.get(name)
+        if found is None:
+            case = self._steps[name].case
+            told = frozenset(one.name for step in self._steps.values() for one in step.emit)
+            found = self._outside[name] = outside_rules(case, told) if case is not None else frozenset()
         return found
 
     def fits(self, value: Any) -> bool:

@@ -11,6 +11,9 @@ from typing import Any
 from noetl.engine.case_recording import add_notes, without_notes
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
+from noetl.engine.deferring import defer
+from noetl.engine.errands.claiming import claim_errand
+from noetl.engine.errands.ending import record_end
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun
 from noetl.engine.externalising import externalised
 from noetl.engine.forgery import forged
@@ -19,6 +22,7 @@ from noetl.engine.loops.reporting import record_range
 from noetl.engine.loops.state import Range
 from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
+from noetl.engine.waits.closing import close_waits
 from noetl.ids import derived, derived_after
 from noetl.pipeline.payloads import cut
 from noetl.pipeline.progress import after, entered
@@ -36,6 +40,7 @@ from noetl.records.events import (
 )
 from noetl.records.orders import Report, Timed, Verdict
 from noetl.records.position import Position
+from noetl.records.remarks import HookFailed, QuantumPlaced
 from noetl.records.taxonomy import Source
 
 _CLAIM_BYTES = 500
@@ -48,6 +53,8 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
         return Decision(verdict=Verdict.FENCED)
     if execution.paused:
         return Decision(verdict=Verdict.PAUSED)  # nothing new is dispatched (SRV-07)
+    if run.errand is not None:
+        return claim_errand(execution, run, command)
     epoch = lease.lease_epoch + 1
     draft = Draft(execution, command.at, derived(command.order_id, epoch))
     draft.add(
@@ -57,7 +64,8 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     )
     if run.started_at is None:
         draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
-    draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch))
+    priority = execution.tokens[run.token_id].priority
+    draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.pool))
     return draft.decision()
 
 
@@ -78,7 +86,7 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     command = externalised(plan, command)
     if isinstance(lease, Range):
         return record_range(plan, execution, run, lease, command)
-    return _recorded(execution, run, command)
+    return _recorded(plan, execution, run, command)
 
 
 def _refused(execution: Execution, command: RecordReport, run: StepRun | None, claimed: str | None = None) -> Decision:
@@ -99,24 +107,24 @@ def _refused(execution: Execution, command: RecordReport, run: StepRun | None, c
     return Decision(events=tuple(draft.events), verdict=Verdict.FENCED if claimed is None else Verdict.REFUSED)
 
 
-def _recorded(execution: Execution, run: StepRun, command: RecordReport) -> Decision:
+def _recorded(plan: Plan, execution: Execution, run: StepRun, command: RecordReport) -> Decision:
     draft = Draft(execution, command.at, run.event_id)
     position = run.position
     for timed in command.report.entries:
-        position = _entered(draft, execution, run, command.report, timed, position)
+        position = _entered(plan, draft, execution, run, command.report, timed, position)
     if not draft.events:
         return Decision(verdict=Verdict.DUPLICATE)
     return draft.decision()
 
 
 def _entered(
-    draft: Draft, execution: Execution, run: StepRun, report: Report, timed: Timed, position: Position
+    plan: Plan, draft: Draft, execution: Execution, run: StepRun, report: Report, timed: Timed, position: Position
 ) -> Position:
     """Add one entry, unless the log has it already."""
     entry = timed.entry
     about: dict[str, Any] = {"source": Source.WORKER, "ts": timed.at}
     match entry:
-        case TaskStarted() | KeychainRefreshed() | TaskProcessed():
+        case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
             event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
@@ -127,6 +135,8 @@ def _entered(
                 add_notes(draft, run, entry, event_id, **about)
                 if entry.decision.set_ctx:
                     patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
+                if entry.deferred:
+                    defer(draft, run, plan.step(run.step), entry, position, event_id=event_id)
                 return after(position, entry, timed.at)
         case CaseStarted():
             if position.case is not None:
@@ -142,7 +152,11 @@ def _entered(
             draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
         case StepDone() | StepFailed():
             event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
-            draft.add(entry, run=run, event_id=event_id, **about)
+            if run.errand is not None:
+                record_end(draft, execution, run, entry, event_id=event_id, ts=timed.at)
+            else:
+                close_waits(draft, execution, run)  # a rule led on before any of its own waits came (V2C-13)
+                draft.add(entry, run=run, event_id=event_id, **about)
             draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
     return position
 

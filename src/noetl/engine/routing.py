@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.durations import seconds
 from noetl.engine.case_routing import decided_by_rules, sets_own_vars, shortcut
+from noetl.engine.compensating import register, request
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.emission import emit
 from noetl.engine.execution import Boundary, Execution, StepRun
@@ -18,6 +19,8 @@ from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import arc_scope
 from noetl.engine.sending import Fired, send
+from noetl.engine.waits.arming import arm, comes_to_waits
+from noetl.engine.waits.times import length
 from noetl.engine.withdrawal import all_but, others_at, withdraw
 from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
@@ -25,6 +28,7 @@ from noetl.net.routing import Arc, Mode, Router
 from noetl.records.control import PlaybookCancelled
 from noetl.records.events import ArcConsidered, NextSelected, TokenConsumed
 from noetl.records.outcomes import Error
+from noetl.records.waits import StepTimeout
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE
@@ -44,8 +48,11 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     boundary = run.ended
     assert boundary is not None, "only a step run that has ended is routed"
     step = plan.step(run.step)
+    if step.waits and comes_to_waits(step, run):
+        return arm(plan, execution, run, at)
     draft = Draft(execution, at, boundary.event_id)
     ctx, error = _own_end(plan, draft, execution, run, step, at)
+    register(draft, execution, run, step, ctx)
     if step.ends_execution and boundary.error is None and error is None:
         draft.add(NextSelected(event=boundary.name, mode=Mode.EXCLUSIVE.value, ended="done"), run=run)
         withdraw(draft, execution, all_but(execution, run.token_id), "ended")  # nobody else goes on (BEYOND §1)
@@ -77,10 +84,21 @@ def _selected(
     plan: Plan, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
 ) -> Selection:
     assert run.ended is not None
+    if run.ended.name == StepTimeout.event_type:
+        return _another_way(step)
     scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     if plan.net.dialect == V2_CASE:
         return _by_case(plan, step, run, scope, at)
     return select(step.router or Router(), run.ended, scope, at)
+
+
+def _another_way(step: Transition) -> Selection:
+    """A step whose time ran out sends its token to the alternative; its arcs are not asked (TMR-05)."""
+    assert step.timeout is not None
+    assert step.timeout.alternative is not None
+    target, after_all = step.timeout.alternative, len(step.router.arcs) if step.router else 0
+    considered = (ArcConsidered(step=target, guard="timeout", fired=True),)
+    return Selection(considered=considered, fired=(Fired(arc=after_all, target=target, args={}),))
 
 
 def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...], at: float) -> None:
@@ -92,6 +110,8 @@ def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired:
         return
     if cancelled:  # those that were there before: a new token may go to the very step that was cleared
         withdraw(draft, execution, others_at(execution, cancelled, run.token_id))
+    if any(one.compensates for one in fired) and not request(draft, execution, "arc", run=run):
+        fired = tuple(msgspec.structs.replace(one, compensates=False) for one in fired)  # there is nothing to wait for
     send(plan, draft, execution, run, fired, at)
 
 
@@ -148,6 +168,8 @@ def _fired(index: int, arc: Arc, source: str, scope: Scope, now: float) -> Fired
         dedupe=f"{source}/{index}/{key}" if key is not None else None,
         window_s=window_s,
         cancel=arc.cancel,
+        delay_s=length("delay", arc.delay, scope, now) if arc.delay is not None else 0.0,
+        compensates=arc.trigger_compensation,
     )
 
 

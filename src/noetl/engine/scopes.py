@@ -25,6 +25,7 @@ _ALIASES = {  # DESIGN §5: names of the boundary event that playbooks in the wi
     "loop.done": frozenset({"call.done", "step.exit"}),
     "step.failed": frozenset({"call.error", "step.exit"}),
 }
+_EXIT = frozenset({"step.exit"})  # of whatever else ends a step: its waits, its timeout, a handler
 
 
 class EventName(str):
@@ -33,7 +34,7 @@ class EventName(str):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True or other in _ALIASES.get(str(self), ())
+        return str.__eq__(self, other) is True or other in _ALIASES.get(str(self), _EXIT)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -56,7 +57,9 @@ def event_of(boundary: Boundary | None, load: Load) -> dict[str, Any] | None:
     }
 
 
-def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> dict[str, Any]:
+def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> Any:
+    if boundary.data is not msgspec.UNSET:
+        return boundary.data
     if error is not None:
         return {"error": error}
     if boundary.loop is not None:
@@ -135,7 +138,8 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
 
 def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
     """`token` as the pipeline of a step run reads it: what was joined for it, and what admission set."""
-    return {"inputs": execution.tokens[run.token_id].inputs, "meta": run.token_meta}
+    token = execution.tokens.get(run.token_id)  # an errand may outlive the token of its step
+    return {"inputs": token.inputs if token is not None else [], "meta": run.token_meta}
 
 
 def arc_scope(
@@ -154,6 +158,14 @@ def arc_scope(
     elif plan.net.dialect == V2_CASE:
         namespaces.update(vars=namespaces["ctx"], **boundary_names(boundary.result, boundary.error, plan.load))
     return Scope(namespaces, steps=Views(execution.results, plan.load))
+
+
+def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
+    """What wait blocks read: as admission does, and the results of the step's own tasks."""
+    names = admission_names(plan, execution, execution.tokens[run.token_id])
+    names.update(args=run.args, token=token_of(execution, run))
+    tasks = Views(run.position.results, plan.load)
+    return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load))
 
 
 def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> Surroundings:

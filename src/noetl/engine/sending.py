@@ -11,13 +11,15 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.decision import Draft
-from noetl.engine.execution import Execution, StepRun
-from noetl.engine.holding import JOIN
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution, StepRun, Token
+from noetl.engine.holding import COMPENSATION, DELAY, JOIN
 from noetl.engine.identity import fork_id_of, run_id_of, token_id_of
 from noetl.engine.plan import Plan
+from noetl.ids import derived
 from noetl.records.control import TokenHeld
 from noetl.records.events import NextEnqueued, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.records.waits import TokenReleased
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,8 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
     dedupe: str | None = None
     window_s: float | None = None
     cancel: tuple[str, ...] = ()
+    compensates: bool = False
+    delay_s: float = 0.0
 
 
 def send(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: Sequence[Fired], at: float) -> None:
@@ -83,10 +87,47 @@ def _send_one(
     if is_repeat:
         draft.add(TokenDropped(token_id=token_id, reason="duplicate"), **about)
         return
+    until = at + fired.delay_s if fired.delay_s else None
+    if fired.compensates:  # until everything is undone (SAGA-02)
+        draft.add(TokenHeld(token_id=token_id, reason=COMPENSATION, until=until), **about)
+    elif until is not None:
+        draft.add(TokenHeld(token_id=token_id, reason=DELAY, until=until), **about)  # V2C-12, ADV-05
+    else:
+        _enqueue(plan, draft, execution, token_id, fired.target, fork, **about)
+
+
+def enqueue(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
+    """Everything has been undone that the token waited for."""
+    draft = Draft(execution, at, derived(token.event_id, TokenEnqueued.event_type))
+    about: dict[str, Any] = {
+        "step": token.step,
+        "step_run_id": run_id_of(token.token_id),
+        "parent_id": execution.last_event_id,
+    }
+    if token.not_before > at:
+        draft.add(TokenHeld(token_id=token.token_id, reason=DELAY, until=token.not_before), **about)
+    else:
+        _enqueue(plan, draft, execution, token.token_id, token.step, token.fork, **about)
+    return draft.decision()
+
+
+def release(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
+    """The moment has come until which the token was held."""
+    draft = Draft(execution, at, derived(token.event_id, TokenReleased.event_type, execution.seq))
+    about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id), "parent_id": token.event_id}
+    draft.add(TokenReleased(token_id=token.token_id), **about)
+    if token.held == DELAY:
+        _enqueue(plan, draft, execution, token.token_id, token.step, token.fork, **about)
+    return draft.decision()
+
+
+def _enqueue(
+    plan: Plan, draft: Draft, execution: Execution, token_id: str, target: str, fork: str | None, **about: Any
+) -> None:
     draft.add(TokenEnqueued(token_id=token_id), **about)
-    if fork is not None and plan.step(fired.target).join is not None:
+    if fork is not None and plan.step(target).join is not None:
         known = execution.forks.get(fork)  # none: the group is opened by this very firing
-        if known is not None and fired.target in known.joined:
+        if known is not None and target in known.joined:
             draft.add(TokenDropped(token_id=token_id, reason="late"), **about)
         else:
             draft.add(TokenHeld(token_id=token_id, reason=JOIN), **about)

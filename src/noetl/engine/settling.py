@@ -7,10 +7,11 @@ everything in it has been looked at.
 from __future__ import annotations
 
 from noetl.engine.admission import admit, denied
+from noetl.engine.case_evolution import is_free
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.evolution import evolve
 from noetl.engine.execution import Execution
-from noetl.engine.hearing import heard_as
+from noetl.engine.hearing import heard_as, hears
 from noetl.engine.joins import give_up, settle
 from noetl.engine.listening import hear
 from noetl.engine.marking import Fork, around
@@ -61,7 +62,7 @@ class Unsettled:
         """Step runs that wait for events hear this one; for those that are busy the state keeps it (V2C-13)."""
         heard = heard_as(event) if not execution.paused else None
         for run_id in execution.listeners if heard is not None else ():
-            if run_id != event.step_run_id and execution.runs[run_id].order_id is None and heard is not None:
+            if heard is not None and hears(run_id, event) and is_free(execution.runs[run_id]):
                 self._heard.setdefault(run_id, []).append(heard)
 
     def next(self, plan: Plan, execution: Execution, at: float) -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.engine.commands import StartExecution
+from noetl.engine.compensating import request
 from noetl.engine.decision import Decision, Draft, EndExecution
 from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
@@ -36,6 +37,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
             parent_execution_id=command.parent_execution_id,
             parent_step_run_id=command.parent_step_run_id,
             depth=command.depth,
+            compensates=command.compensates,
         )
     )
     if command.refused is not None:
@@ -44,10 +46,27 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
         return draft.decision()
     draft.add(RequestEvaluated(name=net.name))
     draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=net.entry))
+    if command.compensates is not None:
+        return _undoing(draft, execution, command)
     token_id = token_id_of(execution.execution_id)
     about: dict[str, Any] = {"step": net.entry, "step_run_id": run_id_of(token_id)}
     draft.add(TokenCreated(token_id=token_id, step=net.entry, path=net.path, version=net.version, args={}), **about)
     draft.add(TokenEnqueued(token_id=token_id), **about)
+    if command.paused:
+        draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))
+    return draft.decision()
+
+
+def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
+    """What another execution had registered is registered here, and asked for at once; no token moves (DESIGN §8)."""
+    for registration in command.registrations:
+        about: dict[str, Any] = {
+            "step": registration.step,
+            "step_run_id": registration.owner,
+            "event_id": registration.registration_id,
+        }
+        draft.add(registration, **about)
+    request(draft, execution, "parent")
     if command.paused:
         draft.add(PlaybookPaused(reason="its parent is paused"))
     return draft.decision()

@@ -8,21 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl.engine.decision import CloseOrder, Draft
+from noetl.engine.errands.ending import stop_handlers
 from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.identity import run_id_of
 from noetl.engine.marking import around
+from noetl.engine.waits.closing import close_waits
 from noetl.records.events import TokenDropped
 
 
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
     for token in tokens:
         step_run_id = run_id_of(token.token_id)
+        if (run := execution.runs.get(step_run_id)) is not None and run.waits:
+            close_waits(draft, execution, run)
         draft.add(TokenDropped(token_id=token.token_id, reason=reason), step=token.step, step_run_id=step_run_id)
-        if (run := execution.runs.get(step_run_id)) is not None and run.ended is None:
-            _close_orders(draft, run)
+        if run is not None and run.ended is None:
+            close_orders(draft, run)
+        if execution.errands:
+            stop_handlers(draft, execution, step_run_id)
 
 
-def _close_orders(draft: Draft, run: StepRun) -> None:
+def close_orders(draft: Draft, run: StepRun) -> None:
+    """Nobody needs to run the body of this step run any more."""
     for lease in run.loop.ranges.values() if run.loop else (run,):
         if lease.order_id is not None:
             draft.owe(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))

@@ -11,7 +11,8 @@ from noetl.records.outcomes import Error
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
-    from the task run, so whoever asks again finds the same one. Without `wait` it is only started."""
+    from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo what that execution had
+    registered, instead (DESIGN §8)."""
 
     execution_id: str
     step_run_id: str
@@ -23,12 +24,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     payload: dict[str, Any] = {}
     return_step: str | None = None
     wait: bool = True
+    compensates: str | None = None
 
 
 class Called(msgspec.Struct, frozen=True, kw_only=True):
-    """The child, and how it ended; `status` is "running" for one that was not waited for."""
+    """The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
+    registered what can be undone."""
 
     execution_id: str
     status: str
     data: Any = None
     error: Error | None = None
+    compensable: bool = False

@@ -36,13 +36,16 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class OwnEvent(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
-    `step` and `data` are told where it is an event of somebody else (V2C-13)."""
+    `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
+    may have `given` it a result (TMR-02, HUM-01)."""
 
     name: str
     task: str | None = None
     error: Error | None = None
     step: str | None = None
     data: Any = None
+    wait: bool = False
+    given: Any = msgspec.UNSET
 
 
 class Calls(_Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,14 +83,15 @@ class Taken(_Part, frozen=True, kw_only=True, omit_defaults=True):
     action: int
     step: str
     args: dict[str, Any] = {}
+    delay_s: float = 0.0
 
 
 class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """`at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
     them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
     `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
-    whose result is the step's. `listens`: events of others are kept for it from here on; `unheard`: none can come any
-    more."""
+    whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
+    on; `unheard`: none can come any more; `arms`: it has come to its wait blocks."""
 
     phase: Phase = Phase.ENTER
     at: str | None = None
@@ -106,6 +110,8 @@ class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     taken: tuple[Taken, ...] = ()
     listens: bool = False
     unheard: bool = False
+    arms: bool = False
+    given: Any = msgspec.UNSET
 
 
 class CaseEvaluated(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.evaluated"):

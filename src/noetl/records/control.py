@@ -1,21 +1,34 @@
-"""Events of holding tokens back, letting them meet, and steering a whole execution (O-01, O-02, O-03, O-16)."""
+"""Events of holding tokens back, letting them meet, and steering a whole execution (O-01, O-02, O-03, O-16, ADV-05)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from noetl.records.bases import Body
 from noetl.records.outcomes import Error
 
 
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution."""
+
+    name: str
+    limit: int
+    per_s: float
+
+
 class TokenHeld(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`)."""
+    """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`), delay or
+    rate (for the moment `until`). One held by `rate` has that moment for itself."""
 
     event_type = "token.held"
 
     token_id: str
     reason: str
     slot: str | None = None
+    until: float | None = None
+    rate: RateLimit | None = None
 
 
 class JoinFilled(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,12 +70,15 @@ class PlaybookCancelled(Body, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "playbook.cancelled"
 
     reason: str
+    compensate: bool = False
 
 
 class Emitted(Body, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An author's own event, stored under the author's name for it (EVT-09)."""
+    """An author's own event, stored under the author's name for it (EVT-09), or one that somebody outside injected
+    (MSG-06). A `key` is the sender's: the same one is told once."""
 
     event_type = "event.emitted"
 
     emitted: str
     data: Any = None
+    key: str | None = None

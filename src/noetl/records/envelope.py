@@ -13,6 +13,7 @@ from noetl.clock import rfc3339
 from noetl.records.apart import Load, put_back
 from noetl.records.cases import RetryProcessed, SinkProcessed
 from noetl.records.control import Emitted
+from noetl.records.errands import AsyncDone
 from noetl.records.events import (
     NextSelected,
     Payload,
@@ -61,7 +62,7 @@ def status_of(payload: Payload) -> str:
             return payload.status.value
         case WorkflowFinished() | PlaybookProcessed():
             return "success" if payload.status == "completed" else "error"
-        case NextSelected() | TokenDropped():
+        case NextSelected() | TokenDropped() | AsyncDone():
             return "error" if payload.error else "success"
         case _:
             return type_of(payload.event_type).status or "success"

@@ -22,6 +22,7 @@ from noetl.records.cases import (
     SinkProcessed,
     SinkStarted,
 )
+from noetl.records.compensation import Compensating
 from noetl.records.control import (
     Emitted,
     JoinFilled,
@@ -29,8 +30,10 @@ from noetl.records.control import (
     PlaybookCancelled,
     PlaybookPaused,
     PlaybookResumed,
+    RateLimit,
     TokenHeld,
 )
+from noetl.records.errands import Errands
 from noetl.records.loops import (
     IterationDone,
     IterationFailed,
@@ -42,6 +45,8 @@ from noetl.records.loops import (
 )
 from noetl.records.outcomes import Error, Outcome, TaskResult
 from noetl.records.references import Reference
+from noetl.records.remarks import Remark
+from noetl.records.waits import StepTimeout, TokenReleased, Waiting
 
 
 class Final(StrEnum):
@@ -53,6 +58,8 @@ class Final(StrEnum):
 
 
 class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`compensates`: it only undoes what that execution, which is over, had done (DESIGN §8)."""
+
     event_type = "playbook.execution_requested"
 
     path: str
@@ -63,6 +70,7 @@ class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
     depth: int = 0
+    compensates: str | None = None
 
 
 class RequestEvaluated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,7 +153,8 @@ class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults. `slots`
     are the places under a limit that the run holds until it ends; `joins`: the step has a join. `timeout_s` counts
     from `step.started`, `deadline_s` from `workflow.started` (O-21). `looped`: it has no order of its own; ranges of
-    its iterations have."""
+    its iterations have. `handles` are the events that its handlers wait for, one for each (ADV-01). `pool`:
+    whose workers may take its orders (SRV-08)."""
 
     event_type = "step.scheduled"
 
@@ -159,6 +168,10 @@ class StepScheduled(_Payload, frozen=True, kw_only=True, omit_defaults=True):
     slots: tuple[str, ...] = ()
     joins: bool = False
     looped: bool = False
+    pool: str | None = None
+    boundary_s: float | None = None
+    rate: RateLimit | None = None
+    handles: tuple[str, ...] = ()
 
 
 class StepStarted(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -256,7 +269,8 @@ class CaseHeard(_Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
     """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
-    belongs to, one index per loop level; empty without a loop."""
+    belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
+    pipeline; `outcome` is that of accepting it (TOOL-12)."""
 
     event_type = "task.processed"
 
@@ -269,6 +283,7 @@ class TaskProcessed(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="
     keeps_prev: bool = False
     path: tuple[int, ...] = ()
     worker_id: str | None = None
+    deferred: bool = False
 
 
 class CtxPatched(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -348,6 +363,7 @@ Payload = (
     | TokenConsumed
     | TokenDropped
     | TokenHeld
+    | TokenReleased
     | JoinFilled
     | JoinUnfilled
     | StepDenied
@@ -355,6 +371,7 @@ Payload = (
     | StepStarted
     | StepDone
     | StepFailed
+    | StepTimeout
     | TaskStarted
     | TaskProcessed
     | KeychainRefreshed
@@ -373,6 +390,7 @@ Payload = (
     | RetryProcessed
     | SinkStarted
     | SinkProcessed
+    | Waiting
     | CtxPatched
     | NextSelected
     | NextEnqueued
@@ -383,4 +401,7 @@ Payload = (
     | PlaybookCancelled
     | WorkflowFinished
     | PlaybookProcessed
+    | Compensating
+    | Errands
+    | Remark
 )

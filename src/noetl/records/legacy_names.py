@@ -6,6 +6,8 @@ v2-case that compare `event.name`. A name that had no counterpart keeps its dott
 
 from __future__ import annotations
 
+from noetl.records.taxonomy import TAXONOMY
+
 _COMPLETED, _ERRORED = "ToolCompleted", "ToolErrored"
 
 LEGACY = {
@@ -37,6 +39,14 @@ _OWN = {
     "call.error": frozenset({"task.processed", _ERRORED}),
 }
 ENTERING = frozenset({"step.enter", *_OWN["step.enter"]})
+
+
+_NOBODYS = frozenset({*TAXONOMY, *LEGACY.values(), _COMPLETED, _ERRORED, *_OWN, *ENTERING, "step.exit"})
+
+
+def is_system_name(name: str) -> bool:
+    """Whether the system itself calls an event so, by any of its names: nobody else may (MSG-06)."""
+    return name in _NOBODYS
 
 
 def legacy_name(event_type: str, status: str = "success") -> str:

@@ -24,6 +24,7 @@ from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
 from noetl.records.references import Reference
+from noetl.records.remarks import HookFailed, QuantumPlaced
 
 Entry = (
     TaskStarted
@@ -36,6 +37,8 @@ Entry = (
     | IterationStarted
     | IterationDone
     | IterationFailed
+    | HookFailed
+    | QuantumPlaced
 )
 
 
@@ -80,6 +83,21 @@ class Iterations(msgspec.Struct, frozen=True, kw_only=True):
     extend: bool = False
 
 
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
+    `child` that a nested execution is to be compensated instead. `names` are further ones of its templates, `result` is
+    what they read under that name; `outer` are the iterations around it, its own one last. `once`: what had begun is
+    never begun again (SAGA-03). `task_run_id`: it is this task run that goes on (TOOL-12)."""
+
+    part: str
+    names: dict[str, Any] = {}
+    result: TaskResult | None = None
+    outer: tuple[Outer, ...] = ()
+    once: bool = False
+    child: str | None = None
+    task_run_id: str | None = None
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
 
@@ -105,6 +123,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     expiries: dict[str, float] = {}
     vars: dict[str, Any] = {}
     iterations: Iterations | None = None
+    errand: Errand | None = None
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -127,15 +146,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call of a worker: what it has to report, and how many orders it could take."""
+    """One call of a worker: what it has to report, and how many orders of its pools it could take."""
 
     worker_id: str
     reports: tuple[Report, ...] = ()
     capacity: int = 0
+    pools: tuple[str, ...] = ("default",)
 
 
 class Verdict(StrEnum):
-    """What became of a report. Only `accepted` changed anything."""
+    """What became of a report, or of what somebody outside asked for. Only `accepted` changed anything."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -144,6 +164,10 @@ class Verdict(StrEnum):
     CANCELLED = "cancelled"
     PAUSED = "paused"
     REFUSED = "refused"
+    NOT_FOUND = "not_found"
+    FORBIDDEN = "forbidden"
+    CONFLICT = "conflict"
+    INVALID = "invalid"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ A tool returns a `ToolResult` or raises `ToolError`; whatever else it raises bec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -15,6 +16,10 @@ from noetl.records.calls import Called
 from noetl.records.references import Reference
 
 UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
+
+
+def _nobody_listens(*_: Any, **__: Any) -> None:
+    """For task runs that are not recorded."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,9 @@ class Playbooks(Protocol):
         """Start the child, or find it again, and wait for its end if `wait`. ToolError `playbook.failed` says why
         there is none."""
 
+    async def compensate(self, execution_id: str) -> Called:
+        """Undo what a nested execution of ours had registered, and wait for it (DESIGN §8)."""
+
     async def give_up(self, reason: str) -> None:
         """Cancel the child, since nobody waits for it any more."""
 
@@ -60,7 +68,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     folders of files that a tool may open for a playbook (DESIGN §7). `keep` and `load` reach the results store
     (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
     nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
-    cut or changed can no longer be recognised, so it masks before it does so (KEY-06).
+    cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the
+    worker's clock. `quantum_providers` are the operator's stand-ins for providers (QNT-03), `policy` is what the
+    playbook says of the whole kind (QNT-06); `remark` tells something of the task run besides its outcome, as an event
+    of its own.
     """
 
     execution_id: str
@@ -79,6 +90,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     tool: Callable[[str], Tool] | None = None
     playbooks: Playbooks | None = None
     masked: Callable[[str], str] = str
+    now: Callable[[], float] = time.time
+    quantum_providers: tuple[str, ...] = ()
+    policy: Mapping[str, Any] = {}
+    remark: Callable[..., None] = _nobody_listens
 
 
 class Tool(Protocol):

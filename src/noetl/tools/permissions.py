@@ -9,10 +9,12 @@ OFF_BY_DEFAULT = frozenset({"shell", "script", "container"})
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """`kinds` that are turned on, and the folders of files that tools may open for a playbook."""
+    """`kinds` that are turned on, the folders of files that tools may open for a playbook, and who stands in for
+    which provider of quantum jobs (`ibm=simulator`, QNT-03)."""
 
     kinds: frozenset[str] = frozenset()
     data_folders: tuple[str, ...] = ()
+    quantum_providers: tuple[str, ...] = ()
 
     def refusal(self, kind: str) -> str | None:
         """Why a kind may not be run here; nothing where it may."""

@@ -8,9 +8,10 @@ from typing import Any
 
 from noetl.durations import seconds
 from noetl.errors import ToolError
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import Playbooks, ToolContext, ToolResult
 
 FAILED = "playbook.failed"
+COMPENSATES = "compensates"  # set by compensations alone: it is no input that a playbook may write
 
 
 class PlaybookTool:
@@ -19,6 +20,8 @@ class PlaybookTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.playbooks is None:
             raise ToolError(FAILED, "no playbook can be started from here")
+        if COMPENSATES in inputs:
+            return await _compensated(context.playbooks, str(inputs[COMPENSATES]))
         payload = inputs.get("args") or {}
         if not isinstance(payload, dict):
             raise ToolError(FAILED, f"args must be a mapping, this is {type(payload).__name__}")
@@ -42,13 +45,22 @@ class PlaybookTool:
         if called.status != "completed":
             raise _failed(str(inputs["path"]), called.execution_id, called.status, called.error)
         result = {"execution_id": called.execution_id, "status": called.status, "data": called.data}
-        return ToolResult(result=result, wrapped=True)
+        # told only of children that can be undone: whoever compensates this task then undoes them (DESIGN §8)
+        helpers = {"playbook": {"compensable": called.execution_id}} if called.compensable else {}
+        return ToolResult(result=result, wrapped=True, helpers=helpers)
 
     async def close(self) -> None:
         """Nothing is open: children belong to the server."""
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
+
+
+async def _compensated(playbooks: Playbooks, execution_id: str) -> ToolResult:
+    called = await playbooks.compensate(execution_id)
+    if called.status != "completed":
+        raise _failed(f"the compensation of {execution_id}", called.execution_id, called.status, called.error)
+    return ToolResult(result={"execution_id": called.execution_id, "status": called.status})
 
 
 def _limit(written: Any) -> float | None:

@@ -22,6 +22,7 @@ BUILT_IN = {
     "playbook": "noetl.tools.playbook:PlaybookTool",
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
+    "quantum": "noetl.tools.quantum.tool:QuantumTool",
     "secrets": "noetl.tools.secrets:SecretsTool",
     "script": "noetl.tools.script.tool:ScriptTool",
     "shell": "noetl.tools.shell.tool:ShellTool",

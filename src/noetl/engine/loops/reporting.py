@@ -16,6 +16,7 @@ from noetl.engine.commands import RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.completion import Ended, cut_if_complete
+from noetl.engine.loops.consequences import Consequences
 from noetl.engine.loops.ending import fail_loop
 from noetl.engine.loops.opening import level_at
 from noetl.engine.loops.state import Frame, LoopRun, Range, expected_after
@@ -28,9 +29,10 @@ from noetl.records.events import CaseStarted, KeychainRefreshed, StepDone, StepF
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.orders import Timed, Verdict
 from noetl.records.outcomes import Error
+from noetl.records.remarks import HookFailed, QuantumPlaced
 from noetl.records.taxonomy import Source
 
-_TaskEntry = TaskStarted | KeychainRefreshed | TaskProcessed
+_TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced | TaskProcessed
 _Entry = _TaskEntry | CaseStarted | IterationStarted | IterationDone | IterationFailed
 
 
@@ -64,6 +66,7 @@ class _Book:
         self._stopped: list[Path] = []
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
         self._refused = self._conflicts(command.report.entries)
+        self._follow = Consequences(plan, self._draft, execution, run, span) if plan.leaves_errands(run.step) else None
 
     def _conflicts(self, entries: Iterable[Timed]) -> dict[Path, str]:
         """Iterations that write what they may not, each with the key (O-15)."""
@@ -85,7 +88,7 @@ class _Book:
         match entry:
             case IterationStarted():
                 self._begin(entry, timed.at)
-            case TaskStarted() | KeychainRefreshed() | TaskProcessed():
+            case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
                 self._task(entry, timed.at)
             case CaseStarted():
                 self._enter_case(entry, timed.at)
@@ -118,6 +121,8 @@ class _Book:
             return
         self._moved[path] = expected_after(entry)
         self._decided(entry, event_id, at, entry.task_run_id)
+        if self._follow is not None:
+            self._follow.processed(entry, event_id, at)
 
     def _enter_case(self, entry: CaseStarted, at: float) -> None:
         """The first pass over the rules of an iteration, before its first task (V2C-23)."""
@@ -156,6 +161,8 @@ class _Book:
     def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
         if self._expects(entry.path) is not None:
             self._add(entry, f"{self._name(entry.path)}/e", at)  # whichever end: an iteration has one
+            if self._follow is not None and isinstance(entry, IterationDone):
+                self._follow.ended(entry)
             self._gone(entry)
 
     def _gone(self, entry: IterationDone | IterationFailed) -> None:
@@ -200,6 +207,8 @@ def _letter(entry: _TaskEntry) -> str:
             return "p"
         case KeychainRefreshed():
             return f"k.{entry.name}"
+        case HookFailed() | QuantumPlaced():
+            return entry.mark
 
 
 def _without_writes(entry: Entry) -> Entry:

@@ -18,7 +18,8 @@ from noetl.records.position import Position
 
 class Begun(msgspec.Struct, kw_only=True):
     """An iteration that has begun and not ended. `last` is what was processed since `position`; most iterations end
-    with it, so it is folded in only when somebody asks. `writes` are its own to `ctx` (SCOPE-06)."""
+    with it, so it is folded in only when somebody asks. `writes` are its own to `ctx` (SCOPE-06), `children` nested
+    executions that can be compensated."""
 
     order_id: str
     position: Position
@@ -26,6 +27,7 @@ class Begun(msgspec.Struct, kw_only=True):
     last_at: float = 0.0
     in_task: bool = False
     writes: dict[str, Any] = {}
+    children: tuple[str, ...] = ()
 
     def stands(self) -> Position:
         """Where its pipeline stands."""

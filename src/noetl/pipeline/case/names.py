@@ -152,6 +152,8 @@ def next_task(step: Transition, position: Position) -> Task:
 def step_result(step: Transition, position: Position, load: Load) -> TaskResult:
     """What the step run gives: the result of its call, else of its last task in a `then`, with what was collected."""
     assert position.case is not None
+    if position.case.given is not msgspec.UNSET:
+        return TaskResult(result=position.case.given)
     result = position.results.get(position.case.result_of or "")
     if result is None or result.error is not None:
         return TaskResult()
@@ -174,6 +176,8 @@ def _collected(step: Transition, position: Position, load: Load) -> dict[str, An
 
 
 def _result_of(position: Position, event: OwnEvent) -> TaskResult:
+    if event.given is not msgspec.UNSET:
+        return TaskResult(result=event.given)
     return position.results.get(event.task or "") or TaskResult()
 
 
@@ -230,7 +234,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) ->
 
 
 def _of_another(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]:
-    """An event that the step only listens to (V2C-13)."""
+    """An event that the step only listens to (V2C-13), or that ended its wait."""
     return {
         "name": AliasedName(event.name, foreign_aliases(event.name, failed=error is not None)),
         "step": event.step,

@@ -11,16 +11,14 @@ from noetl.errors import TemplateError, ToolError
 from noetl.net.case import Case, CaseRule
 from noetl.pipeline.case.broken import BrokenCase
 from noetl.records.cases import CasePosition
-from noetl.records.legacy_names import ENTERING
+from noetl.records.legacy_names import ENTERING, is_system_name
 from noetl.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
 
 FIRED, NOT_EVALUATED = "fired", "not_evaluated"
-OUTSIDE = frozenset(
-    {"timer.fired", "timer.cancelled", "message.received", "message.timeout", "signal.received", "task.completed"}
-)
+OUTSIDE = ("timer.", "message.", "signal.", "human.", "task.completed")  # what such events begin with
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +67,16 @@ def _names_entry(rule: CaseRule) -> bool:
     return not ENTERING.isdisjoint(_named(rule))
 
 
-def waits_for_outside(case: Case) -> bool:
-    """Whether a rule asks for an event that nothing inside an execution tells: timers, messages, signals, people."""
-    return any(not OUTSIDE.isdisjoint(_named(rule)) for rule in case.rules)
+def outside_rules(case: Case, emitted: frozenset[str]) -> frozenset[int]:
+    """The rules that ask for an event which nothing inside an execution tells: of timers, messages, signals, people,
+    or under a name that no step emits, so that somebody must inject it."""
+    return frozenset(
+        index for index, rule in enumerate(case.rules) if any(_is_outside(name, emitted) for name in _named(rule))
+    )
+
+
+def _is_outside(name: str, emitted: frozenset[str]) -> bool:
+    return name.startswith(OUTSIDE) or not (is_system_name(name) or name in emitted)
 
 
 def _named(rule: CaseRule) -> frozenset[str]:

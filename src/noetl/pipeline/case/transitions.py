@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from noetl.durations import seconds
 from noetl.errors import TemplateError, ToolError
 from noetl.net.case import Action
 from noetl.net.routing import Arc
 from noetl.pipeline.case.broken import BrokenCase
 from noetl.records.cases import Chosen, Taken
+from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
@@ -26,6 +28,7 @@ def taken(action: Action, chosen: Chosen, scope: Scope, *, steps: frozenset[str]
                 action=chosen.action,
                 step=target_of(arc, scope, steps.__contains__, now),
                 args=_args(arc, scope, now),
+                delay_s=_delay(arc.delay or action.delay, scope, now),
             )
             for arc in action.transition
         )
@@ -42,6 +45,16 @@ def target_of(arc: Arc, scope: Scope, is_step: Callable[[str], bool], now: float
         shown = f'"{target}"' if isinstance(target, str) else "no name"
         raise ToolError(NO_TARGET, f"the target is {shown}, which is not a step of this playbook")
     return target
+
+
+def _delay(written: Authored | None, scope: Scope, now: float) -> float:
+    """How long the token is held back (V2C-12)."""
+    if written is None:
+        return 0.0
+    try:
+        return seconds(render(written, scope, now=now))
+    except ValueError as problem:
+        raise TemplateError(f"delay: {problem}") from None
 
 
 def _args(arc: Arc, scope: Scope, now: float) -> dict[str, Any]:

@@ -40,8 +40,16 @@ class Walk(Calling):
             if not self.waits:
                 return heard
             self._change(queue=(event,))
+            if event.wait:
+                self._waited(event)
             self._walk()
         return len(events)
+
+    def _waited(self, event: OwnEvent) -> None:
+        """A wait of its own has ended: who listens to nobody else goes on to its exit (TMR-02)."""
+        self._change(arms=False, given=event.given)
+        if not self._on_event:
+            self._change(phase=Phase.EXIT, unheard=True)
 
     def give_up(self) -> None:
         """Nothing can come any more that the step run listens to: it goes on to its exit."""
@@ -126,8 +134,8 @@ class Walk(Calling):
                 self._change(phase=Phase.EXIT)
                 if self.step.set_ctx is not None and not self.site.looped and self._succeeded:
                     self._set(self.step.set_ctx, self._own(DONE), "vars")
-            case Phase.EXIT if self._listens:
-                self._change(phase=Phase.LISTEN)
+            case Phase.EXIT if self._stays:
+                self._change(phase=Phase.LISTEN, arms=self.step.waits)
             case Phase.LISTEN:  # it has led on, or failed
                 self._change(phase=Phase.OVER if self.case.chosen else Phase.EXIT, unheard=True)
             case Phase.EXIT:
@@ -142,11 +150,23 @@ class Walk(Calling):
 
     @property
     def _listens(self) -> bool:
-        """In `on_event` mode, from the end of the step's own call on (O-27). An iteration does not wait: its rules see
-        its own events."""
+        """In `on_event` mode, from the end of the step's own call on (O-27)."""
+        return self._on_event and self._undecided
+
+    @property
+    def _stays(self) -> bool:
+        """Whether it waits before its exit: for events of others, or for its own wait blocks (TMR-02)."""
+        return (self._on_event or self.step.waits) and self._undecided
+
+    @property
+    def _on_event(self) -> bool:
+        """An iteration does not wait: its rules see its own events."""
         case = self.step.case
-        on_event = case is not None and case.on_event and not self.site.looped
-        return on_event and not self.case.unheard and self.case.chosen is None and self.case.error is None
+        return case is not None and case.on_event and not self.site.looped
+
+    @property
+    def _undecided(self) -> bool:
+        return not self.case.unheard and self.case.chosen is None and self.case.error is None
 
     def _enter(self) -> None:
         case = self.step.case
@@ -167,7 +187,7 @@ class Walk(Calling):
     # events and rules
 
     def _own(self, name: str) -> OwnEvent:
-        return OwnEvent(name=name, task=self.case.result_of, error=self.case.error)
+        return OwnEvent(name=name, task=self.case.result_of, error=self.case.error, given=self.case.given)
 
     def _deliver(self, event: OwnEvent, *, only: frozenset[int] | None = None) -> None:
         """One pass over the rules; what matches is run afterwards, in order."""

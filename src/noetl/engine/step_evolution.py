@@ -1,0 +1,191 @@
+"""How the events of step runs change the state, from being scheduled to their end. It decides nothing.
+
+Called by `engine.evolution`, which is the only door (EVT-07).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.engine import case_evolution as cases
+from noetl.engine import holding
+from noetl.engine.alarms import Alarm
+from noetl.engine.errands import evolution as errands
+from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun
+from noetl.engine.loops import evolution as loops
+from noetl.engine.waits import evolution as waits
+from noetl.pipeline import lifetimes
+from noetl.pipeline.patches import write
+from noetl.pipeline.progress import after
+from noetl.records.envelope import Event
+from noetl.records.errands import StepInterrupted
+from noetl.records.events import StepScheduled, TaskProcessed, TaskStarted, TokenClaimed
+from noetl.records.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopCut,
+    LoopDone,
+    LoopScheduled,
+    LoopStarted,
+)
+from noetl.records.outcomes import Error, Status, TaskResult
+from noetl.records.position import Position
+from noetl.records.taxonomy import Source
+from noetl.records.waits import StepTimeout
+
+
+def run_id_in(event: Event) -> str:
+    assert event.step_run_id is not None, f"{event.event_type} belongs to a step run"
+    return event.step_run_id
+
+
+def scheduled(execution: Execution, event: Event, payload: StepScheduled) -> None:
+    step_run_id = run_id_in(event)
+    assert event.step is not None
+    execution.runs[step_run_id] = StepRun(
+        step_run_id=step_run_id,
+        token_id=payload.token_id,
+        step=event.step,
+        args=payload.args,
+        token_meta=payload.token_meta,
+        event_id=event.event_id,
+        position=Position(task=payload.task),
+        order_id=payload.order_id,
+        timeout_s=payload.timeout_s,
+        deadline_s=payload.deadline_s,
+        boundary_s=payload.boundary_s,
+        pool=payload.pool,
+    )
+    execution.step_runs += 1
+    execution.runs_of[event.step] = execution.runs_of.get(event.step, 0) + 1
+    execution.agenda.pop(payload.token_id, None)  # a parked one is admitted without having been due
+    token = execution.tokens[payload.token_id]
+    if payload.joins and not token.inputs:
+        token.inputs = [token.as_input()]
+    holding.take(execution, token, payload.slots)
+    if payload.rate is not None:
+        holding.pace(execution, payload.rate, event.ts)
+    if payload.handles:
+        execution.handling[step_run_id] = payload.handles
+    if payload.looped:
+        return  # what follows is its loop's business
+    if payload.order_id is None:
+        execution.agenda[step_run_id] = Due.RUN
+    else:
+        execution.orders[payload.order_id] = step_run_id
+
+
+def started(execution: Execution, run: StepRun, at: float) -> None:
+    run.started_at = at
+    if run.boundary_s is not None:
+        execution.alarms.set(Alarm.TIMEOUT, run.step_run_id, at + run.boundary_s)
+
+
+def timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
+    """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
+    execution.alarms.cancel(Alarm.TIMEOUT, run_id_in(event))
+    if payload.action == "alternative":
+        error = lifetimes.timed_out(event.step or "")
+        ended(execution, event, TaskResult(status=Status.ERROR, error=error), error)
+
+
+def claimed(execution: Execution, event: Event, payload: TokenClaimed) -> None:
+    run = execution.runs[run_id_in(event)]
+    if run.loop is not None and payload.order_id is not None:
+        loops.claimed(run.loop, payload.order_id, payload.worker_id, payload.lease_epoch)
+        _ask_for_loop(execution, run)
+    else:
+        run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+
+
+def task_started(run: StepRun, payload: TaskStarted) -> None:
+    if run.loop is None:
+        run.in_task = True
+    else:
+        loops.in_task(run.loop, payload.path)
+
+
+def processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
+    if run.loop is None:
+        run.position, run.in_task = after(run.position, payload, at), False
+        cases.note_listening(execution, run)
+    else:
+        loops.processed(run.loop, payload, at)
+    if errands.CHILD in payload.outcome.helpers:
+        errands.note_child(run, payload)
+    if payload.decision.set_vars:
+        write(run.vars, payload.decision.set_vars)
+    for key, value in payload.decision.set_shared.items():
+        run.shared.setdefault(key, []).append((payload.path, value))
+
+
+def looped(
+    execution: Execution,
+    event: Event,
+    payload: LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut,
+) -> None:
+    run = execution.runs[run_id_in(event)]
+    if isinstance(payload, LoopStarted):
+        run.loop = loops.opened(run.loop, payload, event.event_id, execution.ctx)
+    assert run.loop is not None
+    match payload:
+        case LoopScheduled():
+            loops.scheduled(run.loop, payload)
+            execution.orders[payload.order_id] = run.step_run_id
+        case IterationStarted():
+            loops.begun(run.loop, payload, run.position)
+        case IterationDone() | IterationFailed():
+            if span := loops.ended(run.loop, payload):
+                close(execution, span.order_id, span.lease_epoch)
+        case LoopCut():
+            for one in loops.cut(run.loop, payload):
+                close(execution, one.order_id, WITHDRAWN)
+    _ask_for_loop(execution, run)
+
+
+def _ask_for_loop(execution: Execution, run: StepRun) -> None:
+    assert run.loop is not None
+    if run.loop.due or run.loop.failing:
+        execution.agenda.setdefault(run.step_run_id, Due.LOOP)
+    else:
+        execution.agenda.pop(run.step_run_id, None)
+
+
+def close(execution: Execution, order_id: str, epoch: int) -> None:
+    del execution.orders[order_id]
+    execution.closed[order_id] = epoch
+
+
+def ended(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:
+    run = execution.runs[run_id_in(event)]
+    run.ended = Boundary(
+        name=event.event_type,
+        step=run.step,
+        event_id=event.event_id,
+        result=result,
+        error=error,
+        loop=event.payload if isinstance(event.payload, LoopDone) else None,
+    )
+    run.taken = cases.taken_in(run, error)
+    execution.listeners.pop(run.step_run_id, None)
+    execution.results[run.step] = result
+    execution.agenda[run.step_run_id] = Due.ROUTE
+    if run.order_id is not None:  # one that the server ends is nobody's report: who works on it is told
+        close(execution, run.order_id, run.lease_epoch if event.source is Source.WORKER else WITHDRAWN)
+    if run.waits:
+        waits.close_all(execution, run, event.ts)
+    if run.loop is not None:
+        for order_id in run.loop.ranges:
+            close(execution, order_id, WITHDRAWN)
+        run.loop = None
+
+
+def interrupted(execution: Execution, event: Event, payload: StepInterrupted) -> None:
+    """The boundary of a step whose body a handler stopped; its arcs read what had come, and what was made of it."""
+    ended(execution, event, payload.result, None)
+    run = execution.runs[run_id_in(event)]
+    assert run.ended is not None
+    error = payload.error.readable() if payload.error is not None else None
+    data = {"event": payload.event, "data": payload.data, "result": payload.result.result, "error": error}
+    run.ended = msgspec.structs.replace(run.ended, data=data)

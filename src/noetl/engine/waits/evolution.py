@@ -1,0 +1,208 @@
+"""How the events of waiting change the state. Part of `evolve`: it decides nothing.
+
+A wait that ends is the boundary event of a plain step run; a case run is told of it, and its rules lead on (TMR-02).
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+import msgspec
+
+from noetl.engine.alarms import Alarm
+from noetl.engine.execution import Boundary, Due, Execution, StepRun
+from noetl.engine.lifetimes import expiry_of
+from noetl.engine.waits.data import event_data
+from noetl.engine.waits.state import Wait, WaitKind
+from noetl.engine.waits.tasks import changed, created, withdrawn
+from noetl.records.cases import OwnEvent
+from noetl.records.envelope import Event
+from noetl.records.outcomes import TaskResult
+from noetl.records.waits import (
+    HumanClaimed,
+    HumanCreated,
+    HumanEscalated,
+    HumanOverdue,
+    HumanReleased,
+    MessageAwaited,
+    MessageReceived,
+    MessageTimeout,
+    SignalAwaited,
+    SignalReceived,
+    TaskCompleted,
+    TimerCancelled,
+    TimerFired,
+    TimerScheduled,
+    Waiting,
+)
+
+
+def follow(execution: Execution, event: Event, payload: Waiting) -> None:
+    match payload:
+        case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
+            _open(execution, event, payload)
+        case TimerFired():
+            _came(execution, event, payload)
+        case TimerCancelled(withdrawn=True):
+            _withdrawn(execution, event, payload)
+        case TimerCancelled():
+            _came(execution, event, payload)
+        case MessageReceived():
+            execution.known[payload.message_id] = None
+            _came(execution, event, payload, given=payload.payload)
+        case MessageTimeout():
+            execution.alarms.cancel(Alarm.WAIT, payload.wait_id)
+            if payload.action == "escalate":
+                _came(execution, event, payload)
+        case SignalReceived():
+            execution.known[payload.signal_id] = None
+            if payload.wait_id is not None:
+                _came(execution, event, payload, given=payload.data)
+        case HumanClaimed() | HumanReleased() | HumanOverdue() | HumanEscalated() | TaskCompleted():
+            _on_task(execution, event, payload)
+        case _:
+            assert_never(payload)
+
+
+def forget(execution: Execution, run: StepRun, at: float) -> None:
+    """The step run is gone, and nothing of it goes off any more."""
+    if run.boundary_s is not None:
+        execution.alarms.cancel(Alarm.TIMEOUT, run.step_run_id)
+    if run.timeout_s is not None or run.deadline_s is not None:
+        execution.alarms.cancel(Alarm.LIFETIME, run.step_run_id)
+    close_all(execution, run, at)
+
+
+def close_all(execution: Execution, run: StepRun, at: float) -> None:
+    for kind, wait_id in run.waits.items():
+        del execution.waits[wait_id]
+        execution.alarms.cancel(Alarm.WAIT, wait_id)
+        if kind is WaitKind.HUMAN:
+            execution.alarms.cancel(Alarm.DUE, wait_id)
+            execution.alarms.cancel(Alarm.ESCALATE, wait_id)
+            if (task := execution.tasks[wait_id]).is_open:
+                execution.tasks[wait_id] = withdrawn(task, at)
+    run.waits.clear()
+
+
+def watch_lifetime(execution: Execution, run: StepRun) -> None:
+    """No worker watches over a step run that waits (O-21)."""
+    expiry = expiry_of(execution, run)
+    if expiry is not None:
+        execution.alarms.set(Alarm.LIFETIME, run.step_run_id, expiry[1])
+
+
+def _run(execution: Execution, event: Event) -> StepRun:
+    assert event.step_run_id is not None, f"{event.event_type} belongs to a step run"
+    return execution.runs[event.step_run_id]
+
+
+def _open(
+    execution: Execution, event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
+) -> None:
+    run, wait = _run(execution, event), _wait(event, payload)
+    if not run.armed:
+        run.armed = True
+        run.order_id, run.worker_id, run.lease_epoch = None, None, 0  # nobody is at work for it
+        execution.agenda.pop(run.step_run_id, None)
+        if run.heard:
+            execution.agenda[run.step_run_id] = Due.HEAR
+        watch_lifetime(execution, run)
+    execution.waits[wait.wait_id] = wait
+    run.waits[wait.kind] = wait.wait_id
+    if not isinstance(payload, HumanCreated):
+        if wait.due_at is not None:
+            execution.alarms.set(Alarm.WAIT, wait.wait_id, wait.due_at)
+        return
+    task = created(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
+    execution.tasks[task.task_id] = task
+    if task.due_at is not None:
+        execution.alarms.set(Alarm.DUE, task.task_id, task.due_at)
+    if task.escalate_at is not None:
+        execution.alarms.set(Alarm.ESCALATE, task.task_id, task.escalate_at)
+
+
+def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated) -> Wait:
+    assert event.step_run_id is not None
+    about: dict[str, Any] = {"step_run_id": event.step_run_id, "event_id": event.event_id, "opened_at": event.ts}
+    match payload:
+        case TimerScheduled():
+            return Wait(
+                wait_id=payload.wait_id,
+                kind=WaitKind.TIMER,
+                name=payload.timer_id,
+                due_at=payload.due_at,
+                cancellable=payload.cancellable,
+                **about,
+            )
+        case MessageAwaited():
+            return Wait(
+                wait_id=payload.wait_id,
+                kind=WaitKind.MESSAGE,
+                name=payload.name,
+                correlation=payload.correlation,
+                due_at=payload.due_at,
+                timeout_action=payload.timeout_action,
+                **about,
+            )
+        case SignalAwaited():
+            return Wait(wait_id=payload.wait_id, kind=WaitKind.SIGNAL, name=payload.name, **about)
+        case HumanCreated():
+            return Wait(wait_id=payload.task_id, kind=WaitKind.HUMAN, name=payload.title, **about)
+        case _:
+            assert_never(payload)
+
+
+def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> None:
+    """Told before its step run is gone, or after the wait that came first has closed it."""
+    if execution.waits.pop(payload.wait_id, None) is not None:
+        del _run(execution, event).waits[WaitKind.TIMER]
+        execution.alarms.cancel(Alarm.WAIT, payload.wait_id)
+
+
+def _on_task(
+    execution: Execution,
+    event: Event,
+    payload: HumanClaimed | HumanReleased | HumanOverdue | HumanEscalated | TaskCompleted,
+) -> None:
+    execution.tasks[payload.task_id] = changed(execution.tasks[payload.task_id], payload, event.ts)
+    match payload:
+        case HumanOverdue():
+            execution.alarms.cancel(Alarm.DUE, payload.task_id)
+        case HumanEscalated():
+            execution.alarms.cancel(Alarm.ESCALATE, payload.task_id)
+        case TaskCompleted():
+            _came(execution, event, payload, given=payload.result, instead=True)
+
+
+def _came(
+    execution: Execution, event: Event, payload: Waiting, *, given: Any = msgspec.UNSET, instead: bool = False
+) -> None:
+    """One wait has ended, and with it the others of its step. What it has `given` is the step's result where the
+    pipeline gave none, or `instead` of it."""
+    run, data = _run(execution, event), event_data(payload)
+    close_all(execution, run, event.ts)
+    if run.ended is not None:
+        result = _result(run.ended.result or TaskResult(), given, instead)
+        run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, data=data)
+        execution.results[run.step] = result
+        execution.agenda[run.step_run_id] = Due.ROUTE
+        return
+    case = run.position.case
+    result_of = case.result_of if case is not None else None
+    own = OwnEvent(
+        name=event.event_type,
+        step=run.step,
+        data=data,
+        task=result_of,
+        wait=True,
+        given=given if instead or result_of is None else msgspec.UNSET,
+    )
+    run.heard = (*run.heard, own)
+    if run.order_id is None:
+        execution.agenda.setdefault(run.step_run_id, Due.HEAR)
+
+
+def _result(own: TaskResult, given: Any, instead: bool) -> TaskResult:
+    gave_nothing = own.result is None and own.ref is None
+    return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own

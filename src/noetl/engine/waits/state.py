@@ -1,0 +1,69 @@
+"""Waits and human tasks as the state knows them. Plain data; `waits.evolution` alone changes what an execution has."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class WaitKind(StrEnum):
+    TIMER = "timer"
+    MESSAGE = "message"
+    SIGNAL = "signal"
+    HUMAN = "human_task"
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """One armed block of a step run, by the event `event_id`. `name` is the author's word: the timer's id, what a
+    message or a signal is called. A human task's wait has the task's own id."""
+
+    wait_id: str
+    step_run_id: str
+    event_id: str
+    kind: WaitKind
+    name: str
+    opened_at: float
+    correlation: dict[str, Any] = {}
+    due_at: float | None = None
+    cancellable: bool = False
+    timeout_action: str = "escalate"
+
+
+class TaskState(StrEnum):
+    OPEN = "open"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    WITHDRAWN = "withdrawn"  # its step is over without it
+
+
+class HumanTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task of a person, open or over, with the names and values that the work list has. `form` is plain data;
+    `escalate_to_role` or `escalate_to_user` has it after `escalate_at`."""
+
+    task_id: str
+    step: str
+    step_run_id: str
+    state: TaskState = TaskState.OPEN
+    version: int = 1
+    title: str
+    role: str | None = None
+    user: str | None = None
+    form: tuple[dict[str, Any], ...] = ()
+    claimed_by: str | None = None
+    completed_by: str | None = None
+    result: dict[str, Any] | None = None
+    created_at: float
+    due_at: float | None = None
+    overdue: bool = False
+    escalated: bool = False
+    ended_at: float | None = None
+    escalate_at: float | None = None
+    escalate_to_role: str | None = None
+    escalate_to_user: str | None = None
+    escalation_mode: str = "reassign"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (TaskState.OPEN, TaskState.CLAIMED)

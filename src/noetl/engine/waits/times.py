@@ -1,0 +1,54 @@
+"""Lengths of time and moments that templates gave, as seconds (TMR-03, HUM-04)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from noetl.durations import seconds
+from noetl.errors import TemplateError
+from noetl.templates.authored import Authored
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+
+_MOMENT_FORM = "write it as 2025-01-31T06:00:00Z, with its offset"
+
+
+def length(what: str, written: Authored, scope: Scope, now: float) -> float:
+    """The rendered duration in seconds; TemplateError says what is wrong with anything else."""
+    try:
+        return seconds(render(written, scope, now=now))
+    except ValueError as problem:
+        raise TemplateError(f"{what}: {problem}") from None
+
+
+def moment(what: str, written: Authored, scope: Scope, now: float) -> float:
+    """The rendered moment, in seconds since the epoch."""
+    value = render(written, scope, now=now)
+    found = _moment(value)
+    if found is None:
+        raise TemplateError(f"{what}: {value!r} is not a time: {_MOMENT_FORM}")
+    return found
+
+
+def moment_or_length(what: str, written: Authored, scope: Scope, now: float) -> float:
+    """A moment, or the end of a duration that begins now."""
+    value = render(written, scope, now=now)
+    found = _moment(value)
+    if found is not None:
+        return found
+    try:
+        return now + seconds(value)
+    except ValueError as problem:
+        raise TemplateError(f"{what}: {problem}; or a time: {_MOMENT_FORM}") from None
+
+
+def _moment(value: Any) -> float | None:
+    """None for what is no moment; one without an offset would be another moment elsewhere."""
+    if not isinstance(value, str) or len(value) < len("2025-01-01T00:00Z"):
+        return None
+    try:
+        read = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return read.timestamp() if read.tzinfo is not None else None

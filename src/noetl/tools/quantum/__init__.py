@@ -1,0 +1,1 @@
+"""Quantum jobs (QNT): circuits, where they are placed, and who runs them."""

@@ -1,0 +1,130 @@
+"""Circuits: gates on numbered qubits, measurements into numbered bits. Written as a list of gates, or as OpenQASM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.ids import derived
+from noetl.tools.quantum.gates import GATES, known
+
+INVALID = "quantum.circuit"
+MEASURE, RESET, BARRIER = "measure", "reset", "barrier"
+MAX_OPERATIONS = 100_000
+MAX_QUBITS = 1_000  # of a circuit at all; what a backend can run is its own business
+_ANGLES = ("theta", "phi", "lambda")
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """A gate, a measurement of one qubit into `bit`, or a reset. Controls come first among the qubits."""
+
+    name: str
+    qubits: tuple[int, ...]
+    angles: tuple[float, ...] = ()
+    bit: int | None = None
+
+
+class Circuit(msgspec.Struct, frozen=True):
+    qubits: int
+    bits: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def checksum(self) -> str:
+        """Of what it does: however it was written, the same circuit has the same one (QNT-05)."""
+        return derived(msgspec.json.encode(self).decode())
+
+
+def circuit_of(written: Any, parameters: Mapping[str, Any]) -> Circuit:
+    """The circuit that a task names. ToolError `quantum.circuit` says what is wrong with it."""
+    if isinstance(written, str):
+        from noetl.tools.quantum.qasm import parsed  # most circuits are lists
+
+        circuit = parsed(written, numbers_of(parameters))
+    elif isinstance(written, list):
+        circuit = _from_gates(written, numbers_of(parameters))
+    else:
+        raise invalid("a circuit is OpenQASM text or a list of gates, and this is neither")
+    if not circuit.qubits:
+        raise invalid("the circuit has no qubits")
+    return circuit if circuit.bits else _measured(circuit)
+
+
+def invalid(message: str) -> ToolError:
+    return ToolError(INVALID, message)
+
+
+def numbers_of(parameters: Mapping[str, Any]) -> dict[str, float]:
+    for name, value in parameters.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise invalid(f'parameter "{name}" must be a number, this is {value!r}')
+    return {name: float(value) for name, value in parameters.items()}
+
+
+def checked(name: str, qubits: Sequence[int], angles: Sequence[float], where: str) -> Operation:
+    """One gate, if it is one and has what it needs."""
+    found = known(name)
+    if found is None:
+        raise invalid(f'{where}: there is no gate "{name}"; there are {", ".join(sorted(GATES))}')
+    gate = GATES[found]
+    if len(qubits) != gate.qubits:
+        raise invalid(f"{where}: {name} takes {gate.qubits} qubits, and this has {len(qubits)}")
+    if len(set(qubits)) != len(qubits):
+        raise invalid(f"{where}: {name} names the same qubit twice")
+    if len(angles) != gate.angles:
+        raise invalid(f"{where}: {name} takes {gate.angles} angles, and this has {len(angles)}")
+    return Operation(found, tuple(qubits), tuple(angles))
+
+
+def _measured(circuit: Circuit) -> Circuit:
+    """A circuit that measures nothing is measured whole at its end."""
+    last = tuple(Operation(MEASURE, (qubit,), bit=qubit) for qubit in range(circuit.qubits))
+    return Circuit(circuit.qubits, circuit.qubits, (*circuit.operations, *last))
+
+
+def _from_gates(written: list[Any], parameters: Mapping[str, float]) -> Circuit:
+    if len(written) > MAX_OPERATIONS:
+        raise invalid(f"a circuit has at most {MAX_OPERATIONS} operations, and this has {len(written)}")
+    operations = [one for index, item in enumerate(written) for one in _operations(item, f"gate {index}", parameters)]
+    qubits = 1 + max((qubit for one in operations for qubit in one.qubits), default=-1)
+    bits = 1 + max((one.bit for one in operations if one.bit is not None), default=-1)
+    return Circuit(qubits, bits, tuple(one for one in operations if one.name != BARRIER))
+
+
+def _operations(item: Any, where: str, parameters: Mapping[str, float]) -> list[Operation]:
+    if not isinstance(item, dict) or not isinstance(item.get("gate"), str):
+        raise invalid(f"{where}: a gate is a mapping with at least gate and target")
+    name, targets = item["gate"], _qubits(item, "target", where)
+    if name == BARRIER:
+        return []
+    if not targets:
+        raise invalid(f'{where}: "{name}" has no target')
+    if name == MEASURE:
+        bits = _qubits(item, "bit", where) or targets
+        if len(bits) != len(targets):
+            raise invalid(f"{where}: as many bits as targets are needed")
+        return [Operation(MEASURE, (qubit,), bit=bit) for qubit, bit in zip(targets, bits, strict=True)]
+    if name == RESET:
+        return [Operation(RESET, (qubit,)) for qubit in targets]
+    angles = [_number(item[key], where, parameters) for key in _ANGLES if key in item]
+    return [checked(name, (*_qubits(item, "control", where), *targets), angles, where)]
+
+
+def _qubits(item: Mapping[str, Any], key: str, where: str) -> list[int]:
+    value = item.get(key, item.get(f"{key}s"))
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < MAX_QUBITS:
+            raise invalid(f"{where}: {key} must be a number from 0 to {MAX_QUBITS - 1}, this is {one!r}")
+    return values
+
+
+def _number(value: Any, where: str, parameters: Mapping[str, float]) -> float:
+    if isinstance(value, str) and value in parameters:
+        return parameters[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise invalid(f"{where}: an angle is a number or the name of a parameter, this is {value!r}")
+    return float(value)

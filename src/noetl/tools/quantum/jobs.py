@@ -1,0 +1,79 @@
+"""Jobs: what is asked of a provider, and what it tells of it. Part of the plug-in API (QNT-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.records.references import Reference
+from noetl.tools.quantum.circuits import Circuit
+
+JOB = "quantum.job"
+UNAVAILABLE = "quantum.provider_unavailable"
+
+
+class JobState(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    ERROR = "ERROR"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_over(self) -> bool:
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`source` is the circuit as its author wrote it; `key` is the same whenever the same task run asks again, so a
+    provider that knows it makes no second job (RELIABILITY 3.4). `queue_s` and `run_s` are for simulators."""
+
+    circuit: Circuit
+    source: Any
+    shots: int
+    seed: int
+    key: str
+    backend: str | None = None
+    parameters: dict[str, float] = {}
+    hints: dict[str, Any] = {}
+    queue_s: float = 0.0
+    run_s: float = 0.0
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job. `counts` are there once it is done, `error` where it failed; `told` is whatever else the
+    provider wants to have in the log, versions above all (QNT-05)."""
+
+    job_id: str
+    state: JobState
+    counts: dict[str, int] | None = None
+    error: str | None = None
+    told: dict[str, Any] = {}
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider may use: the clock, the results store, and the credential that the task names."""
+
+    now: Callable[[], float]
+    credential: Mapping[str, Any] | None = None
+    keep: Callable[[Any], Reference] | None = None
+    load: Callable[[Reference], Any] | None = None
+
+
+class Provider(Protocol):
+    """One provider. ToolError `quantum.provider_unavailable` says why it cannot be used here."""
+
+    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+        """Hand the job in, and return at once."""
+
+    async def status(self, job_id: str, around: Surroundings) -> Job:
+        """How it stands; without counts."""
+
+    async def results(self, job_id: str, around: Surroundings) -> Job:
+        """The job with its counts, if it is done."""
+
+    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+        """Stop it, if it is not over."""

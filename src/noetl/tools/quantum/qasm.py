@@ -1,0 +1,219 @@
+"""OpenQASM: the part of versions 2 and 3 that describes a circuit.
+
+Registers, the standard gates, gates defined in the text, measurement, reset, barriers, `input` parameters. Classical
+control and further files are refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from noetl.tools.quantum.circuits import (
+    BARRIER,
+    MAX_OPERATIONS,
+    MAX_QUBITS,
+    MEASURE,
+    RESET,
+    Circuit,
+    Operation,
+    checked,
+    invalid,
+)
+from noetl.tools.quantum.expressions import Reading
+from noetl.tools.quantum.gates import known
+
+_WORD = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|("[^"]*")|(\*\*|->|==|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|\w+|\S)', re.DOTALL)
+_IGNORED = frozenset({"OPENQASM", "include", "pragma", "#pragma"})
+_REFUSED = frozenset(
+    {"if", "for", "while", "def", "opaque", "switch", "box", "delay", "cal", "defcal", "extern", "let"}
+)
+_MAX_TEXT = 1_000_000
+
+
+class _Defined(msgspec.Struct, frozen=True):
+    angles: tuple[str, ...]
+    qubits: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+
+
+def parsed(text: str, parameters: Mapping[str, float]) -> Circuit:
+    """The circuit a text describes. ToolError `quantum.circuit` with the statement that is wrong."""
+    if len(text) > _MAX_TEXT:
+        raise invalid(f"the text has more than {_MAX_TEXT} characters")
+    reading = _Program(parameters)
+    for number, statement in enumerate(_statements(text), 1):
+        reading.read(statement, f"statement {number}")
+    return Circuit(reading.qubits, reading.bits, tuple(reading.operations))
+
+
+def _statements(text: str) -> Iterator[list[str]]:
+    """Words up to each `;`; a gate's definition up to its closing brace."""
+    words: list[str] = []
+    depth = 0
+    for match in _WORD.finditer(text):
+        word = match.group(1) or match.group(2)
+        if word is None:
+            continue
+        depth += (word == "{") - (word == "}")
+        if (word == ";" and not depth) or (word == "}" and not depth):
+            yield [*words, word] if word == "}" else words
+            words = []
+        else:
+            words.append(word)
+    if words:
+        raise invalid(f'the last statement, {" ".join(words)[:60]}, does not end with ";"')
+
+
+class _Program:
+    def __init__(self, parameters: Mapping[str, float]) -> None:
+        self._names = dict(parameters)
+        self._registers: dict[str, range] = {}
+        self._bits: dict[str, range] = {}
+        self._gates: dict[str, _Defined] = {}
+        self.operations: list[Operation] = []
+        self.qubits = self.bits = 0
+
+    def read(self, words: list[str], where: str) -> None:
+        if not words or words[0] in _IGNORED:
+            return
+        match words[0]:
+            case word if word in _REFUSED:
+                raise invalid(f'{where}: "{word}" is not supported here')
+            case "qreg" | "qubit":
+                name, places = self._register(words, where, self.qubits)
+                self._registers[name], self.qubits = places, places.stop
+            case "creg" | "bit":
+                name, places = self._register(words, where, self.bits)
+                self._bits[name], self.bits = places, places.stop
+            case "input":
+                if words[-1] not in self._names:
+                    raise invalid(f'{where}: the parameter "{words[-1]}" is not given')
+            case "gate":
+                self._define(words, where)
+            case "measure":
+                self._measure(words[1:], where)
+            case "barrier":
+                pass
+            case _ if "measure" in words:
+                at = words.index("measure")
+                self._measure([*words[at + 1 :], "->", *words[: at - 1]], where)
+            case _:
+                self._apply(words, where)
+        if len(self.operations) > MAX_OPERATIONS:
+            raise invalid(f"a circuit has at most {MAX_OPERATIONS} operations")
+
+    def _register(self, words: list[str], where: str, first: int) -> tuple[str, range]:
+        """`qreg q[2]` of version 2, `qubit[2] q` or `qubit q` of version 3."""
+        match words[1:]:
+            case [name, "[", size, "]"] if name.isidentifier() and size.isdecimal():
+                pass
+            case ["[", size, "]", name] if name.isidentifier() and size.isdecimal():
+                pass
+            case [name] if name.isidentifier():
+                size = "1"
+            case _:
+                raise invalid(f"{where}: {' '.join(words)} is no register")
+        if first + int(size) > MAX_QUBITS:
+            raise invalid(f"{where}: there are at most {MAX_QUBITS} qubits or bits")
+        return name, range(first, first + int(size))
+
+    def _define(self, words: list[str], where: str) -> None:
+        if "{" not in words:
+            raise invalid(f"{where}: a gate's definition needs a body in braces")
+        at = words.index("{")
+        head, body = words[1:at], words[at + 1 : -1]
+        angles: tuple[str, ...] = ()
+        name, rest = head[0], head[1:]
+        if rest[:1] == ["("]:
+            close = rest.index(")") if ")" in rest else len(rest)
+            angles, rest = tuple(word for word in rest[1:close] if word != ","), rest[close + 1 :]
+        lines = [tuple(line) for line in _split(body, ";") if line]
+        self._gates[name] = _Defined(angles, tuple(word for word in rest if word != ","), tuple(lines))
+
+    def _measure(self, words: list[str], where: str) -> None:
+        if "->" not in words:
+            raise invalid(f"{where}: measure needs a bit to write: measure q -> c, or c = measure q")
+        at = words.index("->")
+        qubits, bits = self._at(words[:at], self._registers, where), self._at(words[at + 1 :], self._bits, where)
+        if len(qubits) != len(bits):
+            raise invalid(f"{where}: {len(qubits)} qubits cannot be measured into {len(bits)} bits")
+        self.operations += [Operation(MEASURE, (qubit,), bit=bit) for qubit, bit in zip(qubits, bits, strict=True)]
+
+    def _at(self, words: Sequence[str], registers: Mapping[str, range], where: str) -> list[int]:
+        """A whole register, or one of it."""
+        match list(words):
+            case [name] if name in registers:
+                return list(registers[name])
+            case [name, "[", index, "]"] if name in registers and index.isdecimal():
+                if int(index) < len(registers[name]):
+                    return [registers[name][int(index)]]
+        raise invalid(f"{where}: {' '.join(words)} is no register here, or none of it")
+
+    def _apply(self, words: Sequence[str], where: str) -> None:
+        name, angles, operands = _call(words, where)
+        values = [Reading(angle, self._names, where).value() for angle in angles]
+        each = [self._at(operand, self._registers, where) for operand in operands]
+        width = max((len(one) for one in each), default=0)
+        if not width or any(len(one) not in (1, width) for one in each):
+            raise invalid(f"{where}: {name} has no qubits, or registers of different sizes")
+        for index in range(width):
+            self._gate(name, values, [one[index if len(one) > 1 else 0] for one in each], where, depth=0)
+
+    def _gate(self, name: str, angles: Sequence[float], qubits: Sequence[int], where: str, depth: int) -> None:
+        if name == RESET:
+            self.operations.append(Operation(RESET, tuple(qubits)))
+            return
+        defined = self._gates.get(name)
+        if defined is None or (known(name) is not None and depth == 0 and name not in self._gates):
+            self.operations.append(checked(name, qubits, angles, where))
+            return
+        if depth > 20 or len(self.operations) > MAX_OPERATIONS:
+            raise invalid(f'{where}: the gate "{name}" leads to itself, or to too many others')
+        if len(angles) != len(defined.angles) or len(qubits) != len(defined.qubits):
+            raise invalid(f'{where}: the gate "{name}" is not defined for these qubits and angles')
+        names = {**self._names, **dict(zip(defined.angles, angles, strict=True))}
+        places = dict(zip(defined.qubits, qubits, strict=True))
+        for line in defined.body:
+            if line[0] == BARRIER:
+                continue
+            inner, written, operands = _call(line, where)
+            values = [Reading(angle, names, where).value() for angle in written]
+            try:
+                inside = [places[operand[0]] for operand in operands]
+            except KeyError as missing:
+                raise invalid(f"{where}: {missing} is no qubit of the gate {name}") from None
+            self._gate(inner, values, inside, where, depth + 1)
+
+
+def _call(words: Sequence[str], where: str) -> tuple[str, list[list[str]], list[list[str]]]:
+    """`name(angle, …) operand, …` in its parts."""
+    name, rest = words[0], list(words[1:])
+    angles: list[list[str]] = []
+    if rest[:1] == ["("]:
+        depth, close = 0, -1
+        for index, word in enumerate(rest):
+            depth += (word == "(") - (word == ")")
+            if not depth:
+                close = index
+                break
+        if close < 0:
+            raise invalid(f'{where}: a ")" is missing')
+        angles = [part for part in _split(rest[1:close], ",") if part]
+        rest = rest[close + 1 :]
+    return name, angles, [part for part in _split(rest, ",") if part]
+
+
+def _split(words: Sequence[str], at: str) -> list[list[str]]:
+    """The parts between separators that stand in no parentheses."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if word == at and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts

@@ -1,0 +1,194 @@
+"""`quantum`: jobs on quantum computers and simulators (QNT-01, QNT-02).
+
+A job's identity begins with its provider, so that a later task needs nothing else to ask about it. Whatever the counts
+depend on is in the results, and so in the log (QNT-05).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.records.remarks import QuantumPlaced
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
+from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobRequest, JobState, Provider, Surroundings
+from noetl.tools.quantum.placement import Backend, backends_of, place
+from noetl.tools.quantum.providers import SIMULATOR, Providers, stand_ins
+
+SHOTS = 1024
+_POLL_S = 0.5
+_MOST_SHOTS = 1_000_000
+
+
+class QuantumTool:
+    def __init__(self, providers: Providers | None = None) -> None:
+        self._providers = providers or Providers()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        match inputs.get("op") or "submit":
+            case "submit":
+                return ToolResult(result=(await self._submit(inputs, context))[1])
+            case "run":
+                return await self._run(inputs, context)
+            case "status" | "results" | "cancel" as op:
+                return await self._ask(op, inputs, context)
+            case op:
+                raise ToolError("tool.exception", f'op is "{op}"; it may be submit, status, results, cancel, run')
+
+    async def close(self) -> None:
+        """Jobs belong to their providers."""
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+    async def _submit(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
+        parameters = inputs.get("parameters") or {}
+        circuit, shots = circuit_of(inputs.get("circuit"), parameters), _shots(inputs.get("shots"))
+        backend = _placed(inputs, context, circuit, shots)
+        asked_for = backend.provider if backend is not None else inputs.get("provider") or SIMULATOR
+        name = _stand_ins(context).get(asked_for, asked_for)
+        hints = dict(context.policy.get("hints") or {})
+        request = JobRequest(
+            circuit=circuit,
+            source=inputs.get("circuit"),
+            shots=shots,
+            seed=_seed(inputs.get("seed"), context),
+            key=context.idempotency_key,
+            backend=backend.name if backend is not None else inputs.get("backend"),
+            parameters=numbers_of(parameters),
+            hints=hints,
+            queue_s=float(context.spec.get("queue_s", backend.queue_s if backend is not None else 0.0)),
+            run_s=float(context.spec.get("run_s", backend.run_s if backend is not None else 0.0)),
+        )
+        job = await self._providers.provider(name).submit(request, _surroundings(inputs, context))
+        return f"{name}:{job.job_id}", {
+            "job_id": f"{name}:{job.job_id}",
+            "state": job.state.value,
+            "provider": asked_for,
+            "backend": request.backend or name,
+            "shots": shots,
+            "seed": request.seed,
+            "circuit_checksum": circuit.checksum,
+            "qubits": circuit.qubits,
+            **({} if asked_for == name else {"run_by": name}),
+            **job.told,
+        }
+
+    async def _run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        job_id, submitted = await self._submit(inputs, context)
+        provider, own_id = self._of(job_id)
+        around = _surroundings(inputs, context)
+        try:
+            while not (await provider.status(own_id, around)).state.is_over:
+                await asyncio.sleep(_POLL_S)
+        except asyncio.CancelledError:
+            await provider.cancel(own_id, around)  # nobody will ask for it any more
+            raise
+        return ToolResult(result={**submitted, **_results(job_id, await provider.results(own_id, around))})
+
+    async def _ask(self, op: str, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        job_id = inputs.get("job_id")
+        if not isinstance(job_id, str) or not job_id:
+            raise ToolError(JOB, f"op: {op} needs the job_id that a submit gave")
+        provider, own_id = self._of(job_id, inputs.get("provider"), context)
+        around = _surroundings(inputs, context)
+        match op:
+            case "status":
+                return ToolResult(result=_told(job_id, await provider.status(own_id, around)))
+            case "cancel":
+                return ToolResult(result=_told(job_id, await provider.cancel(own_id, around)))
+            case _:
+                return ToolResult(result=_results(job_id, await provider.results(own_id, around)))
+
+    def _of(
+        self, job_id: str, asked_for: str | None = None, context: ToolContext | None = None
+    ) -> tuple[Provider, str]:
+        """The provider of a job, and what it calls it: an identity that came from elsewhere needs its provider."""
+        name, sign, own_id = job_id.partition(":")
+        if not sign:
+            name, own_id = asked_for or "", job_id
+            name = _stand_ins(context).get(name, name) if context is not None else name
+        if not name:
+            raise ToolError(JOB, f'"{job_id}" does not tell its provider: name it as provider')
+        return self._providers.provider(name), own_id
+
+
+def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
+    """The backend by name where the task says so, else the best one of the playbook's list (QNT-06)."""
+    wanted = inputs.get("backend")
+    if wanted is not None:
+        return next((one for one in backends_of(context.policy) if one.name == wanted), None)
+    placed = place(context.policy, qubits=circuit.qubits, shots=shots, provider=inputs.get("provider"))
+    if placed is None:
+        return None
+    context.remark(
+        QuantumPlaced,
+        backend=placed.backend.name,
+        provider=placed.backend.provider,
+        prefer=placed.prefer,
+        considered=tuple(msgspec.to_builtins(one) for one in placed.considered),
+    )
+    return placed.backend
+
+
+def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> Surroundings:
+    credential: Mapping[str, Any] | None = None
+    auth = inputs.get("auth")
+    if isinstance(auth, dict):
+        credential = auth
+    elif auth is not None:
+        if context.resolve is None:
+            raise ToolError(UNAVAILABLE, f'the credential "{auth}" cannot be looked up here')
+        credential = context.resolve(str(auth))
+    return Surroundings(now=context.now, credential=credential, keep=context.keep, load=context.load)
+
+
+def _stand_ins(context: ToolContext) -> dict[str, str]:
+    try:
+        return stand_ins(context.quantum_providers)
+    except ValueError as problem:
+        raise ToolError(UNAVAILABLE, str(problem)) from None
+
+
+def _shots(written: Any) -> int:
+    if written is None:
+        return SHOTS
+    try:
+        shots = int(written) if not isinstance(written, bool) else 0
+    except (TypeError, ValueError):
+        shots = 0
+    if not 1 <= shots <= _MOST_SHOTS:
+        raise ToolError("quantum.circuit", f"shots must be a number from 1 to {_MOST_SHOTS}, this is {written!r}")
+    return shots
+
+
+def _seed(written: Any, context: ToolContext) -> int:
+    """The author's own, else one that follows from the task run: a repeated attempt asks for the same thing."""
+    if written is None:
+        from noetl.ids import derived
+
+        return int(derived("seed", context.idempotency_key)[:8], 16)
+    try:
+        return int(written)
+    except (TypeError, ValueError):
+        raise ToolError("quantum.circuit", f"seed must be a whole number, this is {written!r}") from None
+
+
+def _told(job_id: str, job: Job) -> dict[str, Any]:
+    error = {"error": job.error} if job.error is not None else {}
+    return {"job_id": job_id, "state": job.state.value, **error, **job.told}
+
+
+def _results(job_id: str, job: Job) -> dict[str, Any]:
+    """The counts of a job that is done. ToolError `quantum.job` for any other; one that may still be done is worth
+    another try."""
+    if job.state is not JobState.DONE or job.counts is None:
+        why = job.error or f"it is {job.state.value}"
+        waiting = not job.state.is_over
+        raise ToolError(JOB, f"the job has no results: {why}", retryable=waiting, state=job.state.value, job_id=job_id)
+    return {**_told(job_id, job), "counts": job.counts, "shots": sum(job.counts.values())}

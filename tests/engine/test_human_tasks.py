@@ -1,0 +1,186 @@
+"""Human tasks: who may do what, what is filled in, and what time does to them (HUM-01 to HUM-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.engine.forms import fill
+from noetl.records.orders import Verdict
+from tests.engine.waiting import Waiting
+from tests.fixtures.running import fixture
+
+MANAGER, DIRECTOR = {"roles": ("finance_manager",)}, {"roles": ("finance_director",)}
+
+
+def asked() -> Waiting:
+    talk = Waiting(fixture("F-R-HUMAN"))
+    talk.start()
+    return talk
+
+
+@pytest.mark.req("HUM-01", "F-R-HUMAN")
+@pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
+def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, step: str) -> None:
+    talk = asked()
+    assert talk.types(of="manager_approval")[-1] == "human.created"
+    task_id = talk.task_id
+
+    talk.act("complete", values={"decision": decision}, **MANAGER)
+
+    assert talk.ran()[-1] == step
+    assert talk.execution.results["manager_approval"].result == {"decision": decision}
+    done = talk.tasks[task_id]
+    assert (done.state, done.completed_by, done.result) == ("completed", "ann", {"decision": decision})
+
+
+@pytest.mark.req("HUM-02")
+def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() -> None:
+    talk = asked()
+
+    assert talk.act("claim", "bob", roles=("sales",)).verdict is Verdict.FORBIDDEN
+    assert talk.act("claim", **MANAGER).verdict is Verdict.ACCEPTED
+    assert talk.act("claim", **MANAGER).verdict is Verdict.DUPLICATE
+    assert talk.act("claim", "bob", **MANAGER).verdict is Verdict.CONFLICT
+    assert talk.act("release", "bob", **MANAGER).verdict is Verdict.FORBIDDEN
+    assert talk.act("complete", "bob", values={"decision": "approve"}, **MANAGER).verdict is Verdict.CONFLICT
+    assert talk.act("release").verdict is Verdict.ACCEPTED
+    assert talk.act("release").verdict is Verdict.CONFLICT
+    assert talk.act("claim", "bob", **MANAGER).verdict is Verdict.ACCEPTED
+
+    assert [one.actor for one in talk.payloads("human.claimed")] == ["ann", "bob"]
+    assert talk.payloads("human.released")[0].actor == "ann"
+
+
+@pytest.mark.req("HUM-02")
+def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
+    talk = asked()
+    task_id = talk.task_id
+    talk.act("complete", values={"decision": "approve"}, **MANAGER)
+
+    again = talk.act("complete", "bob", task_id=task_id, values={"decision": "reject"}, **MANAGER)
+
+    assert again.verdict is Verdict.CONFLICT
+    assert "completed by ann" in (again.detail or "")
+
+
+@pytest.mark.req("HUM-02")
+def test_a_named_user_has_the_task_alone() -> None:
+    talk = Waiting("workflow: [{step: start, human_task: {title: t, assignee: {user: ann}}}]")
+    talk.start()
+
+    refused = talk.act("complete", "bob", roles=("ann",))
+
+    assert (refused.verdict, refused.detail) == (Verdict.FORBIDDEN, 'task "t" is for user ann')
+    assert talk.act("complete", "ann").verdict is Verdict.ACCEPTED
+
+
+@pytest.mark.req("HUM-02")
+def test_who_acts_on_what_has_changed_since_is_told() -> None:
+    talk = asked()
+    talk.act("claim", version=1, **MANAGER)
+
+    assert talk.act("release", version=1).verdict is Verdict.CONFLICT
+    assert talk.act("release", version=2).verdict is Verdict.ACCEPTED
+    assert talk.act("claim", task_id="nobody's").verdict is Verdict.NOT_FOUND
+
+
+@pytest.mark.req("HUM-03")
+def test_a_form_that_is_not_right_names_the_field_and_the_options_and_the_task_stays_open() -> None:
+    talk = asked()
+
+    wrong = talk.act("complete", values={"decision": "maybe", "why": "because"}, **MANAGER)
+
+    assert (wrong.verdict, wrong.events) == (Verdict.INVALID, ())
+    told = [(one.field, one.found, one.allowed) for one in wrong.problems]
+    assert told == [
+        ("why", "there is no such field", "the form has decision"),
+        ("decision", '"maybe"', "one of approve, reject is allowed"),
+    ]
+    assert talk.tasks[talk.task_id].state == "open"
+
+
+FIELDS = [
+    {"field": "e", "type": "enum", "options": [1, "a"]},
+    {"field": "s", "type": "string"},
+    {"field": "n", "type": "number"},
+    {"field": "i", "type": "integer", "default": 3},
+    {"field": "b", "type": "boolean"},
+    {"field": "d", "type": "date"},
+    {"field": "t", "type": "text", "required": True},
+]
+
+
+@pytest.mark.req("HUM-03")
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ({"e": 1, "s": "x", "n": 1.5, "i": 2, "b": False, "d": "2025-01-31", "t": "x"}, []),
+        ({"t": "x"}, []),
+        ({"e": "1", "t": "x"}, ["e"]),
+        ({"e": True, "t": "x"}, ["e"]),
+        ({"n": "1", "i": 1.5, "b": 1, "d": "31.1.2025", "s": 5}, ["s", "n", "i", "b", "d", "t"]),
+        ({"n": float("nan"), "d": "2025-02-30", "t": ""}, ["n", "d", "t"]),
+        ({"i": True, "n": True, "t": None}, ["n", "i", "t"]),
+    ],
+)
+def test_every_problem_is_told_at_once(values: dict[str, Any], wrong: list[str]) -> None:
+    filled, problems = fill(FIELDS, values)
+
+    assert [one.field for one in problems] == wrong
+    assert wrong or filled == {"i": 3, **values}
+
+
+@pytest.mark.req("HUM-04")
+def test_escalation_moves_a_task_to_its_new_assignee() -> None:
+    talk = asked()
+    talk.act("claim", **MANAGER)
+    talk.wake(48 * 3600)
+
+    task = talk.tasks[talk.task_id]
+    assert (task.role, task.state, task.claimed_by, task.escalated, task.overdue) == (
+        "finance_director", "open", None, True, True,
+    )  # fmt: skip
+    assert talk.act("complete", values={"decision": "approve"}, **MANAGER).verdict is Verdict.FORBIDDEN
+    assert talk.act("complete", values={"decision": "approve"}, **DIRECTOR).verdict is Verdict.ACCEPTED
+
+
+@pytest.mark.req("HUM-04")
+def test_a_task_is_overdue_once_and_escalation_may_only_notify() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    human_task:
+      title: t
+      assignee: {role: a}
+      due_date: 1h
+      escalation: {after: 2h, to_user: boss}
+      spec: {escalation_mode: notify}
+"""
+    )
+    talk.start()
+
+    assert [talk.sleep(), talk.sleep()] == [3600, 3600]
+    talk.wake(1_000_000)
+
+    assert talk.told("human.") == ["human.created", "human.overdue", "human.escalated"]
+    task = talk.tasks[talk.task_id]
+    assert (task.role, task.user, task.overdue, task.escalated) == ("a", None, True, True)
+    assert talk.payloads("human.escalated")[0].user == "boss"
+
+
+@pytest.mark.req("HUM-01", "TMR-02")
+def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
+    talk = Waiting(
+        "workflow: [{step: start, human_task: {title: t, assignee: {role: a}, due_date: 5h}, timer: {duration: 1h}}]"
+    )
+    talk.start()
+    task_id = talk.task_id
+
+    talk.sleep()
+
+    assert talk.tasks[task_id].state == "withdrawn"
+    assert talk.act("complete", task_id=task_id, roles=("a",)).verdict is Verdict.CONFLICT
+    assert talk.execution.alarms.due == {}

@@ -1,0 +1,122 @@
+"""Messages and signals: who takes them, once, and what becomes of one that does not come (MSG-01 to MSG-05)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.engine.commands import DeliverMessage
+from noetl.engine.waits.state import WaitKind
+from noetl.records.orders import Verdict
+from tests.engine.waiting import Waiting
+from tests.fixtures.running import fixture
+
+
+@pytest.mark.req("MSG-01", "F-R-GATEWAY")
+def test_a_message_gives_its_payload_to_arcs_and_to_the_step() -> None:
+    talk = Waiting(fixture("F-R-GATEWAY"))
+    talk.start()
+
+    talk.message("response", {"a": 1}, order_id=7, more=True)
+
+    assert talk.payloads("token.created")[-1].args == {"body": {"a": 1}}
+    assert talk.execution.results["wait_for_response"].result == {"a": 1}
+
+
+@pytest.mark.req("MSG-01")
+@pytest.mark.parametrize(
+    ("name", "correlation"),
+    [("response", {"order_id": 8}), ("response", {}), ("response", {"order_id": "7"}), ("other", {"order_id": 7})],
+)
+def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correlation: dict[str, object]) -> None:
+    talk = Waiting(fixture("F-R-GATEWAY"))
+    talk.start()
+
+    decision = talk.message(name, **correlation)
+
+    assert (decision.verdict, decision.events) == (Verdict.INVALID, ())
+
+
+@pytest.mark.req("MSG-02", "MSG-05", "ADV-02")
+def test_whatever_comes_after_the_first_finds_nobody() -> None:
+    talk = Waiting(
+        "workflow: [{step: start, message: {name: m}, next: {arcs: [{step: b}]}}, {step: b, signal: {name: s}}]"
+    )
+    talk.start()
+    wait_id = talk.wait(WaitKind.MESSAGE).wait_id
+    talk.message("m")
+
+    again = talk.decide(_message(talk, wait_id, "m1"))
+    other = talk.decide(_message(talk, wait_id, "m2"))
+
+    assert [again.verdict, other.verdict] == [Verdict.DUPLICATE, Verdict.NOT_FOUND]
+    assert talk.signal("s").verdict is Verdict.ACCEPTED
+    assert talk.signal("s", signal_id="s2").verdict is Verdict.TERMINAL
+
+
+def _message(talk: Waiting, wait_id: str, message_id: str) -> DeliverMessage:
+    return DeliverMessage(at=talk.clock.now(), wait_id=wait_id, message_id=message_id, name="m")
+
+
+@pytest.mark.req("MSG-05")
+def test_a_signal_reaches_every_step_that_waits_for_it_and_is_told_once() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c}]}
+  - {step: a, signal: {name: go}}
+  - {step: b, signal: {name: go}}
+  - {step: c, signal: {name: stop}}
+"""
+    )
+    talk.start()
+
+    talk.signal("go", {"n": 1})
+
+    assert [one.again for one in talk.payloads("signal.received")] == [False, True]
+    assert talk.running() == ["c#1"]
+    assert talk.signal("go", signal_id="s1").verdict is Verdict.DUPLICATE
+
+
+MESSAGE = """
+workflow:
+  - step: start
+    message: {name: m, timeout: 1h, spec: {timeout_action: %s}}
+    next: {arcs: [{step: got, when: "{{ event.name == 'message.received' }}"},
+                  {step: late, when: "{{ event.name == 'message.timeout' }}"},
+                  {step: broken, when: "{{ event.name == 'step.failed' and event.error.kind == 'message.timeout' }}"}]}
+  - {step: got}
+  - {step: late}
+  - {step: broken}
+"""
+
+
+@pytest.mark.req("MSG-04")
+@pytest.mark.parametrize(("action", "went_to"), [("escalate", "late"), ("fail", "broken"), ("ignore", None)])
+def test_a_message_that_does_not_come_in_time(action: str, went_to: str | None) -> None:
+    talk = Waiting(MESSAGE % action)
+    talk.start()
+
+    assert talk.sleep() == 3600
+
+    assert talk.payloads("message.timeout")[0].action == action
+    if went_to is not None:
+        assert talk.ran()[-1] == went_to
+        return
+    assert talk.execution.wake_at is None, "it waits on, without a limit"
+    talk.message("m")
+    assert talk.ran()[-1] == "got"
+
+
+@pytest.mark.req("O-16")
+def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
+    talk = Waiting(fixture("F-R-GATEWAY"))
+    talk.start()
+    talk.pause()
+
+    assert talk.message("response", order_id=7).verdict is Verdict.PAUSED
+    talk.signal("cancelled")
+    assert talk.running() == [], "its arcs are chosen, and nothing new is dispatched"
+    talk.resume()
+
+    assert talk.ran()[-1] == "abort"

@@ -1,0 +1,239 @@
+"""Wait blocks of plain steps: all arm together, the first that comes is the boundary event (TMR-02, O-25, ADV-02)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.records.orders import Verdict
+from tests.engine.waiting import Waiting
+from tests.fixtures.running import fixture
+
+TIMER = "workflow: [{step: start, timer: {%s}, next: {arcs: [{step: end}]}}, {step: end}]"
+
+
+@pytest.mark.req("TMR-02", "TMR-06")
+def test_a_timer_is_scheduled_when_the_pipeline_has_ended_and_fires_when_its_moment_has_come() -> None:
+    talk = Waiting(fixture("F-R-TIMER"))
+    talk.start()
+
+    assert talk.types(of="wait")[-2:] == ["step.done", "timer.scheduled"]
+    assert talk.wake(8_999) == []
+    talk.wake(1)
+
+    assert talk.ran() == ["start", "wait", "after"]
+    assert talk.status == "completed"
+    assert talk.payloads("next.selected")[1].event == "timer.fired"
+
+
+@pytest.mark.req("TMR-06")
+def test_a_timer_that_came_due_while_nobody_was_there_fires_at_once() -> None:
+    talk = Waiting(fixture("F-R-TIMER"))
+    talk.start()
+
+    talk.wake(1_000_000)
+
+    assert talk.status == "completed"
+
+
+@pytest.mark.req("TMR-04")
+def test_cancelling_a_cancellable_timer_is_its_boundary_event() -> None:
+    talk = Waiting(fixture("F-R-TIMER"))
+    talk.start()
+
+    assert talk.cancel_timer("wait").verdict is Verdict.ACCEPTED
+
+    assert talk.ran()[-1] == "stopped"
+    assert talk.payloads("timer.cancelled")[0].actor == "ann"
+    assert talk.execution.wake_at is None
+
+
+@pytest.mark.req("TMR-04")
+@pytest.mark.parametrize(
+    ("timer_id", "verdict", "said"),
+    [("t", Verdict.REFUSED, "cancellable: true"), ("other", Verdict.NOT_FOUND, 'no timer "other"')],
+)
+def test_other_timers_cannot_be_cancelled(timer_id: str, verdict: Verdict, said: str) -> None:
+    talk = Waiting(TIMER % "id: t, duration: 1h")
+    talk.start()
+
+    decision = talk.cancel_timer(timer_id)
+
+    assert (decision.verdict, decision.events) == (verdict, ())
+    assert said in (decision.detail or "")
+    assert talk.sleep() == 3600
+
+
+@pytest.mark.req("TMR-04")
+def test_two_timers_of_one_name_are_told_apart_by_their_wait_ids() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    next: {arcs: [{step: wait, spec: {tokens: 2}}]}
+  - step: wait
+    timer: {id: t, duration: 1h, spec: {cancellable: true}}
+"""
+    )
+    talk.start()
+    first, second = talk.execution.waits
+
+    decision = talk.cancel_timer("t")
+    assert decision.verdict is Verdict.CONFLICT
+    assert first in (decision.detail or "")
+    assert talk.cancel_timer(second).verdict is Verdict.ACCEPTED
+
+    assert list(talk.execution.waits) == [first]
+
+
+@pytest.mark.req("TMR-03")
+@pytest.mark.parametrize(
+    ("timer", "seconds"),
+    [
+        ("duration: PT2H30M", 9_000),
+        ("duration: P2D", 172_800),
+        ("duration: 1h30m", 5_400),
+        ("duration: 90", 90),
+        ("duration: '{{ 60 * 2 }}'", 120),
+        ("until: '2025-01-01T01:00:00Z'", 3_600),
+        ("until: '2025-01-01T01:00:00+01:00'", 0),
+        ("until: '{{ now() + duration(\"5m\") }}'", 300),
+        ("until: '2024-01-01T00:00:00Z'", -1),
+    ],
+)
+def test_moments_and_lengths_of_time(timer: str, seconds: float) -> None:
+    """One that is over fires in the very decision that arms it."""
+    talk = Waiting(TIMER % timer)
+    talk.start()
+
+    if seconds > 0:
+        assert talk.sleep() == seconds
+    assert talk.status == "completed"
+
+
+@pytest.mark.req("TMR-03", "TPL-09")
+@pytest.mark.parametrize(
+    ("timer", "said"),
+    [
+        ("duration: '{{ \"soon\" }}'", 'timer.duration: "soon" is not a duration'),
+        ("until: '{{ \"2025-01-01T01:00:00\" }}'", "with its offset"),
+        ("duration: '{{ nothing.at.all }}'", "is not a duration"),
+        ("duration: 5, id: '{{ {} }}'", "timer.id must be a text"),
+    ],
+)
+def test_a_block_that_cannot_be_rendered_fails_the_step(timer: str, said: str) -> None:
+    talk = Waiting(TIMER % timer)
+    talk.start()
+
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert said in talk.execution.error.message
+
+
+@pytest.mark.req("ADV-02", "TMR-02", "TMR-04", "MSG-01")
+@pytest.mark.parametrize("winner", ["message", "timer", "signal"])
+def test_the_first_wait_wins_and_the_others_are_withdrawn(winner: str) -> None:
+    talk = Waiting(fixture("F-R-GATEWAY"))
+    talk.start()
+    assert talk.told("timer.", "message.", "signal.") == ["timer.scheduled", "message.awaited", "signal.awaited"]
+    assert len(talk.open_waits) == 2
+
+    match winner:
+        case "message":
+            talk.message("response", {"a": 1}, order_id=7)
+        case "timer":
+            assert talk.sleep() == 3600
+        case "signal":
+            talk.signal("cancelled")
+
+    went_to = {"message": "handle_response", "timer": "send_reminder", "signal": "abort"}[winner]
+    assert talk.ran()[-1] == went_to
+    assert talk.status == "completed"
+    withdrawn = [one.withdrawn for one in talk.payloads("timer.cancelled")]
+    assert withdrawn == ([] if winner == "timer" else [True])
+    assert (talk.execution.waits, talk.execution.alarms.due) == ({}, {})
+
+
+@pytest.mark.req("TMR-02", "TPL-07")
+def test_the_pipeline_runs_first_and_its_result_stays_the_steps() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    tool: {name: work, kind: python, code: x}
+    timer: {duration: "{{ work.data.after }}"}
+    next: {arcs: [{step: end, args: {was: "{{ event.result.after }}", name: "{{ event.data.timer_id }}"}}]}
+  - {step: end}
+"""
+    )
+    talk.start()
+    assert talk.execution.wake_at is None
+    talk.done("start", {"after": 30})
+
+    assert talk.run("start").order_id is None, "no worker is held"
+    assert talk.sleep() == 30
+    assert talk.payloads("token.created")[-1].args == {"was": 30, "name": "start"}
+
+
+@pytest.mark.req("TMR-02")
+def test_a_pipeline_that_fails_never_comes_to_its_waits() -> None:
+    talk = Waiting("workflow: [{step: start, tool: {kind: python, code: x}, timer: {duration: 1h}}]")
+    talk.start()
+    talk.failed("start")
+
+    assert talk.status == "failed"
+    assert talk.told("timer.") == []
+
+
+@pytest.mark.req("O-16", "SRV-07")
+def test_what_fires_while_paused_is_held_until_the_execution_is_resumed() -> None:
+    talk = Waiting(fixture("F-R-TIMER"))
+    talk.start()
+    talk.pause()
+
+    assert talk.execution.wake_at is None
+    assert talk.wake(10_000) == []
+    talk.resume()
+
+    assert talk.status == "completed"
+    assert "after" in talk.ran()
+
+
+@pytest.mark.req("SRV-11", "TMR-04", "O-02")
+def test_cancelling_an_execution_withdraws_everything_that_waits() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    message: {name: m, timeout: 1h}
+    signal: {name: s}
+    timer: {duration: 1h}
+    human_task: {title: t, assignee: {user: ann}, due_date: 1h}
+"""
+    )
+    talk.start()
+    task_id = talk.task_id
+
+    talk.cancel()
+
+    assert talk.status == "cancelled"
+    assert (talk.execution.waits, talk.execution.alarms.due, talk.open_waits) == ({}, {}, {})
+    assert talk.tasks[task_id].state == "withdrawn"
+    assert talk.payloads("timer.cancelled")[0].withdrawn
+
+
+@pytest.mark.req("O-21", "WRK-07")
+@pytest.mark.parametrize(
+    ("lifecycle", "after", "kind"),
+    [("timeout_s: 60", 60, "timeout"), ("deadline_s: 40", 40, "deadline"), ("timeout_s: 7200", 3600, None)],
+)
+def test_a_lifetime_covers_the_wait(lifecycle: str, after: float, kind: str | None) -> None:
+    talk = Waiting(
+        f"workflow: [{{step: start, timer: {{duration: 1h}}, spec: {{policy: {{lifecycle: {{{lifecycle}}}}}}}}}]"
+    )
+    talk.start()
+
+    assert talk.sleep() == after
+
+    assert talk.status == ("completed" if kind is None else "failed")
+    assert (talk.execution.error.kind if talk.execution.error else None) == kind
+    assert talk.execution.alarms.due == {}
