@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -48,18 +49,23 @@ class Counting(MemoryStore):
 class Office:
     """A conductor with everything beside it that a test looks at."""
 
-    def __init__(self, store: Counting | None = None) -> None:
-        self.store = store or Counting()
-        self.clock = ManualClock()
+    def __init__(self, store: Any = None, *, shared: bool = False, clock: ManualClock | None = None) -> None:
+        self.store = store if store is not None else Counting()
+        self.clock = clock or ManualClock()
         self.heard: list[Event] = []
-        dispatch = MemoryDispatch()
-        self.conductor = Conductor(self.store, MemoryResults(), dispatch, self.clock, watch=self.heard.extend)
+        self.bell = MemoryDispatch()
+        self.conductor = Conductor(
+            self.store, MemoryResults(), self.bell, self.clock, watch=self.heard.extend, shared=shared
+        )
 
-    async def start(self, text: str = CHAIN) -> None:
-        await self.conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
+    async def start(self, text: str = CHAIN, *, execution_id: str = "x1") -> None:
+        await self.conductor.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
 
-    async def turn(self, *reports: Report, capacity: int = 1, worker_id: str = "w1") -> Answer:
-        return await self.conductor.turn(Turn(worker_id=worker_id, reports=reports, capacity=capacity))
+    async def turn(
+        self, *reports: Report, capacity: int = 1, worker_id: str = "w1", pools: tuple[str, ...] = ("default",)
+    ) -> Answer:
+        turn = Turn(worker_id=worker_id, reports=reports, capacity=capacity, pools=pools)
+        return await self.conductor.turn(turn)
 
     async def claim(self) -> Order:
         [order] = (await self.turn()).orders

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
-from noetl.engine.commands import Command, RecordReport
+from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
 from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.orders import order_rows
 from noetl.records.apart import set_apart
 from noetl.records.envelope import Event
-from noetl.store.contract import Commit, ExecutionRow
+from noetl.store.contract import Commit, ExecutionRow, Room
+from noetl.store.outside import outside_rows
 
 
 class Batch:
-    """Decisions in the order they were made. `stopped` are orders that nobody wants any more, though somebody may be
-    at work on them."""
+    """Decisions in the order they were made. `touching` notes the executions that whoever decides now has used, for
+    good or not; `room` are the pools that orders are taken from, and how many may be."""
 
     def __init__(self) -> None:
         self._decisions: dict[str, list[Decision]] = {}
-        self.stopped: list[str] = []
+        self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
+        self._stopped: dict[str, list[str]] = {}
+        self.touched: set[str] = set()
+        self.touching: set[str] = set()
+        self.room: dict[str, Room] = {}
+
+    def touch(self, execution_id: str) -> None:
+        """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""
+        self.touched.add(execution_id)
+        self.touching.add(execution_id)
+
+    def drop(self, execution_ids: Collection[str]) -> None:
+        """What was decided upon these executions is not to be stored."""
+        self.touched.difference_update(execution_ids)
+        for execution_id in execution_ids:
+            for known in (self._decisions, self._taken, self._stopped):
+                known.pop(execution_id, None)
 
     def add(self, execution_id: str, command: Command, decision: Decision) -> None:
         if not decision.events:
             return
         self._decisions.setdefault(execution_id, []).append(decision)
+        if isinstance(command, DeliverMessage):
+            self._taken.setdefault(execution_id, []).append(command.message_id)
         reported = command.report.order_id if isinstance(command, RecordReport) else None
         closed = (effect for effect in decision.effects if isinstance(effect, CloseOrder))
-        self.stopped += [one.order_id for one in closed if one.order_id != reported]
+        if stopped := [one.order_id for one in closed if one.order_id != reported]:
+            self._stopped.setdefault(execution_id, []).extend(stopped)
 
     @property
-    def touched(self) -> list[str]:
-        return list(self._decisions)
+    def stopped(self) -> list[str]:
+        """Orders that nobody wants any more, though somebody may be at work on them."""
+        return [order_id for own in self._stopped.values() for order_id in own]
 
     def commits(self, hot: HotExecutions, now: float) -> list[Commit]:
-        return [_commit(hot[execution_id], own, now) for execution_id, own in self._decisions.items()]
+        commits = [
+            _commit(hot[execution_id], own, tuple(self._taken.get(execution_id, ())), now)
+            for execution_id, own in self._decisions.items()
+        ]
+        if self.room and commits:
+            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
+        return commits
 
     def ended(self) -> list[str]:
         """The executions that are over with it."""
@@ -53,9 +82,10 @@ def _stored(event: Event, plan: Plan) -> Event:
     return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
 
 
-def _commit(hot: Hot, decisions: list[Decision], now: float) -> Commit:
+def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: float) -> Commit:
     execution = hot.execution
     effects = [effect for decision in decisions for effect in decision.effects]
+    waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
     return Commit(
         after=hot.committed,
         execution=ExecutionRow(
@@ -69,8 +99,13 @@ def _commit(hot: Hot, decisions: list[Decision], now: float) -> Commit:
             created_at=hot.created_at,
             finished_at=execution.finished_at,
             parent_execution_id=execution.parent_execution_id,
+            wake_at=execution.wake_at,
         ),
         events=tuple(_stored(event, hot.plan) for decision in decisions for event in decision.events),
         orders=order_rows(execution.execution_id, effects, now=now),
         net=hot.plan.net_json() if hot.committed == 0 else None,
+        waits=waits,
+        closed_waits=closed_waits,
+        taken_messages=taken,
+        tasks=tasks,
     )

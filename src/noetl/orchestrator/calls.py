@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -14,9 +15,11 @@ from noetl.net.net import Net
 from noetl.orchestrator.hot import Hot
 from noetl.orchestrator.starts import Start
 from noetl.records.calls import Call, Called
+from noetl.records.compensation import CompensationRegistered
 
 if TYPE_CHECKING:
     from noetl.orchestrator.conduct import Conductor
+    from noetl.store.contract import Commit
 
 FAILED = "playbook.failed"
 MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
@@ -44,14 +47,25 @@ class Calls:
         self._waiting: dict[str, dict[str, None]] = {}
 
     def left_by(self, step_run_id: str | None) -> list[str]:
-        """The children that a step run waited for, which has ended."""
-        return list(self._waiting.pop(step_run_id or "", ()))
+        """The children that a step run waited for, which has ended. They are kept until they end themselves: should
+        what was decided come to nothing, it is asked again."""
+        return list(self._waiting.get(step_run_id or "", ()))
+
+    def heard(self, commits: Sequence[Commit]) -> None:
+        """A child that is over is waited for no longer, whoever did."""
+        for commit in commits:
+            row = commit.execution
+            if row.finished_at is not None and row.parent_execution_id is not None and self._waiting:
+                for step_run_id in [one for one, children in self._waiting.items() if row.execution_id in children]:
+                    self._remove(step_run_id, row.execution_id)
 
     async def call(self, call: Call) -> Called:
         """ToolError `playbook.failed` when there can be no such child."""
         parent = await self._conductor.execution(call.execution_id)
         _check_lease(parent.execution, call)
         child_id = child_id_of(call.task_run_id)
+        if call.compensates is not None and not await self._undoable(call):
+            return Called(execution_id=call.compensates, status="completed")  # there is nothing to undo in it
         if not call.wait:
             await self._begin(call, parent, child_id)
             return Called(execution_id=child_id, status="running")
@@ -71,22 +85,29 @@ class Calls:
         """Cancel the child of a task run, if it is still there."""
         child_id = child_id_of(call.task_run_id)
         self._forget(call, child_id)
-        if self._conductor.drives(child_id):
+        if self._conductor.drives(child_id) or (self._conductor.is_shared and await self._conductor.is_known(child_id)):
             await self._conductor.cancel(child_id, reason)
 
     def _forget(self, call: Call, child_id: str) -> None:
-        waiting = self._waiting.get(call.step_run_id, {})
+        self._remove(call.step_run_id, child_id)
+
+    def _remove(self, step_run_id: str, child_id: str) -> None:
+        waiting = self._waiting.get(step_run_id, {})
         waiting.pop(child_id, None)
         if not waiting:
-            self._waiting.pop(call.step_run_id, None)
+            self._waiting.pop(step_run_id, None)
 
     async def _begin(self, call: Call, parent: Hot, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""
         if self._conductor.drives(child_id):
             return
         if await self._conductor.is_known(child_id):
-            # whoever drove it did so under an earlier lease of this very task
-            await self._conductor.take_up(child_id, is_gone=lambda owner: True)
+            if not self._conductor.is_shared:  # there, its orders are found in the store by themselves
+                # whoever drove it did so under an earlier lease of this very task
+                await self._conductor.take_up(child_id, is_gone=lambda owner: True)
+            return
+        if call.compensates is not None:
+            await self._begin_undoing(call, parent, child_id)
             return
         execution = parent.execution
         depth = execution.depth + 1
@@ -110,13 +131,43 @@ class Calls:
             )
         )
 
+    async def _undoable(self, call: Call) -> tuple[CompensationRegistered, ...]:
+        """What the child has registered and not undone itself. ToolError where it is not a child of the caller."""
+        assert call.compensates is not None
+        child = (await self._conductor.execution(call.compensates)).execution
+        if child.parent_execution_id != call.execution_id:
+            raise _refused(f"{call.compensates} is no child of {call.execution_id}")
+        return tuple(child.saga.registered.values()) if child.saga is not None else ()
+
+    async def _begin_undoing(self, call: Call, parent: Hot, undoing_id: str) -> None:
+        """Begin the execution that undoes a child: of the child's net, with the child's request (DESIGN §8)."""
+        assert call.compensates is not None
+        registrations = await self._undoable(call)
+        child = await self._conductor.execution(call.compensates)
+        await self._conductor.begin(
+            Start(
+                net=child.plan.net,
+                execution_id=undoing_id,
+                trace_id=parent.execution.trace_id,
+                payload=child.execution.request,
+                parent_execution_id=call.execution_id,
+                parent_step_run_id=call.step_run_id,
+                depth=child.execution.depth,
+                paused=parent.execution.paused,
+                compensates=call.compensates,
+                registrations=registrations,
+            )
+        )
+        self._conductor.release(call.compensates)
+
     async def _told(self, execution: Execution, call: Call) -> Called:
         assert execution.status is not None
         return Called(
             execution_id=execution.execution_id,
             status=execution.status.value,
             data=await self._data(execution, call.return_step),
-            error=execution.error,
+            error=execution.error or (execution.saga.error if execution.saga is not None else None),
+            compensable=execution.saga is not None and bool(execution.saga.registered),
         )
 
     async def _data(self, execution: Execution, return_step: str | None) -> Any:

@@ -1,42 +1,64 @@
-"""Hot executions: those kept in memory, with their plans, as far as the log has them (DESIGN §3)."""
+"""Hot executions: those kept in memory, with their plans, as far as the log has them (DESIGN §3).
+
+Any server may move any execution. One that others have moved is caught up by its tail; only where memory went ahead of
+the log, since a commit failed, is it read from its beginning.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from noetl.engine.evolution import replayed
+from noetl.engine.evolution import evolve, replayed
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
 from noetl.errors import BackendError, RefusedError, ToolError
-from noetl.net.encoding import from_json
 from noetl.net.net import Net
+from noetl.orchestrator.plans import Plans
 from noetl.records.envelope import Event, whole
 from noetl.store.contract import Results, Store
 
 
+class UnreadableError(BackendError):
+    """The store gives what it has, and no execution can be told from it; nothing is guessed."""
+
+
+class Ending(asyncio.Event):
+    """The end of an execution, and how many wait for it."""
+
+    waiting = 0
+
+
 class Hot(msgspec.Struct):
-    """An execution kept in memory. `committed` is the last `seq` the store has."""
+    """An execution kept in memory. `committed` is the last `seq` the store has; `seen_at` when that was known last."""
 
     plan: Plan
     execution: Execution
     created_at: float
     committed: int
-    ended: asyncio.Event
+    ended: Ending
+    seen_at: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether memory is as far as the log, as far as this process knows."""
+        return 0 < self.committed == self.execution.seq
 
 
 class HotExecutions:
-    """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again."""
+    """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more than
+    `most` are kept, those used last and those that somebody waits for (None: all, until they are dropped)."""
 
-    def __init__(self, store: Store, results: Results) -> None:
-        self._store, self._results = store, results
+    def __init__(self, store: Store, results: Results, *, most: int | None = None) -> None:
+        self._store, self._results, self._most = store, results, most
         self._hot: dict[str, Hot] = {}
         self._stale: set[str] = set()
-        self._plans: dict[str, Plan] = {}
-        self._latest: tuple[Net, Plan] | None = None  # a crowd of executions of one net makes one plan
+        self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
         self._children: dict[str, dict[str, None]] = {}
+        self.plans = Plans(store, results)
+        self.followed: Callable[[Sequence[Event]], None] | None = None  # hears what others have recorded meanwhile
 
     def __getitem__(self, execution_id: str) -> Hot:
         return self._hot[execution_id]
@@ -47,68 +69,128 @@ class HotExecutions:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._hot))
 
+    def __len__(self) -> int:
+        return len(self._hot)
+
     @property
     def stale(self) -> list[str]:
         return list(self._stale)
 
+    def is_stale(self, execution_id: str) -> bool:
+        return execution_id in self._stale
+
     def begin(self, net: Net, execution_id: str, trace_id: str, now: float, parent: str | None) -> Hot:
         """A new execution, of which nothing is stored yet."""
-        if self._latest is None or self._latest[0] is not net:
-            self._latest = net, self._plan(Plan(net, load=self._results.load, keep=self._results.put))
-        plan = self._latest[1]
         execution = Execution(execution_id=execution_id, trace_id=trace_id)
-        return self._keep(Hot(plan, execution, now, 0, asyncio.Event()), parent)
+        return self._keep(Hot(self.plans.of(net), execution, now, 0, Ending(), now), parent)
 
-    async def load(self, execution_id: str) -> Hot:
+    async def load(self, execution_id: str, now: float = 0.0) -> Hot:
         """The execution as memory has it, else as the log tells it."""
         hot = self._hot.get(execution_id)
         if hot is not None and execution_id not in self._stale:
+            if self._most is not None:
+                self._hot[execution_id] = self._hot.pop(execution_id)  # used last
             return hot
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
-        execution = replayed(execution_id, row.trace_id, self._whole(await self._store.events(execution_id)))
-        await self.net(execution.net_hash)
-        ended = hot.ended if hot else asyncio.Event()
+        events = self._whole(await self._store.events(execution_id))
+        try:
+            execution = replayed(execution_id, row.trace_id, events)
+        except Exception as problem:
+            raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
+        plan = await self.plans.get(execution.net_hash)
+        ended = hot.ended if hot else Ending()
         self._stale.discard(execution_id)
-        hot = Hot(self._plans[execution.net_hash], execution, row.created_at, execution.seq, ended)
         if not execution.is_open:
             ended.set()
+        hot = Hot(plan, execution, row.created_at, execution.seq, ended, now)
         return self._keep(hot, execution.parent_execution_id)
 
     def _whole(self, events: list[Event]) -> list[Event]:
-        """The events with what the log only refers to. BackendError where that is gone: nothing is guessed."""
+        """The events with what the log only refers to. UnreadableError where that is gone."""
         try:
             return [whole(event, self._results.load) for event in events]
         except ToolError as problem:
             what = f"execution {events[0].execution_id} cannot be read"
-            raise BackendError(f"{what}: {problem.message} ({problem.kind})") from problem
+            raise UnreadableError(f"{what}: {problem.message} ({problem.kind})") from problem
 
-    async def net(self, net_hash: str) -> Net:
-        if net_hash not in self._plans:
-            net = from_json(await self._store.net(net_hash))
-            self._plan(Plan(net, load=self._results.load, keep=self._results.put))
-        return self._plans[net_hash].net
+    def doubtful(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
+        """Those that others may have moved: seen last before this moment, or moved by others already."""
+        return [
+            one
+            for one in execution_ids
+            if (hot := self._hot.get(one)) is not None and (hot.seen_at < before or one in self._contended)
+        ]
+
+    async def catch_up(self, execution_ids: Collection[str], now: float) -> list[str]:
+        """Follow what others have decided upon these, by the tail of the log; gives those that had moved. Not those
+        that are being decided upon: whether they had moved, the commit will show."""
+        clean = [one for one in execution_ids if one not in self._stale and self._hot[one].is_clean]
+        if not clean:
+            return []
+        positions = await self._store.positions(clean)
+        moved = []
+        for execution_id in clean:
+            hot = self._hot[execution_id]
+            hot.seen_at = now
+            if positions.get(execution_id) != hot.committed:
+                moved.append(execution_id)
+                await self._follow(hot)
+        return moved
+
+    async def _follow(self, hot: Hot) -> None:
+        execution = hot.execution
+        self._contended.add(execution.execution_id)
+        tail = self._whole(await self._store.events(execution.execution_id, after=hot.committed))
+        try:
+            for event in tail:
+                evolve(execution, event)
+        except Exception as problem:
+            self._stale.add(execution.execution_id)
+            raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
+        hot.committed = execution.seq
+        if self.followed is not None:
+            self.followed(tail)
+        if not execution.is_open:
+            hot.ended.set()
 
     def children(self, execution_id: str) -> list[str]:
         """The open children of an execution."""
         found = self._children.get(execution_id, ())
         return [child for child in found if child in self._hot and self._hot[child].execution.is_open]
 
-    def doubt(self, execution_ids: Iterable[str]) -> None:
+    def doubt(self, execution_ids: Iterable[str], *, conflicting: bool = False) -> None:
         """Something was decided and not stored: the next use reads the log."""
         for execution_id in execution_ids:
-            if self._hot[execution_id].committed:
+            hot = self._hot.get(execution_id)
+            if hot is None:
+                continue
+            if hot.committed:
                 self._stale.add(execution_id)
+                if conflicting:
+                    self._contended.add(execution_id)
             else:
-                del self._hot[execution_id]  # it never began
+                self.drop(execution_id)  # it never began
 
     def drop(self, execution_id: str) -> None:
         """Nobody asks for it any more; should somebody, the log has it."""
         hot = self._hot.pop(execution_id, None)
+        self._stale.discard(execution_id)
+        self._contended.discard(execution_id)
         if hot is not None and (parent := hot.execution.parent_execution_id) is not None:
             self._children.get(parent, {}).pop(execution_id, None)
         self._children.pop(execution_id, None)
+
+    def make_room(self) -> list[str]:
+        """Keep no more than are allowed: what was used longest ago goes, unless somebody waits for its end."""
+        if self._most is None or (over := len(self._hot) - self._most) <= 0:
+            return []
+        idle = (one for one, hot in self._hot.items() if not hot.ended.waiting and one not in self._stale)
+        gone = [one for one, _ in zip(idle, range(over), strict=False)]
+        for execution_id in gone:
+            self.drop(execution_id)
+        return gone
 
     def _keep(self, hot: Hot, parent: str | None) -> Hot:
         execution_id = hot.execution.execution_id
@@ -116,6 +198,3 @@ class HotExecutions:
         if parent is not None:
             self._children.setdefault(parent, {})[execution_id] = None
         return hot
-
-    def _plan(self, plan: Plan) -> Plan:
-        return self._plans.setdefault(plan.net_hash, plan)

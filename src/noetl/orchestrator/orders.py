@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from noetl.engine.decision import CloseOrder, DispatchStep, Effect, EndExecution, LeaseOrder
-from noetl.engine.execution import Execution, StepRun
+import msgspec
+
+from noetl.engine.decision import (
+    ChangeTask,
+    CloseOrder,
+    CloseWait,
+    DispatchStep,
+    Effect,
+    EndExecution,
+    LeaseOrder,
+    OpenWait,
+)
+from noetl.engine.errands.orders import errand_of
+from noetl.engine.execution import Execution
+from noetl.engine.lifetimes import expiries_of
 from noetl.engine.loops.orders import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
 from noetl.records.orders import Order
-from noetl.store.contract import OrderRow, OrderState
+from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
 
 LEASE_TTL_S = 30.0  # O-33
 
@@ -25,13 +38,21 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
         match effect:
             case DispatchStep():
                 fresh.add(effect.order_id)
-                row = OrderRow(order_id=effect.order_id, execution_id=execution_id, step_run_id=effect.step_run_id)
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    pool=effect.pool or DEFAULT_POOL,
+                    priority=effect.priority,
+                )
             case LeaseOrder():
                 row = OrderRow(
                     order_id=effect.order_id,
                     execution_id=execution_id,
                     step_run_id=effect.step_run_id,
                     state=OrderState.LEASED,
+                    pool=effect.pool or DEFAULT_POOL,
+                    priority=effect.priority,
                     lease_owner=effect.worker_id,
                     lease_epoch=effect.lease_epoch,
                     lease_until=now + LEASE_TTL_S,
@@ -47,7 +68,7 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
                     state=OrderState.CLOSED,
                     lease_epoch=effect.lease_epoch,
                 )
-            case EndExecution():
+            case EndExecution() | OpenWait() | CloseWait() | ChangeTask():
                 continue
             case _:
                 assert_never(effect)
@@ -64,7 +85,7 @@ def order_for(plan: Plan, execution: Execution, order_id: str) -> Order:
     assert run is not None, "an order that was just claimed has its step run"
     assert lease is not None
     span = lease if isinstance(lease, Range) else None
-    return Order(
+    order = Order(
         order_id=order_id,
         execution_id=execution.execution_id,
         step_run_id=run.step_run_id,
@@ -83,13 +104,4 @@ def order_for(plan: Plan, execution: Execution, order_id: str) -> Order:
         vars=dict(run.vars),
         iterations=None if span is None else iterations_of(plan, run, span),
     )
-
-
-def expiries_of(execution: Execution, run: StepRun) -> dict[str, float]:
-    """When a step run is over whatever it does, by the kind of the error (WRK-07, O-21)."""
-    expiries = {}
-    if run.timeout_s is not None and run.started_at is not None:
-        expiries["timeout"] = run.started_at + run.timeout_s
-    if run.deadline_s is not None and execution.started_at is not None:
-        expiries["deadline"] = execution.started_at + run.deadline_s
-    return expiries
+    return order if run.errand is None else msgspec.structs.replace(order, **errand_of(execution, run))

@@ -1,11 +1,15 @@
-"""Ready orders: what a worker may claim, by priority and then in the order they came (ADV-03)."""
+"""Ready orders: what a worker may claim. Those of a higher priority first (ADV-03); among equals the executions take
+turns, so that one with ten thousand of them does not keep others waiting; within an execution as they came.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from heapq import heapify, heappop, heappush
+from collections import deque
+from collections.abc import Collection, Iterator
 
 import msgspec
+
+from noetl.store.contract import DEFAULT_POOL
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -15,34 +19,104 @@ class Ready(msgspec.Struct, frozen=True):
     order_id: str
     seen_epoch: int = 0
     priority: int = 0
+    pool: str = DEFAULT_POOL
+
+
+class _Line:
+    """The orders of one pool, by priority, then by execution."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[str, deque[Ready]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._levels)
+
+    @property
+    def highest(self) -> int:
+        return max(self._levels)
+
+    def add(self, ready: Ready) -> None:
+        self._levels.setdefault(ready.priority, {}).setdefault(ready.execution_id, deque()).append(ready)
+
+    def take(self) -> Ready:
+        """The next one; its execution goes to the end of its level."""
+        priority = self.highest
+        level = self._levels[priority]
+        execution_id = next(iter(level))
+        own = level.pop(execution_id)
+        ready = own.popleft()
+        if own:
+            level[execution_id] = own
+        elif not level:
+            del self._levels[priority]
+        return ready
+
+    def drop(self, execution_ids: Collection[str]) -> Iterator[Ready]:
+        for priority, level in list(self._levels.items()):
+            for execution_id in execution_ids:
+                yield from level.pop(execution_id, ())
+            if not level:
+                del self._levels[priority]
 
 
 class ReadyOrders:
     """An order is offered once. Those of a paused execution are laid aside until it goes on."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Ready]] = []
+        self._lines: dict[str, _Line] = {}
         self._known: set[str] = set()
         self._aside: dict[str, list[Ready]] = {}
-        self._came = 0
+        self._counts: dict[str, int] = {}
+        self._fresh: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._known)
+
+    def __contains__(self, order_id: str) -> bool:
+        return order_id in self._known
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are, by pool."""
+        return self._counts
+
+    def take_fresh(self) -> dict[str, int]:
+        """How many have come since this was asked last, by pool, as far as they are still there."""
+        fresh, self._fresh = self._fresh, {}
+        return {pool: min(number, self._counts[pool]) for pool, number in fresh.items() if pool in self._counts}
+
+    @property
+    def aside(self) -> int:
+        return sum(map(len, self._aside.values()))
 
     def add(self, ready: Ready) -> None:
         if ready.order_id in self._known:
             return
         self._known.add(ready.order_id)
-        self._came += 1
-        heappush(self._heap, (-ready.priority, self._came, ready))
+        self._counts[ready.pool] = self._counts.get(ready.pool, 0) + 1
+        self._fresh[ready.pool] = self._fresh.get(ready.pool, 0) + 1
+        line = self._lines.get(ready.pool)
+        if line is None:
+            line = self._lines[ready.pool] = _Line()
+        line.add(ready)
 
-    def take(self) -> Ready:
-        ready = heappop(self._heap)[2]
-        self._known.discard(ready.order_id)
+    def take(self, pools: Collection[str] | None = None) -> Ready | None:
+        """The next order of these pools (None: of any), if there is one."""
+        own = (pool for pool in self._lines if pools is None or pool in pools)
+        pool = max(own, key=lambda pool: self._lines[pool].highest, default=None)
+        if pool is None:
+            return None
+        line = self._lines.pop(pool)  # pools take turns as well
+        self._lines[pool] = line
+        ready = line.take()
+        self._forget_one(ready)
         return ready
 
     def lay_aside(self, ready: Ready) -> None:
         self._aside.setdefault(ready.execution_id, []).append(ready)
+
+    def is_aside(self, ready: Ready) -> bool:
+        return ready in self._aside.get(ready.execution_id, ())
 
     def offer_aside(self, execution_id: str) -> None:
         for ready in self._aside.pop(execution_id, ()):
@@ -50,8 +124,14 @@ class ReadyOrders:
 
     def forget(self, execution_ids: Collection[str]) -> None:
         """Whatever was offered of these executions; they will be read again."""
-        self._heap = [item for item in self._heap if item[2].execution_id not in execution_ids]
-        heapify(self._heap)
-        self._known = {ready.order_id for _, _, ready in self._heap}
+        for line in list(self._lines.values()):
+            for ready in line.drop(execution_ids):
+                self._forget_one(ready)
         for execution_id in execution_ids:
             self._aside.pop(execution_id, None)
+
+    def _forget_one(self, ready: Ready) -> None:
+        self._known.discard(ready.order_id)
+        left = self._counts[ready.pool] = self._counts[ready.pool] - 1
+        if not left:
+            del self._counts[ready.pool], self._lines[ready.pool]

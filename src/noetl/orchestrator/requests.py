@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
 
 from noetl.clock import Clock
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
-from noetl.errors import RefusedError
+from noetl.errors import BackendError, RefusedError
+from noetl.orchestrator import telling
 from noetl.orchestrator.conduct import Conductor, Control
+from noetl.orchestrator.mailroom import Mailroom
+from noetl.orchestrator.verdicts import Told, told
 from noetl.records.orders import Verdict
 from noetl.store.requests import RequestRow, Requests
 
 POLL_S = 0.5
-ACTIONS = ("pause", "resume", "cancel")
+ACTIONS = ("pause", "resume", "cancel", "compensate")
+
+_log = logging.getLogger(__name__)
 
 
 def command_for(action: str, *, at: float, reason: str | None) -> Control:
@@ -23,24 +32,53 @@ def command_for(action: str, *, at: float, reason: str | None) -> Control:
             return ResumeExecution(at=at, reason=reason)
         case "cancel":
             return CancelExecution(at=at, reason=reason or "asked for")
+        case "compensate":  # cancel, and undo what was done first (O-02)
+            return CancelExecution(at=at, reason=reason or "asked for", compensate=True)
         case _:
             raise RefusedError(f'nobody here knows how to "{action}" an execution; there is {", ".join(ACTIONS)}')
 
 
-async def attend(conductor: Conductor, requests: Requests, clock: Clock) -> None:
-    """Take the requests for executions that are driven here, for as long as anybody wants it."""
+async def attend(
+    conductor: Conductor,
+    requests: Requests,
+    clock: Clock,
+    *,
+    mailroom: Mailroom | None = None,
+    reaches: Callable[[str], bool] | None = None,
+) -> None:
+    """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
+    wants it; and look for messages that others have stored for them."""
+    reaches = reaches or conductor.drives
     while True:
         await asyncio.sleep(POLL_S)
-        for request in await requests.pending():
-            if conductor.drives(request.execution_id):
-                await take(conductor, requests, request, clock)
-        if conductor.is_holding or conductor.is_contended:
-            await conductor.catch_up()  # who asked may have lost patience and recorded it itself
+        try:
+            for request in await requests.pending():
+                if reaches(request.execution_id):
+                    await take(conductor, requests, request, clock)
+            if conductor.is_holding or conductor.is_contended:
+                await conductor.catch_up()  # who asked may have lost patience and recorded it itself
+            if mailroom is not None and mailroom.awaits:
+                await mailroom.look()
+        except BackendError as problem:
+            if not conductor.is_shared:
+                raise
+            _log.warning("requests were not looked for: %s", problem)  # a server waits until its store is back
 
 
 async def take(conductor: Conductor, requests: Requests, request: RequestRow, clock: Clock) -> Verdict:
-    """Record what is asked for, then answer. A crash in between asks again, which changes nothing."""
-    command = command_for(request.action, at=clock.now(), reason=request.reason)
-    verdict = await conductor.control(request.execution_id, command)
-    await requests.answer(request.request_id, verdict.value, at=clock.now())
-    return verdict
+    """Record what is asked for, then answer. A crash in between asks again, which changes nothing. What cannot be done
+    is an answer too."""
+    try:
+        command = telling.read(request, at=clock.now())
+        if command is None:
+            control = command_for(request.action, at=clock.now(), reason=request.reason)
+            verdict = await conductor.control(request.execution_id, control)
+            said, text = verdict, verdict.value
+        else:
+            heard = told(await conductor.tell(request.execution_id, command))
+            said, text = heard.verdict, telling.answer(heard)
+    except (RefusedError, msgspec.DecodeError) as problem:
+        said = Verdict.REFUSED
+        text = telling.answer(Told(verdict=said, detail=str(problem))) if telling.knows(request) else said.value
+    await requests.answer(request.request_id, text, at=clock.now())
+    return said

@@ -59,6 +59,10 @@ class SecretDesk:
             return await keychain.looked_up(net.keychain, entry)
         return await keychain.material(net.keychain, ask.name)
 
+    def reopen(self) -> None:
+        """The next secret is looked up with a keychain opened anew: its master keys are others now."""
+        self._opened = None
+
     def _keychain(self) -> Keychain:
         if self._opened is None:
             if self._open is None:

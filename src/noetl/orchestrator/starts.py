@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from noetl.clock import Clock
 from noetl.engine.commands import StartExecution
 from noetl.net.net import Net
+from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.decisions import Decisions
+from noetl.orchestrator.rounds import Rounds
+from noetl.records.compensation import CompensationRegistered
 from noetl.records.outcomes import Error
+from noetl.store.contract import ConflictError
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution to begin; a nested one says whose child it is. `refused`: it ends where it begins (KEY-02)."""
+    """An execution to begin; a nested one says whose child it is. `refused`: it ends where it begins (KEY-02).
+    `held`: it begins paused, and this is why.
+    One that `compensates` another only undoes what that one had registered."""
 
     net: Net
     execution_id: str
@@ -24,7 +30,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     parent_step_run_id: str | None = None
     depth: int = 0
     paused: bool = False
+    held: str | None = None
     refused: Error | None = None
+    compensates: str | None = None
+    registrations: tuple[CompensationRegistered, ...] = ()
 
     def command(self, at: float, net_hash: str) -> StartExecution:
         return StartExecution(
@@ -35,39 +44,25 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             parent_step_run_id=self.parent_step_run_id,
             depth=self.depth,
             paused=self.paused,
+            held=self.held,
             refused=self.refused,
+            compensates=self.compensates,
+            registrations=self.registrations,
         )
 
 
 class Starts:
-    """`store` begins several at once, all or none of them."""
-
-    def __init__(self, store: Callable[[Sequence[Start]], Awaitable[None]]) -> None:
-        self._store = store
-        self._waiting: list[tuple[Start, asyncio.Future[None]]] = []
+    def __init__(self, rounds: Rounds, decisions: Decisions, clock: Clock) -> None:
+        self._rounds, self._decisions, self._clock = rounds, decisions, clock
 
     async def begin(self, start: Start) -> None:
         """Return once it is durable."""
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((start, begun))
-        await asyncio.sleep(0)  # whoever else asks at this moment has had their word then
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            await self._begin(waiting)
-        await begun
 
-    async def _begin(self, waiting: list[tuple[Start, asyncio.Future[None]]]) -> None:
-        try:
-            await self._store([start for start, _ in waiting])
-        except BaseException as problem:
-            if len(waiting) > 1 and isinstance(problem, Exception):
-                for one in waiting:  # one of them spoils it for all: each on its own
-                    await self._begin([one])
-                return
-            for _, begun in waiting:
-                if not begun.done():
-                    begun.set_exception(problem)
-            return
-        for _, begun in waiting:
-            if not begun.done():
-                begun.set_result(None)
+        async def begun(batch: Batch) -> None:
+            hot, now = self._decisions.hot, self._clock.now()
+            if start.execution_id in hot:  # others wait for that one's end
+                raise ConflictError(f"execution {start.execution_id} exists already")
+            new = hot.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
+            self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
+
+        await self._rounds.together(begun, gathers=True)

@@ -1,0 +1,144 @@
+"""Claims: which orders a worker is given, of its pools, in fair turns, and never one that breaks the others' (SRV-08).
+
+Orders that this process does not know, since another server made them or this one was restarted, are found in the
+store: by the sweeper, and when a worker asks and memory has none.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from noetl.clock import Clock
+from noetl.engine.commands import ClaimOrder
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.errors import BackendError
+from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.decisions import Decisions, ready_of
+from noetl.orchestrator.hot import UnreadableError
+from noetl.orchestrator.orders import order_for
+from noetl.orchestrator.pools import EVERY, Gate, Pools
+from noetl.orchestrator.ready import Ready
+from noetl.orchestrator.rounds import AgainError
+from noetl.records.orders import Order, Turn, Verdict
+from noetl.store.contract import OrderRow, OrderState, Store
+
+SOUGHT = 1_000  # new orders found at a time
+MOST_SOUGHT = 20_000
+AT_MOST_EVERY_S = 0.1  # a worker that finds nothing makes us look in the store
+_REST_S = 30.0  # for an order that the store offers and its execution does not know
+
+
+class Claims:
+    """All of it inside a round."""
+
+    def __init__(self, decisions: Decisions, pools: Pools, store: Store, clock: Clock, *, is_shared: bool) -> None:
+        self._decisions, self._pools, self._store, self._clock = decisions, pools, store, clock
+        self._is_shared = is_shared
+        self._sought_at = float("-inf")
+
+    async def claim(self, turn: Turn, batch: Batch) -> list[Order]:
+        if self._is_shared:
+            return await self._claim_shared(turn, batch)
+        claimed: list[Order] = []  # a run of its own takes what comes, whatever the pool
+        while len(claimed) < turn.capacity and (ready := self._decisions.ready.take()) is not None:
+            try:
+                await self._decisions.load(ready.execution_id)
+                self._take(ready, turn, batch, claimed)
+            except BaseException:
+                self._put_back([ready], batch)
+                raise
+        return claimed
+
+    async def _claim_shared(self, turn: Turn, batch: Batch) -> list[Order]:
+        claimed: list[Order] = []
+        if turn.capacity <= 0:
+            return claimed
+        if not self._pools_of(turn) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
+            await self.seek()
+        if not (pools := self._pools_of(turn)):
+            return claimed
+        gate, rooms = await self._pools.gate(pools, turn.capacity)
+        while candidates := self._candidates(turn.capacity - len(claimed), gate):
+            try:
+                await self._follow(candidates)
+                for ready in candidates:
+                    if not await self._take_safely(ready, turn, batch, claimed):
+                        gate.took(ready.pool, -1)
+            except BaseException:
+                self._put_back(candidates, batch)
+                raise
+        if claimed:
+            batch.room |= rooms
+        return claimed
+
+    def _pools_of(self, turn: Turn) -> set[str]:
+        """The worker's pools, as far as there is something to do in them."""
+        counts = self._decisions.ready.counts
+        return set(counts) if EVERY in turn.pools else counts.keys() & set(turn.pools)
+
+    def _candidates(self, number: int, gate: Gate) -> list[Ready]:
+        found: list[Ready] = []
+        while len(found) < number and (ready := self._decisions.ready.take(gate.open)) is not None:
+            if not self._decisions.quarantine.holds(ready.execution_id):
+                found.append(ready)
+                gate.took(ready.pool)
+        return found
+
+    def _put_back(self, candidates: list[Ready], batch: Batch) -> None:
+        """What was decided upon is read again with its orders; the others would be found by the next sweep only."""
+        for ready in candidates:
+            if ready.execution_id not in batch.touched:
+                self._decisions.ready.add(ready)
+
+    async def _follow(self, candidates: list[Ready]) -> None:
+        """Catch up with all of them at once. Those that were taken elsewhere meanwhile are not taken here."""
+        with suppress(UnreadableError):  # each is loaded on its own, and whose fault it is shows then
+            await self._decisions.follow({ready.execution_id for ready in candidates})
+
+    async def _take_safely(self, ready: Ready, turn: Turn, batch: Batch, claimed: list[Order]) -> bool:
+        """Whether the order was taken. An execution that breaks is put into quarantine, and all is decided again."""
+        try:
+            await self._decisions.load(ready.execution_id)
+            verdict = self._take(ready, turn, batch, claimed)
+        except Exception as problem:
+            if isinstance(problem, BackendError) and not isinstance(problem, UnreadableError):
+                raise
+            self._decisions.quarantine.note(ready.execution_id, problem)
+            raise AgainError from problem
+        if verdict not in (Verdict.ACCEPTED, Verdict.PAUSED):
+            self._decisions.quarantine.rest(_lease(ready), _REST_S)  # the store may go on offering it
+        return verdict is Verdict.ACCEPTED
+
+    def _take(self, ready: Ready, turn: Turn, batch: Batch, claimed: list[Order]) -> Verdict:
+        hot = self._decisions.hot[ready.execution_id]
+        if hot.execution.paused:
+            self._decisions.ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
+            return Verdict.PAUSED
+        command = ClaimOrder(
+            at=self._clock.now(), order_id=ready.order_id, worker_id=turn.worker_id, seen_epoch=ready.seen_epoch
+        )
+        verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
+        if verdict is Verdict.ACCEPTED:
+            claimed.append(order_for(hot.plan, hot.execution, ready.order_id))  # the scopes as of this moment
+        return verdict
+
+    async def seek(self) -> list[OrderRow]:
+        """Find orders in the store: ready ones, and those whose lease has run out. Gives those that too many workers
+        were lost with."""
+        self._sought_at = now = self._clock.now()
+        ready, quarantine = self._decisions.ready, self._decisions.quarantine
+        limit = min(SOUGHT + len(ready) + ready.aside, MOST_SOUGHT)  # those known already are among them
+        worn_out: list[OrderRow] = []
+        for order in await self._store.claimable(now=now, limit=limit):
+            found = ready_of(order)
+            if quarantine.holds(order.execution_id) or quarantine.holds(_lease(found)) or ready.is_aside(found):
+                continue
+            if order.state is OrderState.LEASED and order.lease_epoch >= MOST_LEASES:
+                worn_out.append(order)
+            else:
+                ready.add(found)
+        return worn_out
+
+
+def _lease(ready: Ready) -> str:
+    return f"{ready.order_id}@{ready.seen_epoch}"

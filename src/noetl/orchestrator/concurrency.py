@@ -1,0 +1,251 @@
+"""Concurrency of a playbook: how many of its executions may run at once (`executor.spec.concurrency`, BEYOND §1).
+
+Who runs and who waits stands on the shelf, one thing per playbook and key, and changes by compare-and-set: whichever
+servers start executions, there are never more. One that finds no room is accepted all the same. It begins paused and
+goes on when another one ends; should that be missed, a later look finds who has ended. Nested executions are their
+parents' business and do not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from noetl.clock import Clock
+from noetl.engine.commands import CancelExecution, ResumeExecution
+from noetl.engine.limits import whole
+from noetl.errors import BackendError, NoetlError, TemplateError
+from noetl.net.net import Concurrency
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.starts import Start
+from noetl.pipeline.patches import overlaid
+from noetl.records.outcomes import Error
+from noetl.store.contract import Commit, Store
+from noetl.store.shelf import Thing
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+
+KIND = "concurrency"
+POLL_S = 1.0
+BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will
+HELD = "too many executions of this playbook run already"
+_TRIES = 50
+_PAGE = 500
+
+_log = logging.getLogger(__name__)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The executions of a playbook under one key, the oldest first. `released` were let in and may not know it yet."""
+
+    limit: int
+    running: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+class Gate:
+    """Lets executions in. `reaches` tells which of them may be told here that they are let in."""
+
+    def __init__(
+        self, conductor: Conductor, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+    ) -> None:
+        self._conductor, self._store, self._clock = conductor, store, clock
+        self._reaches = reaches or (lambda _: True)
+        self._names: dict[str, str] = {}  # the groups of executions that began or wait here
+        self._ended: dict[str, None] = {}  # groups that somebody has left
+        self._news = asyncio.Event()
+        conductor.gate = self.admitted
+        conductor.stored.append(self._stored)
+
+    async def admitted(self, start: Start) -> Start:
+        """The start as it may begin now: as it is, held, or refused."""
+        limited = start.net.executor.concurrency
+        if limited is None or start.refused is not None or start.parent_execution_id is not None:
+            return start
+        try:
+            name, limit = _place(limited, start, self._clock.now())
+        except TemplateError as problem:
+            return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
+        self._names[start.execution_id] = name
+        for _ in range(_TRIES):
+            thing, group = await self._group(name, limit)
+            held = start.execution_id in group.waiting
+            if held or start.execution_id in group.running:  # it was asked for before
+                return _held(start) if held else start
+            decided = await self._decided(start, group, limited.on_limit)
+            if decided is None:
+                return _dropped(start, limit)
+            if await self._put(name, thing, decided):
+                return _held(start) if start.execution_id in decided.waiting else start
+        raise BackendError(f'"{start.net.path}" is being started by too many at once: try again')
+
+    async def _decided(self, start: Start, group: Group, on_limit: str) -> Group | None:
+        """The group with one more; None when there is no room and nobody waits."""
+        me = start.execution_id
+        if len(group.running) < group.limit and not group.waiting:
+            return msgspec.structs.replace(group, running=(*group.running, me))
+        match on_limit:
+            case "drop":
+                return None
+            case "cancel_oldest":
+                kept = list(group.running)
+                while len(kept) >= group.limit:
+                    reason = "a newer execution of its playbook began"
+                    await self._conductor.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
+                    del kept[0]
+                return msgspec.structs.replace(group, running=(*kept, me))
+            case _:
+                return msgspec.structs.replace(group, waiting=(*group.waiting, me))
+
+    async def serve_own(self) -> None:
+        """Let in those that wait here, for as long as anybody wants it."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._ended.clear()
+            while names := await self._awaited():
+                for name in names:
+                    await self._advance_safely(name)
+                await self._heard()  # others may end in another process
+                self._news.clear()
+
+    async def serve_all(self) -> None:
+        """Let in whoever waits in the store, for as long as anybody wants it."""
+        while True:
+            if not await self._heard():
+                await self._sweep_safely()
+            self._news.clear()
+            ended, self._ended = self._ended, {}
+            for name in ended:
+                await self._advance_safely(name)
+
+    async def _heard(self) -> bool:
+        """Whether somebody has left a group before it was time to look anyway."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_S):
+                return await self._news.wait()
+        return False
+
+    async def _sweep_safely(self) -> None:
+        try:
+            await self.sweep()
+        except NoetlError as problem:  # the store is away, say: it will be back
+            _log.warning("nobody was let in: %s", problem)
+
+    async def sweep(self) -> None:
+        """Look at every group in which somebody waits."""
+        beyond: str | None = None
+        while True:
+            page = await self._store.shelf.list(KIND, limit=_PAGE, beyond=beyond)
+            for thing in page:
+                group = msgspec.json.decode(thing.body, type=Group)
+                if group.waiting or group.released:
+                    await self._advance_safely(thing.name)
+            if len(page) < _PAGE:
+                return
+            beyond = page[-1].name
+
+    async def _advance_safely(self, name: str) -> None:
+        try:
+            await self.advance(name)
+        except NoetlError as problem:  # it is looked at again
+            _log.warning("nobody was let in by %s: %s", name, problem)
+
+    async def advance(self, name: str) -> None:
+        """Let in as many as there is room for, then tell them."""
+        for _ in range(_TRIES):
+            thing, group = await self._group(name, None)
+            if thing is None:
+                return
+            free = group.limit - len(group.running)
+            let_in = [one for one in group.waiting if self._reaches(one)][: max(0, free)]
+            moved = msgspec.structs.replace(
+                group,
+                running=(*group.running, *let_in),
+                waiting=tuple(one for one in group.waiting if one not in let_in),
+                released=(*group.released, *let_in),
+            )
+            if await self._put(name, thing, moved):
+                await self._tell(name, [one for one in moved.released if self._reaches(one)])
+                return
+
+    async def _tell(self, name: str, let_in: Sequence[str]) -> None:
+        """A crash in between tells them again, which changes nothing."""
+        for execution_id in let_in:
+            command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")
+            await self._conductor.control(execution_id, command)
+        for _ in range(_TRIES if let_in else 0):
+            thing, group = await self._group(name, None)
+            rest = tuple(one for one in group.released if one not in let_in)
+            if thing is None or await self._put(name, thing, msgspec.structs.replace(group, released=rest)):
+                return
+
+    async def _group(self, name: str, limit: int | None) -> tuple[Thing | None, Group]:
+        """A group without those of it that have ended. The limit is that of whoever starts one now."""
+        thing = await self._store.shelf.get(KIND, name)
+        group = msgspec.json.decode(thing.body, type=Group) if thing is not None else Group(limit=limit or 1)
+        is_young = thing is not None and self._clock.now() - thing.updated_at < BEGINS_WITHIN_S
+        over = {one for one in (*group.running, *group.waiting) if await self._is_over(one, is_young)}
+        return thing, Group(
+            limit=limit or group.limit,
+            running=tuple(one for one in group.running if one not in over),
+            waiting=tuple(one for one in group.waiting if one not in over),
+            released=tuple(one for one in group.released if one not in over),
+        )
+
+    async def _is_over(self, execution_id: str, is_young: bool) -> bool:
+        row = await self._store.execution(execution_id)
+        return not is_young if row is None else row.finished_at is not None
+
+    async def _put(self, name: str, thing: Thing | None, group: Group) -> bool:
+        body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
+        if thing is not None and not group.running and not group.waiting:
+            return await self._store.shelf.delete(KIND, name, version=over)
+        if thing is not None and thing.body == body:
+            return True
+        return await self._store.shelf.put(KIND, name, body, over=over, at=self._clock.now()) is not None
+
+    async def _awaited(self) -> list[str]:
+        """The groups in which somebody who began here waits."""
+        return list(dict.fromkeys([name for one, name in list(self._names.items()) if await self._waits(one)]))
+
+    async def _waits(self, execution_id: str) -> bool:
+        """Whether an execution that began here is held still."""
+        thing = await self._store.shelf.get(KIND, self._names.get(execution_id, ""))
+        if thing is None:
+            return False
+        group = msgspec.json.decode(thing.body, type=Group)
+        return execution_id in group.waiting or execution_id in group.released
+
+    def _stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            row = commit.execution
+            name = self._names.get(row.execution_id)
+            if name is not None and (row.finished_at is not None or row.status == "paused"):
+                if row.finished_at is not None:
+                    del self._names[row.execution_id]
+                self._ended[name] = None
+                self._news.set()
+
+
+def _place(limited: Concurrency, start: Start, now: float) -> tuple[str, int]:
+    """The group of a start, and how many it has room for."""
+    workload = overlaid(start.net.workload, start.payload)
+    scope = Scope({"workload": workload, "execution_id": start.execution_id, "ctx": {}, "args": {}})
+    key = render(limited.key, scope, now=now) if limited.key is not None else None
+    name = start.net.path if key is None else f"{start.net.path} {msgspec.json.encode(key).decode()}"
+    return name, whole("concurrency.limit", render(limited.limit, scope, now=now))
+
+
+def _held(start: Start) -> Start:
+    return msgspec.structs.replace(start, paused=True, held=HELD)
+
+
+def _dropped(start: Start, limit: int) -> Start:
+    message = f'{limit} of "{start.net.path}" run already, which is its limit'
+    return msgspec.structs.replace(start, refused=Error(kind="execution.budget", message=message))

@@ -1,0 +1,53 @@
+"""Survey: what a conductor learns by looking, and not by being told: what other servers did to the executions that
+somebody here waits for, and which orders of the store nobody here knows.
+"""
+
+from __future__ import annotations
+
+from noetl.clock import Clock
+from noetl.engine.commands import LoseOrder
+from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.claims import Claims
+from noetl.orchestrator.decisions import Decisions
+from noetl.orchestrator.rounds import Rounds
+from noetl.records.orders import Verdict
+from noetl.store.contract import OrderRow
+
+
+class Survey:
+    def __init__(self, rounds: Rounds, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool) -> None:
+        self._rounds, self._decisions, self._claims = rounds, decisions, claims
+        self._clock, self._is_shared = clock, is_shared
+
+    async def catch_up(self) -> None:
+        """Follow what another process has done: paused, resumed, cancelled or taken over meanwhile. On a server only
+        where somebody waits for it; whoever touches another execution looks by himself."""
+
+        async def caught_up(batch: Batch) -> None:
+            hot = self._decisions.hot
+            awaited = self._decisions.resumptions if self._is_shared else hot
+            wanted = (one for one in hot if one in awaited or hot[one].ended.waiting)
+            await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
+
+        await self._rounds.together(caught_up)
+
+    async def seek(self) -> list[OrderRow]:
+        """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that
+        are to be given to nobody any more."""
+
+        async def sought(batch: Batch) -> list[OrderRow]:
+            worn_out = await self._claims.seek()
+            self._decisions.ring()
+            return worn_out
+
+        return await self._rounds.together(sought)
+
+    async def lose(self, order: OrderRow) -> Verdict:
+        """Too many workers were lost with this order."""
+
+        async def lost(batch: Batch) -> Verdict:
+            await self._decisions.load(order.execution_id)
+            command = LoseOrder(at=self._clock.now(), order_id=order.order_id, seen_epoch=order.lease_epoch)
+            return self._decisions.decide(batch, order.execution_id, command).verdict
+
+        return await self._rounds.together(lost)
