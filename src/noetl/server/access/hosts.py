@@ -1,0 +1,36 @@
+"""Names this server answers to. A page whose name was made to point here (DNS rebinding) sends its own name as `Host`,
+and is refused by it (RELIABILITY 2.3)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::\d{1,5})?", re.I)
+
+
+def host_name(authority: str) -> str | None:
+    """The host of `host:port` in lower case, without brackets; None when that is not what it is."""
+    found = _AUTHORITY.fullmatch(authority)
+    return found["host"].strip("[]").lower() if found else None
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Hosts:
+    """The loopback names, and those the operator adds."""
+
+    def __init__(self, added: Iterable[str] = ()) -> None:
+        self._names = LOOPBACK_NAMES | {name for one in added if (name := host_name(one)) is not None}
+
+    def know(self, authority: str) -> bool:
+        return host_name(authority) in self._names

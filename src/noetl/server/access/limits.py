@@ -1,0 +1,57 @@
+"""Rate limits: token buckets in memory, by caller. Each server counts for itself (RELIABILITY 3.7)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from noetl.clock import Clock
+
+_KEPT = 10_000  # callers remembered: the longest silent is forgotten, and would be full again by then
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """So many at once, and so many a second after that."""
+
+    burst: float
+    per_s: float
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    people: Rate = Rate(2_000, 1_000)  # per token
+    workers: Rate = Rate(10_000, 5_000)  # per token: they report in batches, and each runs many tasks
+    strangers: Rate = Rate(100, 50)  # per address, on public routes
+    nameless: Rate = Rate(60, 2)  # per address: requests that show no token, each of which the audit log keeps
+    failures: Rate = Rate(20, 0.5)  # per address: wrong tokens, wrong signatures
+    webhooks: Rate = Rate(100, 20)  # per webhook, deliveries that are signed rightly
+
+
+class Buckets:
+    """One bucket per key, filled anew as time goes by."""
+
+    def __init__(self, rate: Rate, clock: Clock) -> None:
+        self._rate, self._clock = rate, clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> float:
+        """Take one; 0.0 when there was one, else in how many seconds there will be."""
+        now = self._clock.now()
+        level, since = self._levels.pop(key, (self._rate.burst, now))
+        level = min(self._rate.burst, level + max(0.0, now - since) * self._rate.per_s)
+        wait = 0.0 if level >= 1.0 else (1.0 - level) / self._rate.per_s
+        self._levels[key] = (level - 1.0 if wait == 0.0 else level), now
+        if len(self._levels) > _KEPT:
+            self._levels.popitem(last=False)
+        return wait
+
+
+class Limits:
+    def __init__(self, clock: Clock, rates: Rates | None = None) -> None:
+        rates = rates or Rates()
+        self.people = Buckets(rates.people, clock)
+        self.workers = Buckets(rates.workers, clock)
+        self.strangers = Buckets(rates.strangers, clock)
+        self.nameless = Buckets(rates.nameless, clock)
+        self.failures = Buckets(rates.failures, clock)
+        self.webhooks = Buckets(rates.webhooks, clock)

@@ -1,0 +1,167 @@
+"""Who may ask what, as data: one row per method and route template (RELIABILITY 2.3).
+
+A route that has no row is refused to everybody. Rows name routes as they are registered, never parts of a path. Reading
+and checking is for viewers, running what is registered for operators, registering (which is running code) for authors.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.server.access.identity import Identity, Role, at_least
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """`roles` may ask. `is_public`: anybody may, with a token or without. `takes_human_roles`: who has a role of human
+    tasks may as well, whatever else the token allows. `is_audited`: each such request is written down; refused ones
+    always are."""
+
+    roles: frozenset[Role] = frozenset()
+    is_public: bool = False
+    takes_human_roles: bool = False
+    is_audited: bool = False
+
+    def admits(self, identity: Identity) -> bool:
+        if self.is_public or identity.role in self.roles:
+            return True
+        return self.takes_human_roles and identity.role is Role.VIEWER and bool(identity.human_roles)
+
+
+def _reading(role: Role, *others: Role) -> Rule:
+    """For requests that change nothing."""
+    return Rule(roles=at_least(role) | frozenset(others))
+
+
+def _changing(role: Role) -> Rule:
+    return Rule(roles=at_least(role), is_audited=True)
+
+
+CLOSED = Rule()  # what a route without a row has
+PUBLIC = Rule(is_public=True)
+VIEWER, OPERATOR, AUTHOR, ADMIN = (_reading(role) for role in (Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
+OPERATES, WRITES, ADMINISTERS = (_changing(role) for role in (Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
+VIEWER_OR_WORKER = _reading(Role.VIEWER, Role.WORKER)
+WORKER = Rule(roles=frozenset({Role.WORKER}))  # not audited: what workers change is in the event log, with their names
+WORKER_OR_ADMIN = Rule(roles=frozenset({Role.WORKER, Role.ADMIN}), is_audited=True)
+TASKS = Rule(roles=at_least(Role.OPERATOR), takes_human_roles=True, is_audited=True)
+SIGNS_IN = Rule(is_public=True, is_audited=True)  # the token, or the signature, is in the request itself
+SIGNS_OUT = Rule(roles=at_least(Role.VIEWER), is_audited=True)
+
+# The page of the web UI under the address of every screen; it holds nothing of anybody's.
+_SCREENS = ("catalog", "executions", "tasks", "schedules", "messages", "workers", "credentials", "settings", "audit")
+
+RULES: dict[tuple[str, str], Rule] = {
+    **{("GET", f"/{screen}"): PUBLIC for screen in _SCREENS},
+    **{("GET", f"/{screen}/{{rest:path}}"): PUBLIC for screen in _SCREENS},
+    ("GET", "/"): PUBLIC,
+    ("GET", "/favicon.svg"): PUBLIC,
+    ("GET", "/assets/{name}"): PUBLIC,
+    # sessions, tokens, audit
+    ("POST", "/api/session"): SIGNS_IN,
+    ("GET", "/api/session"): VIEWER,
+    ("DELETE", "/api/session"): SIGNS_OUT,
+    ("GET", "/api/tokens"): ADMIN,
+    ("POST", "/api/tokens"): ADMINISTERS,
+    ("DELETE", "/api/tokens/{token_id}"): ADMINISTERS,
+    ("GET", "/api/audit"): ADMIN,
+    ("GET", "/api/audit/verify"): ADMIN,
+    # webhooks
+    ("GET", "/api/webhooks"): AUTHOR,
+    ("POST", "/api/webhooks"): ADMINISTERS,
+    ("DELETE", "/api/webhooks/{name}"): ADMINISTERS,
+    ("POST", "/hooks/{hook_id}"): SIGNS_IN,
+    # what anybody may see before signing in
+    ("GET", "/api/health/live"): PUBLIC,
+    ("GET", "/api/health/ready"): PUBLIC,
+    # the API's own description, and what is measured
+    ("GET", "/openapi.json"): VIEWER,
+    ("GET", "/docs"): VIEWER,
+    ("GET", "/docs/docs.js"): VIEWER,
+    ("GET", "/docs/docs.css"): VIEWER,
+    ("GET", "/metrics"): VIEWER,
+    # the catalogue, and the language
+    ("GET", "/api/catalog"): VIEWER,
+    ("POST", "/api/catalog"): WRITES,
+    ("GET", "/api/catalog/{path:path}"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/versions"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/versions/{version}"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/source"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/diff"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/certificate"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/inputs"): VIEWER,
+    ("POST", "/api/validate"): VIEWER,
+    ("POST", "/api/analyze"): VIEWER,
+    ("POST", "/api/format"): VIEWER,
+    ("POST", "/api/migrate"): VIEWER,
+    ("POST", "/api/graph"): VIEWER,
+    ("GET", "/api/schema"): VIEWER,
+    # executions
+    ("GET", "/api/executions"): VIEWER,
+    ("POST", "/api/executions"): OPERATES,
+    ("POST", "/api/executions/bulk"): OPERATES,
+    ("GET", "/api/executions/{execution_id}"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/events"): VIEWER,
+    ("POST", "/api/executions/{execution_id}/events"): OPERATES,
+    ("GET", "/api/executions/{execution_id}/tokens"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/result"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/ctx"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/vars"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/logs"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/steps"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/state"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/explain"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/graph"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/stream"): VIEWER,
+    ("POST", "/api/executions/{execution_id}/pause"): OPERATES,
+    ("POST", "/api/executions/{execution_id}/resume"): OPERATES,
+    ("POST", "/api/executions/{execution_id}/cancel"): OPERATES,
+    ("POST", "/api/executions/{execution_id}/rerun"): OPERATES,
+    ("GET", "/api/stream"): VIEWER,
+    ("GET", "/api/overview"): VIEWER,
+    ("POST", "/api/demo"): WRITES,  # it registers what it runs
+    ("POST", "/api/render"): OPERATOR,  # a template of the caller's own, on recorded data
+    ("GET", "/api/executions/{execution_id}/timers"): VIEWER,
+    # messages, signals, timers, schedules, people
+    ("GET", "/api/waits"): VIEWER,
+    ("GET", "/api/messages"): VIEWER,
+    ("POST", "/api/messages"): OPERATES,
+    ("POST", "/api/signals"): OPERATES,
+    ("POST", "/api/timers/{timer_id}/cancel"): OPERATES,
+    ("GET", "/api/incidents"): OPERATOR,
+    ("GET", "/api/schedules"): VIEWER,
+    ("GET", "/api/schedules/{path:path}"): VIEWER,
+    ("POST", "/api/schedules/{path:path}/pause"): OPERATES,
+    ("POST", "/api/schedules/{path:path}/resume"): OPERATES,
+    ("POST", "/api/schedules/{path:path}/backfill"): OPERATES,
+    ("GET", "/api/tasks"): VIEWER,
+    ("GET", "/api/tasks/{task_id}"): VIEWER,
+    ("POST", "/api/tasks/{task_id}/claim"): TASKS,
+    ("POST", "/api/tasks/{task_id}/release"): TASKS,
+    ("POST", "/api/tasks/{task_id}/complete"): TASKS,
+    # credentials: values go in, names and fingerprints come out
+    ("GET", "/api/credentials"): AUTHOR,
+    ("PUT", "/api/credentials/{name}"): ADMINISTERS,
+    ("DELETE", "/api/credentials/{name}"): ADMINISTERS,
+    ("POST", "/api/credentials/rotate"): ADMINISTERS,
+    # workers and pools
+    ("GET", "/api/pools"): VIEWER,
+    ("PUT", "/api/pools/{name}"): ADMINISTERS,
+    ("GET", "/api/workers"): VIEWER,
+    ("POST", "/api/workers"): WORKER,
+    ("DELETE", "/api/workers/{worker_id:path}"): WORKER_OR_ADMIN,
+    ("POST", "/api/orders/turn"): WORKER,
+    ("POST", "/api/orders/heartbeat"): WORKER,
+    ("POST", "/api/orders/secret"): WORKER,
+    ("POST", "/api/orders/call"): WORKER,
+    ("POST", "/api/orders/give-up"): WORKER,
+    ("GET", "/api/nets/{net_hash}"): WORKER,
+    ("GET", "/api/results/{checksum}"): VIEWER_OR_WORKER,
+    ("PUT", "/api/results/{checksum}"): WORKER,
+}
+
+
+def rule_for(method: str, template: str) -> Rule | None:
+    """HEAD is asked like GET, whose answer it is without the body."""
+    return RULES.get(("GET" if method == "HEAD" else method, template))

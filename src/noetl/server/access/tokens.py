@@ -1,0 +1,201 @@
+"""Tokens: opaque, 256 bits, `noetl_<public prefix>_<secret>`. They are shown once; what is kept is a hash.
+
+A token is found by its prefix and its secret compared in constant time. Whatever is not exactly a living token is
+nobody: unknown, expired, revoked, or with a role that does not exist (RELIABILITY 2.3).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+import msgspec
+
+from noetl.clock import Clock
+from noetl.errors import BackendError, RefusedError
+from noetl.server.access.digests import are_same, digest_of, fresh_secret
+from noetl.server.access.identity import GIVEN, Identity, Role
+from noetl.store.contract import Store
+from noetl.store.shelf import Shelf
+
+KIND = "token"
+FIRST = "first"  # the prefix of the one a server makes when there is none: of two servers, one can store it
+USED_EVERY_S = 3_600.0  # the last use is noted that coarsely, so that reading stays reading
+SEEN_FOR_S = 1.0  # a token that was looked up is believed for that long; a revocation elsewhere takes that long
+_SEEN_AT_MOST = 10_000
+_NAME = re.compile(r"[\w.@+ -]{1,100}")
+_SHAPE = re.compile(r"noetl_([a-z0-9]{5,16})_([A-Za-z0-9_-]{43})")
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # what people can read to each other
+_TRIES = 5
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is kept. `token_id` is its public prefix."""
+
+    token_id: str
+    subject: str
+    role: Role
+    secret_hash: str
+    human_roles: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    created_at: float
+    expires_at: float | None = None
+    used_at: float | None = None
+    revoked_at: float | None = None
+
+    def is_alive(self, now: float) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            subject=self.subject,
+            role=self.role,
+            human_roles=frozenset(self.human_roles),
+            pools=frozenset(self.pools),
+            token_id=self.token_id,
+        )
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new token shall be. A worker's serves its `pools`, of which it needs one at least."""
+
+    subject: str
+    role: Role
+    human_roles: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    expires_in_s: float | None = None
+
+
+class Tokens:
+    def __init__(self, shelf: Shelf, clock: Clock) -> None:
+        self._shelf, self._clock = shelf, clock
+        self._seen: dict[str, tuple[float, Token | None]] = {}
+
+    async def create(self, wanted: Wanted) -> tuple[str, Token]:
+        """The token's text, which nobody can tell again, and what is kept of it."""
+        _refuse_if_wrong(wanted)
+        for _ in range(_TRIES):
+            made = await self._store("".join(secrets.choice(_ALPHABET) for _ in range(10)), wanted)
+            if made is not None:
+                return made
+        raise BackendError("no new token could be stored: others take every name for it")
+
+    async def exist(self) -> bool:
+        """Whether there has ever been any."""
+        return bool(await self._shelf.list(KIND, limit=1))
+
+    async def first(self) -> str | None:
+        """A token for an administrator when there has never been any, else None."""
+        if await self.exist():
+            return None
+        made = await self._store(FIRST, Wanted(subject="admin", role=Role.ADMIN))
+        return made[0] if made is not None else None
+
+    async def _store(self, token_id: str, wanted: Wanted) -> tuple[str, Token] | None:
+        now, secret = self._clock.now(), fresh_secret()
+        token = Token(
+            token_id=token_id,
+            subject=wanted.subject,
+            role=wanted.role,
+            secret_hash=digest_of(secret),
+            human_roles=tuple(sorted(set(wanted.human_roles))),
+            pools=tuple(sorted(set(wanted.pools))),
+            created_at=now,
+            expires_at=None if wanted.expires_in_s is None else now + wanted.expires_in_s,
+        )
+        self._seen.pop(token_id, None)
+        thing = await self._shelf.put(KIND, token_id, msgspec.json.encode(token), over=0, at=now)
+        return None if thing is None else (f"noetl_{token_id}_{secret}", token)
+
+    async def list(self) -> list[Token]:
+        found, beyond = [], None
+        while page := await self._shelf.list(KIND, beyond=beyond):
+            found += [token for thing in page if (token := _read(thing.body)) is not None]
+            beyond = page[-1].name
+        return sorted(found, key=lambda token: token.created_at)
+
+    async def get(self, token_id: str) -> Token | None:
+        """The token of this prefix as it is kept, alive or not; believed for a moment."""
+        now = self._clock.now()
+        seen = self._seen.get(token_id)
+        if seen is not None and now - seen[0] < SEEN_FOR_S:
+            return seen[1]
+        thing = await self._shelf.get(KIND, token_id)
+        token = _read(thing.body) if thing is not None else None
+        if len(self._seen) >= _SEEN_AT_MOST:
+            self._seen.clear()
+        self._seen[token_id] = now, token
+        return token
+
+    async def living(self, token_id: str) -> Token | None:
+        token = await self.get(token_id)
+        return token if token is not None and token.is_alive(self._clock.now()) else None
+
+    async def identified(self, text: str) -> Token | None:
+        """The living token that this is the text of."""
+        shape = _SHAPE.fullmatch(text)
+        token = await self.get(shape[1]) if shape else None
+        kept = token.secret_hash if token is not None else digest_of("")
+        is_right = are_same(digest_of(shape[2] if shape else text), kept)  # compared also when there is none
+        if token is None or not is_right or not token.is_alive(self._clock.now()):
+            return None
+        await self._note_use(token)
+        return token
+
+    async def _note_use(self, token: Token) -> None:
+        now = self._clock.now()
+        if token.used_at is not None and now - token.used_at < USED_EVERY_S:
+            return
+        thing = await self._shelf.get(KIND, token.token_id)
+        kept = _read(thing.body) if thing is not None else None
+        if thing is not None and kept is not None:
+            body = msgspec.json.encode(used := msgspec.structs.replace(kept, used_at=now))
+            await self._shelf.put(KIND, token.token_id, body, over=thing.version, at=now)  # else somebody was faster
+            self._seen[token.token_id] = now, used
+
+    async def revoke(self, token_id: str) -> Token | None:
+        """End a token for ever; None when there is none of this prefix. Its row stays, so that the name does too."""
+        for _ in range(_TRIES):
+            thing = await self._shelf.get(KIND, token_id)
+            token = _read(thing.body) if thing is not None else None
+            if thing is None or token is None:
+                return None
+            if token.revoked_at is not None:
+                return token
+            now = self._clock.now()
+            revoked = msgspec.structs.replace(token, revoked_at=now)
+            self._seen.pop(token_id, None)
+            if await self._shelf.put(KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now):
+                return revoked
+        raise BackendError(f"token {token_id} is being changed by others all the time")
+
+
+def _read(body: bytes) -> Token | None:
+    """None for what this program does not understand, such as a role of another version: unknown is nobody."""
+    try:
+        token = msgspec.json.decode(body, type=Token)
+    except msgspec.DecodeError:
+        return None
+    return token if token.role in GIVEN else None
+
+
+def _refuse_if_wrong(wanted: Wanted) -> None:
+    if wanted.role not in GIVEN:
+        raise RefusedError(f'no token can have the role "{wanted.role}"; there is {", ".join(GIVEN)}')
+    for name in (wanted.subject, *wanted.human_roles, *wanted.pools):
+        if not _NAME.fullmatch(name):
+            raise RefusedError(f"{name!r} is no name: 1 to 100 letters, digits, spaces and . _ @ + -")
+    if wanted.role is Role.WORKER and not wanted.pools:
+        raise RefusedError("a worker's token names the pools it serves: give one at least")
+    if wanted.role is not Role.WORKER and wanted.pools:
+        raise RefusedError(f"pools are for workers' tokens, and this is for the role {wanted.role}")
+    if wanted.role is Role.WORKER and wanted.human_roles:
+        raise RefusedError("roles of human tasks are for people, and this token is for a worker")
+    if wanted.expires_in_s is not None and wanted.expires_in_s <= 0:
+        raise RefusedError("a token expires later than now")
+
+
+async def first_token(store: Store, clock: Clock) -> str | None:
+    """What a server prints once when it starts on a store that has never had a token, else None."""
+    return await Tokens(store.shelf, clock).first()

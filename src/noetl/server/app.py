@@ -1,0 +1,80 @@
+"""The application: every route behind the guard, every error in one shape, OpenAPI made from what routes declare."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+
+from noetl.server.access.access import install as install_access
+from noetl.server.observing import Observer
+from noetl.server.problems import Unexpected
+from noetl.server.problems import install as install_problems
+from noetl.server.routing import components, include
+from noetl.server.services import Services
+
+# In this order: of two routes that fit a path, the first is taken.
+ROUTES = (
+    "health",
+    "docs",
+    "session",
+    "tokens",
+    "audit",
+    "webhooks",
+    "language",
+    "inputs",
+    "catalog",
+    "executions",
+    "outside",
+    "tasks",
+    "schedules",
+    "inspection",
+    "streams",
+    "results",
+    "rendering",
+    "credentials",
+    "workers",
+    "orders",
+    "overview",
+    "interface",
+)
+
+
+def build(services: Services) -> FastAPI:
+    """The app over open services."""
+    app = FastAPI(
+        title="NoETL",
+        version=version("noetl"),
+        openapi_url=None,  # it is a route of ours, behind the guard like every other
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    install_problems(app)
+    for name in ROUTES:
+        include(app, import_module(f"noetl.server.routes.{name}").router)
+    app.add_middleware(Unexpected)  # inside of the gate, which writes its answers down and gives them their headers
+    install_access(app, services.access)
+    app.add_middleware(Unexpected)  # and once more, should the gate itself break
+    app.add_middleware(Observer, meters=services.meters)
+    _describe(app)
+    return app
+
+
+def _describe(app: FastAPI) -> None:
+    """Add the schemas of our Structs to what the framework knows."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            described = made()
+            described.setdefault("components", {}).setdefault("schemas", {}).update(components())
+            described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            described["security"] = [{"token": []}]
+            app.openapi_schema = described
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

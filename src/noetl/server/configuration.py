@@ -1,0 +1,44 @@
+"""Configuration: what the operator of a server decides; the defaults are safe on any machine (DESIGN §7)."""
+
+from __future__ import annotations
+
+import msgspec
+
+MIB = 1 << 20
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`db` is a file or a URL, None the user's own file; `results` where large values are kept if not beside it;
+    `nats` a broker that wakes workers of several servers sooner. `workers`: orders worked on in this process, if any.
+    `local`: the author sits at the terminal, as with `noetl dev`, so the working folder and the environment are open.
+    `allow` turns on tool kinds that are off by default, `allow_addresses` opens private addresses to the http tool.
+    `hosts` are names people reach it by, besides the loopback ones. `secret_variables` and `secret_folders` are what
+    keychain entries of kind env and file may read on a server that is not local."""
+
+    db: str | None = None
+    results: str | None = None
+    nats: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8082
+    workers: int = 0
+    local: bool = False
+    allow: tuple[str, ...] = ()
+    allow_addresses: tuple[str, ...] = ()
+    data_folders: tuple[str, ...] = ()
+    quantum_providers: tuple[str, ...] = ()
+    secret_variables: tuple[str, ...] = ()
+    secret_folders: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    max_body_bytes: int = MIB
+    max_result_bytes: int = 64 * MIB
+    max_starts_at_once: int = 500
+    slow_commit_s: float = 5.0  # past it no new executions are taken until the store is quick again
+    long_poll_s: float = 30.0
+    call_poll_s: float = 25.0
+    stream_heartbeat_s: float = 15.0
+    stream_patience_s: float = 30.0
+    poll_s: float = 1.0
+    drain_s: float = 10.0

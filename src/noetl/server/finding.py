@@ -1,0 +1,79 @@
+"""Finding executions: one by its id, many by what they have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+from fastapi import Request
+
+from noetl.server.problems import Problem, unknown
+from noetl.server.services import Services, services_of
+from noetl.store.contract import ExecutionRow
+
+Status = Literal["running", "paused", "completed", "failed", "cancelled"]
+_ID = re.compile(r"[\w.:-]{1,100}")
+_PAGE = 500
+_LOOKED_AT = 20_000  # rows of one request; its cursor goes on from there
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
+    and name."""
+
+    status: Status | None = None
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+    text: str | None = None
+
+
+async def execution_of(request: Request, execution_id: str) -> ExecutionRow:
+    """The row of an execution. Problem 404 when there is none."""
+    row = await services_of(request).store.execution(execution_id) if _ID.fullmatch(execution_id) else None
+    if row is None:
+        raise unknown("execution", execution_id)
+    return row
+
+
+async def matching(
+    services: Services, wanted: Filter, beyond: str | None = None, *, about: int = _PAGE
+) -> AsyncIterator[ExecutionRow]:
+    """Executions that fit, the newest first, after the one that `beyond` names. `about` so many are wanted."""
+    since, until = moment(wanted.since, "since"), moment(wanted.until, "until")
+    text = (wanted.text or "").lower()
+    looked_at, page = 0, min(about, _PAGE) if not text and until is None else _PAGE
+    while looked_at < _LOOKED_AT:
+        rows = await services.store.executions(limit=page, status=wanted.status, path=wanted.path, beyond=beyond)
+        for row in rows:
+            if since is not None and row.created_at < since:
+                return  # those after it are older still
+            if (until is None or row.created_at < until) and _holds(row, text):
+                yield row
+        if len(rows) < page:
+            return
+        looked_at, beyond = looked_at + len(rows), rows[-1].execution_id
+
+
+async def checked_cursor(services: Services, cursor: str | None) -> str | None:
+    if cursor is not None and (not _ID.fullmatch(cursor) or await services.store.execution(cursor) is None):
+        raise Problem(422, "cursor: it is none that was given out here")
+    return cursor
+
+
+def _holds(row: ExecutionRow, text: str) -> bool:
+    return not text or any(text in one.lower() for one in (row.execution_id, row.path, row.name))
+
+
+def moment(text: str | None, place: str) -> float | None:
+    """Seconds since the epoch; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise Problem(422, f'{place}: "{text[:100]}" is no moment; write 2026-01-31T12:00:00Z') from None

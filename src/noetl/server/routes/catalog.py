@@ -1,0 +1,178 @@
+"""Routes of the catalogue: registering playbooks, their versions, texts, differences and proofs (SRV-09, SRV-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from difflib import unified_diff
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.analysis.certificate import Certificate, analyse
+from noetl.clock import rfc3339
+from noetl.net.encoding import from_json
+from noetl.orchestrator.timetable import Timetable
+from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
+from noetl.server.problems import Problem, unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import services_of
+from noetl.server.starting import registered
+from noetl.server.texts import Text, checked, decoded, refused
+from noetl.server.views.diagnostics import DiagnosticView, all_shown
+from noetl.server.views.executions import catalog_id
+from noetl.store.catalog import CatalogRow
+
+router = APIRouter(tags=["catalogue"])
+Version = Annotated[str, Query(description="A number, or the author's label.", max_length=200)]
+
+
+class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path`, when given, must be the one the playbook has."""
+
+    source: str
+    path: str | None = None
+
+
+class VersionView(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    version: int
+    label: str | None
+    catalog_id: str
+    net_hash: str
+    registered_at: str
+
+
+class Registered(VersionView, frozen=True, kw_only=True):
+    """`created` is false when the newest version had the same content."""
+
+    created: bool
+    dialect: str
+    verdict: str
+    diagnostics: list[DiagnosticView]
+
+
+class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
+    playbooks: list[VersionView]
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first."""
+
+    path: str
+    versions: list[VersionView]
+
+
+def shown(row: CatalogRow) -> VersionView:
+    return VersionView(**_fields(row))
+
+
+def _fields(row: CatalogRow) -> dict[str, Any]:
+    return {
+        "path": row.path,
+        "version": row.version,
+        "label": row.label,
+        "catalog_id": catalog_id(row.path, row.version),
+        "net_hash": row.net_hash,
+        "registered_at": rfc3339(row.registered_at),
+    }
+
+
+@router.post("/api/catalog", **shows(Registered, reads=Registering, status=201, summary="Register a playbook"))
+async def register(request: Request) -> Response:
+    """Check a playbook and put it into the catalogue: a new version, unless the newest one has the same content (then
+    200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors."""
+    services = services_of(request)
+    require(request, (*JSON, *YAML))
+    if media_type(request) in JSON:
+        asked = await read(request, Registering)
+    else:
+        asked = Registering(source=decoded(await body_of(request)))
+    found = await checked(Text(source=asked.source))
+    if found.net is None or found.certificate is None:
+        raise refused(found)
+    if asked.path not in (None, found.net.path):
+        raise Problem(422, f'path: the playbook calls itself "{found.net.path}"')
+    before = await services.store.catalog.find(found.net.path)
+    row = await services.library.register(found.net, source=asked.source)
+    await Timetable(services.store.shelf).enter(
+        found.net, row, at=services.clock.now()
+    )  # its trigger counts from now on
+    created = before is None or before.version != row.version
+    told = Registered(
+        **_fields(row),
+        created=created,
+        dialect=found.dialect.value if found.dialect is not None else "",
+        verdict=found.certificate.verdict,
+        diagnostics=all_shown(found.diagnostics),
+    )
+    return Json(told, 201 if created else 200)
+
+
+@router.get("/api/catalog", **shows(CatalogPage, summary="List playbooks"))
+async def catalogue(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> Response:
+    """The newest version of each path, by path."""
+    rows = await services_of(request).store.catalog.paths(limit=limit)
+    return Json(CatalogPage(playbooks=[shown(row) for row in rows]))
+
+
+@router.get("/api/catalog/{path:path}/versions", **shows(Versions, summary="List the versions of a playbook"))
+async def versions(request: Request, path: str) -> Response:
+    rows = await services_of(request).store.catalog.versions(path)
+    if not rows:
+        raise unknown("playbook", path)
+    return Json(Versions(path=path, versions=[shown(row) for row in rows]))
+
+
+@router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionView, summary="One version"))
+async def one_version(request: Request, path: str, version: str) -> Response:
+    return Json(shown(await registered(services_of(request), path, version)))
+
+
+@router.get("/api/catalog/{path:path}/source", **shows(media="text/yaml", summary="The text of a version"))
+async def source(request: Request, path: str, version: Version | None = None) -> Response:
+    """As it was registered, of the newest version unless another is named."""
+    text = await _text(request, path, version)
+    return Response(text, media_type="text/yaml; charset=utf-8")
+
+
+@router.get("/api/catalog/{path:path}/diff", **shows(media="text/x-diff", summary="What two versions differ in"))
+async def difference(
+    request: Request, path: str, old: Annotated[str, Query(alias="from")], new: Annotated[str, Query(alias="to")]
+) -> Response:
+    """A unified diff of the texts of two versions."""
+    before, after = await _text(request, path, old), await _text(request, path, new)
+    names = f"{path}@{old}", f"{path}@{new}"
+    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), *names)
+    return Response("".join(lines), media_type="text/x-diff; charset=utf-8")
+
+
+@router.get("/api/catalog/{path:path}/certificate", **shows(dict[str, Any], summary="What was proved of a version"))
+async def certificate(request: Request, path: str, version: Version | None = None) -> Response:
+    """The analyser's verdict on a version's net, with witnesses and the reasons why its cycles end."""
+    services = services_of(request)
+    row = await registered(services, path, version)
+    if row.source is not None:
+        found = await checked(Text(source=row.source))
+        if found.certificate is not None:
+            return Json(_told(found.certificate))
+    net = from_json(await services.store.net(row.net_hash))
+    return Json(_told(await asyncio.to_thread(analyse, net, {})))
+
+
+@router.get("/api/catalog/{path:path}", **shows(VersionView, summary="The newest version of a playbook"))
+async def newest(request: Request, path: str) -> Response:
+    return Json(shown(await registered(services_of(request), path)))
+
+
+async def _text(request: Request, path: str, version: str | None) -> str:
+    row = await registered(services_of(request), path, version)
+    if row.source is None:
+        raise unknown("text of playbook", catalog_id(path, row.version))
+    return row.source
+
+
+def _told(found: Certificate) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
+    return told

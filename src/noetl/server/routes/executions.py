@@ -1,0 +1,140 @@
+"""Routes of executions: starting, listing, steering them (SRV-02, SRV-07, SRV-09, SRV-11)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.server.bodies import read, read_optional
+from noetl.server.finding import Filter, Status, checked_cursor, execution_of, matching
+from noetl.server.idempotency import HEADER, REPLAYED
+from noetl.server.routing import Json, shows
+from noetl.server.services import identity_of, services_of
+from noetl.server.starting import Started, StartRequest, start
+from noetl.server.steering import Action, Bulk, BulkRequest, Steered, in_bulk, steered
+from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, shown, version_of
+
+router = APIRouter(tags=["executions"])
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 200},
+    "description": "The same key with the same body gets the same answer, for a day.",
+}
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """It is recorded with the event."""
+
+    reason: str | None = None
+
+
+class Cancellation(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `compensate` what its steps have done is undone first, in reverse."""
+
+    compensate: bool = False
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without `version` the one it ran; without `payload` the one it had."""
+
+    version: str | int | None = None
+    payload: dict[str, Any] | None = None
+    wait: float = 0.0
+
+
+def _with_key(shown: dict[str, Any]) -> dict[str, Any]:
+    shown["openapi_extra"] = {**shown.get("openapi_extra", {}), "parameters": [_KEY]}
+    return shown
+
+
+@router.post("/api/executions", **_with_key(shows(Started, reads=StartRequest, status=201, summary="Start a playbook")))
+async def begin(request: Request) -> Response:
+    """Begin an execution of a registered playbook. Once this is answered, it is durable and will be completed."""
+    return await _started(request, await read(request, StartRequest))
+
+
+async def _started(request: Request, asked: StartRequest) -> Response:
+    key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
+    answer, replayed = await start(services_of(request), asked, subject=subject, key=key)
+    return Response(answer, 201, REPLAYED if replayed else None, "application/json")
+
+
+@router.get("/api/executions", **shows(ExecutionPage, summary="List executions"))
+async def executions(
+    request: Request,
+    status: Status | None = None,
+    path: Annotated[str | None, Query(max_length=500, description="* stands for any text.")] = None,
+    since: Annotated[str | None, Query(max_length=50)] = None,
+    until: Annotated[str | None, Query(max_length=50)] = None,
+    text: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str | None, Query(max_length=100)] = None,
+) -> Response:
+    """The newest first. `next` of a page is the `cursor` of the one after."""
+    services = services_of(request)
+    wanted = Filter(status=status, path=path, since=since, until=until, text=text)
+    rows = []
+    async for row in matching(services, wanted, await checked_cursor(services, cursor), about=limit + 1):
+        rows.append(row)
+        if len(rows) > limit:
+            break
+    beyond = rows[limit - 1].execution_id if len(rows) > limit else None
+    return Json(ExecutionPage(executions=[shown(row) for row in rows[:limit]], next=beyond))
+
+
+@router.post("/api/executions/bulk", **shows(Bulk, reads=BulkRequest, summary="Steer many executions"))
+async def bulk(request: Request) -> Response:
+    """Pause, resume or cancel all open executions that fit, at most 1,000 at a time."""
+    return Json(await in_bulk(services_of(request), await read(request, BulkRequest)))
+
+
+@router.get("/api/executions/{execution_id}", **shows(ExecutionDetail, summary="One execution"))
+async def execution(request: Request, execution_id: str) -> Response:
+    row = await execution_of(request, execution_id)
+    return Json(await detailed(services_of(request), row))
+
+
+@router.post("/api/executions/{execution_id}/pause", **shows(Steered, reads=Reason, summary="Pause an execution"))
+async def pause(request: Request, execution_id: str) -> Response:
+    """Nothing new is dispatched; what runs may end."""
+    return await _steer(request, execution_id, "pause")
+
+
+@router.post("/api/executions/{execution_id}/resume", **shows(Steered, reads=Reason, summary="Resume an execution"))
+async def resume(request: Request, execution_id: str) -> Response:
+    return await _steer(request, execution_id, "resume")
+
+
+@router.post(
+    "/api/executions/{execution_id}/cancel", **shows(Steered, reads=Cancellation, summary="Cancel an execution")
+)
+async def cancel(request: Request, execution_id: str) -> Response:
+    """Everything of it is stopped, its children too, and it ends as cancelled."""
+    asked = await read_optional(request, Cancellation)
+    row = await execution_of(request, execution_id)
+    services = services_of(request)
+    return Json(await steered(services, row, "cancel", asked.reason, compensate=asked.compensate))
+
+
+async def _steer(request: Request, execution_id: str, action: Action) -> Response:
+    row = await execution_of(request, execution_id)
+    reason = (await read_optional(request, Reason)).reason
+    return Json(await steered(services_of(request), row, action, reason))
+
+
+@router.post(
+    "/api/executions/{execution_id}/rerun",
+    **_with_key(shows(Started, reads=Rerun, status=201, summary="Run it again from the start")),
+)
+async def rerun(request: Request, execution_id: str) -> Response:
+    """A new execution of the same playbook, with another version or payload where one is given."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    asked = await read_optional(request, Rerun)
+    before = await detailed(services, row)
+    version = asked.version if asked.version is not None else await version_of(services, row)
+    payload = asked.payload if asked.payload is not None else before.payload
+    return await _started(request, StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait))

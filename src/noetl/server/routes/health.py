@@ -1,0 +1,94 @@
+"""Health and metrics: whether the process lives, whether it can serve, and its figures for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from noetl.clock import rfc3339
+from noetl.errors import BackendError
+from noetl.orchestrator.quarantine import Incident
+from noetl.orchestrator.sweeping import INCIDENT
+from noetl.server.problems import Problem
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, services_of
+from noetl.server.workers import LIVE_S
+from noetl.store.contract import OrderState
+
+router = APIRouter(tags=["operation"])
+_AT_MOST = 1_000
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    status: Literal["ok"] = "ok"
+
+
+class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
+    """`record` names what is broken; `failures` counts how often it was tried."""
+
+    record: str
+    problem: str
+    failures: int
+    since: str
+    last: str
+
+
+class Incidents(msgspec.Struct, frozen=True, kw_only=True):
+    incidents: list[IncidentView]
+
+
+@router.get("/api/health/live", **shows(Health, summary="The process lives"))
+async def live() -> Response:
+    return Json(Health())
+
+
+@router.get("/api/health/ready", **shows(Health, summary="The server can serve"))
+async def ready(request: Request) -> Response:
+    """503 while the store cannot be read, or the server is about to stop."""
+    services = services_of(request)
+    if services.stopping:
+        raise Problem(503, "the server is about to stop")
+    try:
+        await services.store.executions(limit=1)
+    except BackendError:
+        raise Problem(503, "the store cannot be read") from None
+    return Json(Health())
+
+
+@router.get("/api/incidents", **shows(Incidents, summary="What an operator should look at"))
+async def incidents(request: Request) -> Response:
+    """Records that broke whoever touched them, again and again, and are let be."""
+    things = await services_of(request).store.shelf.list(INCIDENT)
+    return Json(Incidents(incidents=[_incident(thing.body) for thing in things]))
+
+
+def _incident(body: bytes) -> IncidentView:
+    one = msgspec.json.decode(body, type=Incident)
+    return IncidentView(
+        record=one.record, problem=one.problem, failures=one.failures, since=rfc3339(one.since), last=rfc3339(one.last)
+    )
+
+
+@router.get("/metrics", **shows(media="text/plain", summary="Figures for Prometheus"))
+async def metrics(request: Request) -> Response:
+    services = services_of(request)
+    await _looked_up(services)
+    return Response(services.meters.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _looked_up(services: Services) -> None:
+    """Figures that are read from the store when somebody asks, and not counted on the way."""
+    meters, store, now = services.meters, services.store, services.clock.now()
+    for status in ("running", "paused"):
+        meters.open.labels(status).set(len(await store.executions(limit=_AT_MOST, status=status)))
+    claimable = await store.claimable(now=now, limit=_AT_MOST)
+    ready_orders = [order for order in claimable if order.state is OrderState.READY]
+    meters.orders.labels("ready").set(len(ready_orders))
+    rows = await services.roster.list()
+    pools = {name for row in rows for name in row.pools} | {order.pool for order in claimable} | {"default"}
+    meters.orders.labels("leased").set(sum((await store.leased(now=now, pools=sorted(pools))).values()))
+    meters.incidents.set(len(await store.shelf.list(INCIDENT)))
+    meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))

@@ -1,0 +1,165 @@
+"""Routes below one execution: what was recorded of it, where it stands, and why (SRV-09, EVT-02, EVT-05, EVT-07)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.clock import rfc3339
+from noetl.pipeline.patches import write
+from noetl.records.apart import put_back
+from noetl.records.events import CtxPatched, TaskProcessed
+from noetl.server.finding import execution_of
+from noetl.server.ranges import ranged
+from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawn
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, services_of
+from noetl.server.views.events import EventPage, LogLine, LogPage, Names, shown_event
+from noetl.server.views.explanation import Explanation, explained
+from noetl.server.views.results import ResultView, result_of, step_result
+from noetl.server.views.states import StateView, shown_state, state_of
+from noetl.server.views.timeline import Timeline, timeline_of
+from noetl.server.views.tokens import TokenView, tokens_of
+from noetl.store.contract import Only
+
+router = APIRouter(tags=["one execution"])
+_PAGE = 2_000
+Step = Annotated[str | None, Query(max_length=300)]
+After = Annotated[int, Query(ge=0, le=2**62, description="Only events past this number.")]
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    execution_id: str
+    status: str
+    tokens: list[TokenView]
+
+
+@router.get("/api/executions/{execution_id}/events", **shows(EventPage, summary="Its events"))
+async def events(
+    request: Request,
+    execution_id: str,
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    types: Annotated[list[str] | None, Query(description="Names, each may hold *; several times or by comma.")] = None,
+    step: Step = None,
+    names: Names = "dotted",
+) -> Response:
+    """In the order of `seq`, in pages."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    wanted = tuple(name for given in types or () for name in given.split(",") if name)
+    found = await services.store.events(execution_id, after=after, only=Only(types=wanted, step=step, limit=limit))
+    beyond = found[-1].seq if len(found) == limit else None
+    shown = [shown_event(event, names) for event in found]
+    return Json(EventPage(events=shown, next=beyond, last_seq=max(row.last_seq, found[-1].seq if found else 0)))
+
+
+@router.get("/api/executions/{execution_id}/tokens", **shows(Tokens, summary="Its live tokens"))
+async def tokens(request: Request, execution_id: str) -> Response:
+    """Where each token is, and what it waits for."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    found = await tokens_of(services, await state_of(services, row))
+    return Json(Tokens(execution_id=execution_id, status=row.status, tokens=found))
+
+
+@router.get("/api/executions/{execution_id}/result", **shows(ResultView, summary="Its result"))
+async def result(request: Request, execution_id: str, step: Step = None) -> Response:
+    """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    told = await (result_of(services, row) if step is None else step_result(services, row, step))
+    body = msgspec.json.encode(told)
+    return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+
+
+@router.get("/api/executions/{execution_id}/ctx", **shows(dict[str, Any], summary="Its variables"))
+async def ctx(request: Request, execution_id: str) -> Response:
+    return Json(await _ctx(services_of(request), (await execution_of(request, execution_id)).execution_id))
+
+
+@router.get("/api/executions/{execution_id}/vars", **shows(dict[str, Any], summary="Its variables, by the older name"))
+async def variables(request: Request, execution_id: str) -> Response:
+    return Json(await _ctx(services_of(request), (await execution_of(request, execution_id)).execution_id))
+
+
+async def _ctx(services: Services, execution_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    after, only = 0, Only(types=(CtxPatched.event_type,), limit=_PAGE)
+    while page := await services.store.events(execution_id, after=after, only=only):
+        for event in page:
+            assert isinstance(event.payload, CtxPatched)
+            write(found, put_back(event.payload, services.results.load).patch)
+        after = page[-1].seq
+    return found
+
+
+@router.get("/api/executions/{execution_id}/logs", **shows(LogPage, summary="What its tasks printed"))
+async def logs(
+    request: Request,
+    execution_id: str,
+    step: Step = None,
+    task: Step = None,
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """One entry for each task run that printed something or failed."""
+    services = services_of(request)
+    await execution_of(request, execution_id)
+    lines: list[LogLine] = []
+    only = Only(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
+    while page := await services.store.events(execution_id, after=after, only=only):
+        for event in page:
+            after = event.seq
+            if (line := _line(event, services)) is not None and task in (None, line.task):
+                lines.append(line)
+                if len(lines) == limit:
+                    return Json(LogPage(lines=lines, next=after))
+    return Json(LogPage(lines=lines, next=None))
+
+
+def _line(event: Any, services: Services) -> LogLine | None:
+    outcome = event.payload.outcome
+    if not outcome.meta.stdout and outcome.error is None:
+        return None
+    processed = put_back(event.payload, services.results.load)
+    error = processed.outcome.error
+    return LogLine(
+        seq=event.seq,
+        ts=rfc3339(event.ts),
+        step=event.step,
+        task=processed.task,
+        path=list(processed.path),
+        attempt=processed.attempt,
+        stdout=processed.outcome.meta.stdout,
+        error=error.readable() if error is not None else None,
+    )
+
+
+@router.get("/api/executions/{execution_id}/steps", **shows(Timeline, summary="Its step runs with their times"))
+async def steps(request: Request, execution_id: str) -> Response:
+    row = await execution_of(request, execution_id)
+    return Json(await timeline_of(services_of(request), row))
+
+
+@router.get("/api/executions/{execution_id}/state", **shows(StateView, summary="Its state at any event"))
+async def state(
+    request: Request, execution_id: str, at: Annotated[int | None, Query(description="A seq; now without it.")] = None
+) -> Response:
+    """Replayed from the log: marking, variables, step runs, results."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    return Json(shown_state(await state_of(services, row, at)))
+
+
+@router.get("/api/executions/{execution_id}/explain", **shows(Explanation, summary="Why it is where it is"))
+async def explain(request: Request, execution_id: str) -> Response:
+    services, row = services_of(request), await execution_of(request, execution_id)
+    return Json(await explained(services, row, await state_of(services, row)))
+
+
+@router.get("/api/executions/{execution_id}/graph", **shows(media=GRAPH_MEDIA, summary="Its net as a picture"))
+async def graph(
+    request: Request, execution_id: str, form: Annotated[GraphFormat, Query(alias="format")] = "svg"
+) -> Response:
+    services, row = services_of(request), await execution_of(request, execution_id)
+    return await drawn(await services.conductor.net(row.net_hash), form)

@@ -1,0 +1,137 @@
+"""Routes of the language: checking, formatting, migrating and drawing a text. None of them runs any of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from noetl.document.format import FormatError, format_text
+from noetl.document.playbook import Dialect
+from noetl.graph.dot import dot
+from noetl.graph.drawing import draw
+from noetl.graph.ladder import ladder
+from noetl.graph.layout import lay_out
+from noetl.graph.mermaid import mermaid
+from noetl.graph.svg import svg
+from noetl.migration.migrating import migrate
+from noetl.migration.notes import Note
+from noetl.net.net import Net
+from noetl.schema.playbook import playbook_schema
+from noetl.server.bodies import read
+from noetl.server.problems import Problem
+from noetl.server.routing import Json, shows
+from noetl.server.texts import Text, checked, refused, text_of
+from noetl.server.views.diagnostics import Outline, all_shown, outlined
+from noetl.source import Source
+from noetl.tools.kinds import load_kinds
+
+router = APIRouter(tags=["language"])
+
+GraphFormat = Literal["svg", "json", "mermaid", "dot", "text"]
+_MEDIA = {
+    "svg": "image/svg+xml",
+    "mermaid": "text/plain; charset=utf-8",
+    "dot": "text/vnd.graphviz; charset=utf-8",
+    "text": "text/plain; charset=utf-8",
+}
+GRAPH_MEDIA = (*(kind.partition(";")[0] for kind in _MEDIA.values()), "application/json")
+
+
+class Formatted(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    changed: bool
+
+
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    line: int
+    column: int
+    message: str
+    way_out: str
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """`blocked` are places that need a person; `source` is v10 but for those."""
+
+    source: str
+    notes: list[Remark]
+    blocked: list[Remark]
+
+
+class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    source: str
+    format: GraphFormat = "svg"
+    dialect: Dialect | None = None
+
+
+@router.post("/api/validate", **shows(Outline, reads=Text, summary="Check a playbook"))
+async def validate(request: Request) -> Response:
+    """Everything the checker has to say about a text; what it finds is no error of the request."""
+    return Json(outlined(await checked(await text_of(request))))
+
+
+@router.post("/api/format", **shows(Formatted, reads=Text, summary="Format a playbook"))
+async def formatted(request: Request) -> Response:
+    text = await text_of(request)
+    try:
+        told = await asyncio.to_thread(format_text, Source(text.name, text.source))
+    except FormatError as problem:
+        shown = [msgspec.to_builtins(one) for one in all_shown(problem.findings)]
+        raise Problem(422, str(problem), kind="format", diagnostics=shown) from None
+    return Json(Formatted(source=told, changed=told != text.source))
+
+
+@router.post("/api/migrate", **shows(Migrated, reads=Text, summary="Rewrite an older dialect as v10"))
+async def migrated(request: Request) -> Response:
+    text = await text_of(request)
+    found = await checked(text, proofs=False)
+    if found.playbook is None or not found.ok:
+        raise refused(found)
+    done = await asyncio.to_thread(migrate, found.source, found.playbook)
+    notes, blocked = [_remark(one) for one in done.notes], [_remark(one) for one in done.blocked]
+    return Json(Migrated(source=done.text, notes=notes, blocked=blocked))
+
+
+@router.post("/api/graph", **shows(media=GRAPH_MEDIA, reads=GraphRequest, summary="Draw a playbook"))
+async def graph(request: Request) -> Response:
+    """As SVG, as boxes and ways with their places (json), as Mermaid, DOT, or text."""
+    asked = await read(request, GraphRequest)
+    found = await checked(Text(source=asked.source, dialect=asked.dialect), proofs=False)
+    if found.net is None:
+        raise refused(found)
+    return await drawn(found.net, asked.format)
+
+
+@router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
+async def schema() -> Response:
+    return Json(playbook_schema(load_kinds()))
+
+
+async def drawn(net: Net, form: GraphFormat) -> Response:
+    """The picture of a net."""
+    return await asyncio.to_thread(_drawn, net, form)
+
+
+def _drawn(net: Net, form: GraphFormat) -> Response:
+    drawing = draw(net)
+    match form:
+        case "json":
+            return Json({"drawing": drawing, "layout": lay_out(drawing)})
+        case "svg":
+            text = svg(drawing)
+        case "mermaid":
+            text = mermaid(drawing)
+        case "dot":
+            text = dot(drawing)
+        case _:
+            text = ladder(drawing)
+    return Response(text, media_type=_MEDIA[form])
+
+
+def _remark(note: Note) -> Remark:
+    return Remark(
+        path=note.path, line=note.span.line, column=note.span.column, message=note.message, way_out=note.way_out
+    )

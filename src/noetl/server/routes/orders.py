@@ -1,0 +1,209 @@
+"""The worker's side of the API: reporting and claiming, heartbeats, secrets, nested playbooks, nets (WRK-01, SRV-04).
+
+Bodies go past the framework: raw bytes in, Structs by msgspec. Every request is one of a worker's, under its token: a
+worker id belongs to the token that registered it, and orders come from the token's pools only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.errors import BackendError
+from noetl.orchestrator.calls import child_id_of
+from noetl.orchestrator.pools import EVERY
+from noetl.records.calls import Call, Called
+from noetl.records.materials import Ask, Material
+from noetl.records.orders import Answer, Turn
+from noetl.records.wire import read_turn
+from noetl.server.bodies import JSON, body_of, invalid, require
+from noetl.server.problems import Problem, unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, identity_of, services_of
+
+router = APIRouter(tags=["workers"])
+PROTOCOL, HEADER = "1", "noetl-protocol"
+T = TypeVar("T")
+_HASH = re.compile(r"[0-9a-zA-Z:_-]{1,128}")
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a worker holds: order id and epoch."""
+
+    worker_id: str
+    leases: dict[str, int]
+
+
+class Beaten(msgspec.Struct, frozen=True, kw_only=True):
+    """`lost` are no longer its own; `stop` are its own, and nobody wants them any more."""
+
+    lost: list[str]
+    stop: list[str] = []
+
+
+class GiveUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    call: Call
+    reason: str
+
+
+_beats = msgspec.json.Decoder(Beat)
+_asks = msgspec.json.Decoder(Ask)
+_calls = msgspec.json.Decoder(Call)
+_give_ups = msgspec.json.Decoder(GiveUp)
+
+
+@router.post("/api/orders/turn", **shows(Answer, reads=Turn, summary="Report, and take orders"))
+async def turn(request: Request, wait_s: Annotated[float, Query(ge=0, le=60)] = 0.0) -> Response:
+    """What is reported is durable when this is answered. With nothing to report and no order to give, it is answered
+    after `wait_s` at most."""
+    services = services_of(request)
+    check_protocol(request)
+    asked = await _turn(request, services)
+    await services.roster.saw(asked.worker_id)
+    answer = await _taken(services, asked)
+    until = time.monotonic() + (0.0 if services.stopping else min(wait_s, services.settings.long_poll_s))
+    while not answer.orders and not asked.reports and asked.capacity and (left := until - time.monotonic()) > 0:
+        await services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
+        if services.stopping or await request.is_disconnected():
+            break  # an order given now would have nobody, or another server gives it
+        answer = await _taken(services, asked)
+    return Json(answer)
+
+
+async def _taken(services: Services, asked: Turn) -> Answer:
+    began = time.perf_counter()
+    try:
+        return await services.conductor.turn(asked)
+    finally:
+        services.meters.turns.observe(time.perf_counter() - began)
+
+
+async def _turn(request: Request, services: Services) -> Turn:
+    require(request, JSON)
+    body = await body_of(request, services.settings.max_result_bytes)
+    try:
+        asked = read_turn(body)
+    except msgspec.ValidationError as problem:
+        raise invalid(problem) from None
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise Problem(400, f"the body is no turn: {str(problem)[:200]}", kind="json") from None
+    await _check_worker(request, asked.worker_id)
+    if any(report.worker_id != asked.worker_id for report in asked.reports):
+        raise Problem(403, "a report speaks for another worker than the turn it came with", kind="identity")
+    check_pools(request, asked.pools)
+    for execution_id in {report.execution_id for report in asked.reports}:
+        if not services.conductor.drives(execution_id):
+            await _check_execution(request, execution_id)
+    return asked
+
+
+async def _check_worker(request: Request, worker_id: str) -> None:
+    """Nobody speaks for a worker but the token it came with (RELIABILITY 2.3)."""
+    row = await services_of(request).roster.get(worker_id)
+    if row is not None and row.token_id not in ("", identity_of(request).token_id):
+        raise Problem(403, "this worker id belongs to another token", kind="identity")
+
+
+@router.post("/api/orders/heartbeat", **shows(Beaten, reads=Beat, summary="Prolong leases"))
+async def heartbeat(request: Request) -> Response:
+    services = services_of(request)
+    check_protocol(request)
+    beat = await _decoded(request, _beats)
+    await _check_worker(request, beat.worker_id)
+    lost = await services.conductor.renew(beat.worker_id, beat.leases)
+    await services.roster.saw(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
+    return Json(Beaten(lost=sorted(lost)))
+
+
+@router.post("/api/orders/secret", **shows(Material, reads=Ask, summary="One secret, for the holder of an order"))
+async def secret(request: Request) -> Response:
+    """In memory only: neither side writes it down (KEY-07)."""
+    check_protocol(request)
+    ask = await _decoded(request, _asks)
+    await _check_worker(request, ask.worker_id)
+    await _check_execution(request, ask.execution_id)
+    return Json(await services_of(request).conductor.secret(ask), headers={"cache-control": "no-store"})
+
+
+@router.post("/api/orders/call", **shows(Called, reads=Call, summary="Start a nested playbook, and wait for it"))
+async def call(request: Request) -> Response:
+    """Answers `running` when its end takes longer than a request should: ask again, it is the same child."""
+    services = services_of(request)
+    check_protocol(request)
+    asked = await _decoded(request, _calls)
+    await _check_execution(request, asked.execution_id)
+    waiting = services.calls.get(asked.task_run_id)
+    if waiting is None:
+        waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.conductor.call(asked))
+        waiting.add_done_callback(lambda _: services.calls.pop(asked.task_run_id, None))
+        waiting.add_done_callback(_seen)
+    done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
+    if not done:
+        return Json(Called(execution_id=child_id_of(asked.task_run_id), status="running"))
+    if waiting.cancelled():
+        raise BackendError("the server is about to stop")
+    return Json(waiting.result())
+
+
+def _seen(waiting: asyncio.Future[Called]) -> None:
+    """What it ended with is told to whoever asks, and is nobody's unheard error."""
+    if not waiting.cancelled():
+        waiting.exception()
+
+
+@router.post("/api/orders/give-up", **shows(reads=GiveUp, status=204, summary="Nobody waits for a child any more"))
+async def give_up(request: Request) -> Response:
+    check_protocol(request)
+    asked = await _decoded(request, _give_ups)
+    await _check_execution(request, asked.call.execution_id)
+    await services_of(request).conductor.give_up(asked.call, asked.reason)
+    return Response(status_code=204)
+
+
+@router.get("/api/nets/{net_hash}", **shows(dict[str, Any], summary="A compiled playbook"))
+async def net(request: Request, net_hash: str) -> Response:
+    if not _HASH.fullmatch(net_hash):
+        raise unknown("net", net_hash)
+    try:
+        body = await services_of(request).store.net(net_hash)
+    except BackendError:
+        raise unknown("net", net_hash) from None
+    headers = {"cache-control": "private, max-age=31536000, immutable"}  # its name is its content
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def check_pools(request: Request, wanted: tuple[str, ...]) -> None:
+    """403 for orders of a pool that the worker's token is not for."""
+    allowed = identity_of(request).pools
+    if EVERY not in allowed and (others := sorted(set(wanted) - allowed)):
+        serves = ", ".join(sorted(allowed)) or "none"
+        raise Problem(403, f"this token serves the pools {serves}, not {', '.join(others)}")
+
+
+def check_protocol(request: Request) -> None:
+    """426 for a worker of another generation, in words its operator understands (RELIABILITY 3.8)."""
+    spoken = request.headers.get(HEADER)
+    if spoken != PROTOCOL:
+        told = f'"{spoken[:20]}"' if spoken else "none"
+        detail = f"this server speaks worker protocol {PROTOCOL}, the worker {told}: install the same version of both"
+        raise Problem(426, detail, headers={"upgrade": f"noetl/{PROTOCOL}"})
+
+
+async def _check_execution(request: Request, execution_id: str) -> None:
+    if await services_of(request).store.execution(execution_id) is None:
+        raise unknown("execution", execution_id)
+
+
+async def _decoded(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+    require(request, JSON)
+    try:
+        return decoder.decode(await body_of(request))
+    except msgspec.ValidationError as problem:
+        raise invalid(problem) from None
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise Problem(400, f"the body is not JSON: {str(problem)[:200]}", kind="json") from None

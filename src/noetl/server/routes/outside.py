@@ -1,0 +1,165 @@
+"""What comes from outside to executions that wait: messages, signals, events, timers cancelled (MSG, TMR-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from noetl.clock import rfc3339
+from noetl.orchestrator.deliveries import MESSAGE_TTL_S, Sent
+from noetl.records.taxonomy import TAXONOMY
+from noetl.records.waits import TimerCancelled, TimerFired, TimerScheduled
+from noetl.server.bodies import read
+from noetl.server.finding import execution_of
+from noetl.server.problems import Problem, unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, identity_of, services_of
+from noetl.store.contract import Only
+
+router = APIRouter(tags=["from outside"])
+INJECTABLE = frozenset({"message.received", "signal.received", "timer.fired"})  # MSG-06
+_AMONG = 500  # open executions in which a timer is looked for
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same `message_id` counts once. One that nobody waits for is kept for `ttl` seconds, a day without it."""
+
+    name: str
+    correlation: dict[str, Any] = {}
+    payload: Any = None
+    message_id: str | None = None
+    ttl: float = MESSAGE_TTL_S
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """To one execution, or to all that listen."""
+
+    name: str
+    data: Any = None
+    execution_id: str | None = None
+    signal_id: str | None = None
+
+
+class Signalled(msgspec.Struct, frozen=True, kw_only=True):
+    """The executions that heard it."""
+
+    name: str
+    heard: list[str]
+
+
+class Injected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same `key` counts once."""
+
+    name: str
+    data: Any = None
+    key: str | None = None
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed` is false when the same was asked before."""
+
+    changed: bool
+
+
+class TimerView(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` is its own, `timer` the author's word for it."""
+
+    id: str
+    timer: str
+    execution_id: str
+    step: str | None
+    due_at: str
+    cancellable: bool
+
+
+class Timers(msgspec.Struct, frozen=True, kw_only=True):
+    timers: list[TimerView]
+
+
+@router.post("/api/messages", **shows(Sent, reads=Message, status=202, summary="Send a message"))
+async def message(request: Request) -> Response:
+    """Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest."""
+    asked = await read(request, Message)
+    sent = await services_of(request).clockwork.deliveries.send_message(
+        asked.name, asked.correlation, asked.payload, message_id=asked.message_id, ttl_s=asked.ttl
+    )
+    return Json(sent, 202)
+
+
+@router.post("/api/signals", **shows(Signalled, reads=Signal, summary="Broadcast a signal"))
+async def signal(request: Request) -> Response:
+    """To everybody who listens now; it is not kept."""
+    asked = await read(request, Signal)
+    if asked.execution_id is not None:
+        await execution_of(request, asked.execution_id)
+    heard = await services_of(request).clockwork.deliveries.send_signal(
+        asked.name, asked.data, execution_id=asked.execution_id, signal_id=asked.signal_id
+    )
+    return Json(Signalled(name=asked.name, heard=heard))
+
+
+@router.post(
+    "/api/executions/{execution_id}/events", **shows(Accepted, reads=Injected, status=202, summary="Put an event in")
+)
+async def inject(request: Request, execution_id: str) -> Response:
+    """An event of your own for rules and handlers that listen. Names of the system's are not for you: 400."""
+    await execution_of(request, execution_id)
+    asked = await read(request, Injected)
+    if asked.name in TAXONOMY and asked.name not in INJECTABLE:
+        raise Problem(
+            400, f'"{asked.name}" is an event of the system; of those, {", ".join(sorted(INJECTABLE))} may come'
+        )
+    changed = await services_of(request).clockwork.deliveries.inject(
+        execution_id, asked.name, asked.data, event_key=asked.key
+    )
+    return Json(Accepted(changed=changed), 202)
+
+
+@router.get("/api/executions/{execution_id}/timers", **shows(Timers, summary="Its running timers"))
+async def timers(request: Request, execution_id: str) -> Response:
+    await execution_of(request, execution_id)
+    return Json(Timers(timers=await _running(services_of(request), execution_id)))
+
+
+@router.post("/api/timers/{timer_id}/cancel", **shows(Accepted, summary="Cancel a timer"))
+async def cancel(request: Request, timer_id: str) -> Response:
+    """By its own id, as lists tell it. Only timers whose author allows it can be cancelled."""
+    services = services_of(request)
+    execution_id = await _whose(services, timer_id)
+    actor = str(identity_of(request).subject)
+    changed = await services.clockwork.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
+    return Json(Accepted(changed=changed))
+
+
+async def _whose(services: Services, timer_id: str) -> str:
+    for status in ("running", "paused"):
+        for row in await services.store.executions(limit=_AMONG, status=status):
+            if row.wake_at is None and status == "running":
+                continue  # no timer runs in it
+            if any(timer.id == timer_id for timer in await _running(services, row.execution_id)):
+                return row.execution_id
+    raise unknown("timer", timer_id)
+
+
+async def _running(services: Services, execution_id: str) -> list[TimerView]:
+    """Those that have neither fired nor been cancelled, the nearest first."""
+    found: dict[str, tuple[float, TimerView]] = {}
+    for event in await services.store.events(execution_id, only=Only(types=("timer.*",))):
+        payload = event.payload
+        if isinstance(payload, TimerScheduled):
+            found[payload.wait_id] = (
+                payload.due_at,
+                TimerView(
+                    id=payload.wait_id,
+                    timer=payload.timer_id,
+                    execution_id=execution_id,
+                    step=event.step,
+                    due_at=rfc3339(payload.due_at),
+                    cancellable=payload.cancellable,
+                ),
+            )
+        elif isinstance(payload, TimerFired | TimerCancelled):
+            found.pop(payload.wait_id, None)
+    return [view for _, view in sorted(found.values(), key=lambda one: one[0])]

@@ -1,0 +1,186 @@
+"""Routes for a first look: what runs and how fast, who waits for what, and a demo where nothing has run yet."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.clock import rfc3339
+from noetl.ids import uuid7
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, services_of
+from noetl.server.starting import Started, begin
+from noetl.server.texts import Text, checked, refused
+from noetl.server.views.executions import catalog_id
+from noetl.store.catalog import CatalogRow
+from noetl.store.contract import ExecutionRow
+
+router = APIRouter(tags=["overview"])
+_MINUTES = 60
+_LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
+_PAGE = 500
+_MOST_READY = 1_000  # counted so far; that many is all somebody wants to know
+_STATES = ("running", "paused", "completed", "failed", "cancelled")
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+class Minute(msgspec.Struct, kw_only=True):
+    """What began and ended in a minute; `p50_s` and `p95_s` are how long those that ended took."""
+
+    at: str
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    p50_s: float | None = None
+    p95_s: float | None = None
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """`minutes` are the last sixty, the oldest first."""
+
+    counts: dict[str, int]
+    minutes: list[Minute]
+    orders: dict[str, int]
+    workers: int
+
+
+class WaitView(msgspec.Struct, frozen=True, kw_only=True):
+    wait_id: str
+    execution_id: str
+    kind: str
+    name: str
+    correlation: dict[str, Any]
+    opened_at: str
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    waits: list[WaitView]
+
+
+class KeptView(msgspec.Struct, frozen=True, kw_only=True):
+    message_id: str
+    name: str
+    correlation: dict[str, Any]
+    sent_at: str
+    expires_at: str
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    messages: list[KeptView]
+
+
+@router.get("/api/overview", **shows(Overview, summary="What goes on"))
+async def overview(request: Request) -> Response:
+    """Counts by status, the last hour minute by minute, orders that wait, workers that are here."""
+    services = services_of(request)
+    counts = dict.fromkeys(_STATES, 0) | await services.store.tally()
+    now = services.clock.now()
+    leased = sum((await services.store.leased(now=now)).values())
+    ready = len(await services.store.claimable(now=now, limit=_MOST_READY))
+    told = Overview(
+        counts=counts,
+        minutes=_by_minute(await _recent(services), now),
+        orders={"ready": ready, "leased": leased},
+        workers=len(await services.roster.list()),
+    )
+    return Json(told)
+
+
+async def _recent(services: Services) -> list[ExecutionRow]:
+    rows: list[ExecutionRow] = []
+    since = services.clock.now() - _MINUTES * 60
+    while len(rows) < _LOOKED_AT:
+        beyond = rows[-1].execution_id if rows else None
+        page = await services.store.executions(limit=_PAGE, beyond=beyond)
+        rows += [row for row in page if row.created_at >= since]
+        if len(page) < _PAGE or page[-1].created_at < since:
+            break
+    return rows
+
+
+def _by_minute(rows: list[ExecutionRow], now: float) -> list[Minute]:
+    first = int(now // 60) - _MINUTES + 1
+    minutes = [Minute(at=rfc3339((first + n) * 60.0)) for n in range(_MINUTES)]
+    took: dict[int, list[float]] = {}
+    for row in rows:
+        if 0 <= (n := int(row.created_at // 60) - first) < _MINUTES:
+            minutes[n].started += 1
+        if row.finished_at is not None and 0 <= (n := int(row.finished_at // 60) - first) < _MINUTES:
+            minutes[n].completed += row.status == "completed"
+            minutes[n].failed += row.status == "failed"
+            took.setdefault(n, []).append(row.finished_at - row.created_at)
+    for n, spans in took.items():
+        spans.sort()
+        minutes[n].p50_s, minutes[n].p95_s = spans[len(spans) // 2], spans[min(len(spans) - 1, len(spans) * 95 // 100)]
+    return minutes
+
+
+@router.get("/api/waits", **shows(Waiting, summary="Who waits for messages and signals"))
+async def waits(request: Request, limit: Limit = 200) -> Response:
+    """The newest first."""
+    rows = await services_of(request).store.waits.newest(limit=limit)
+    return Json(
+        Waiting(
+            waits=[
+                WaitView(
+                    wait_id=row.wait_id,
+                    execution_id=row.execution_id,
+                    kind=row.kind,
+                    name=row.name,
+                    correlation=msgspec.json.decode(row.correlation),
+                    opened_at=rfc3339(row.opened_at),
+                )
+                for row in rows
+            ]
+        )
+    )
+
+
+@router.get("/api/messages", **shows(Kept, summary="Messages that nobody has taken yet"))
+async def kept(request: Request, limit: Limit = 200) -> Response:
+    """The newest first; what they carry is not shown."""
+    services = services_of(request)
+    rows = await services.store.waits.newest_kept(now=services.clock.now(), limit=limit)
+    return Json(
+        Kept(
+            messages=[
+                KeptView(
+                    message_id=row.message_id,
+                    name=row.name,
+                    correlation=row.correlation,
+                    sent_at=rfc3339(row.sent_at),
+                    expires_at=rfc3339(row.expires_at),
+                )
+                for row in rows
+            ]
+        )
+    )
+
+
+@router.post("/api/demo", **shows(Started, status=201, summary="Run the demo"))
+async def demo(request: Request) -> Response:
+    """Register a small playbook that needs nothing but this server, and start it."""
+    services = services_of(request)
+    row = await _demo_row(services)
+    execution_id = uuid7(services.clock.now())
+    await begin(services, row, execution_id, {})
+    told = Started(
+        execution_id=execution_id,
+        path=row.path,
+        version=row.version,
+        catalog_id=catalog_id(row.path, row.version),
+        status="running",
+        trace_id=execution_id.replace("-", ""),
+    )
+    return Json(told, 201)
+
+
+async def _demo_row(services: Services) -> CatalogRow:
+    source = (files("noetl.server") / "pages" / "demo.yaml").read_text("utf-8")
+    found = await checked(Text(source=source))
+    if found.net is None:
+        raise refused(found)
+    return await services.library.register(found.net, source=source)

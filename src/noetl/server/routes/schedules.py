@@ -1,0 +1,154 @@
+"""Schedules: playbooks that the clock starts, their coming times, pausing and making up for missed ones (TMR-01)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.clock import rfc3339
+from noetl.errors import RefusedError
+from noetl.ids import uuid7
+from noetl.orchestrator.cron import as_written, times
+from noetl.orchestrator.schedules import execution_id_of
+from noetl.orchestrator.timetable import Timetable
+from noetl.records.schedules import Backfill, Schedule
+from noetl.server.bodies import read
+from noetl.server.finding import moment
+from noetl.server.problems import Problem, unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, services_of
+
+router = APIRouter(tags=["schedules"])
+MOST = 10_000  # times of one backfill
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` are its coming times in its zone; none while it is paused."""
+
+    path: str
+    version: int
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+    jitter_s: float
+    paused: bool
+    running: str | None
+    queued: list[str]
+    skipped: int
+    next: list[str]
+
+
+class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
+    schedules: list[ScheduleView]
+
+
+class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times from `since` to `until` (now without it), at most `limit` of them at once."""
+
+    since: str
+    until: str | None = None
+    limit: int = 5
+    dry_run: bool = False
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`times` are those to be run; `known` have run already."""
+
+    backfill_id: str | None
+    path: str
+    times: list[str]
+    known: int
+
+
+@router.get("/api/schedules", **shows(ScheduleList, summary="List schedules"))
+async def schedules(request: Request) -> Response:
+    services = services_of(request)
+    found = await Timetable(services.store.shelf).schedules()
+    return Json(ScheduleList(schedules=[_shown(services, one, 1) for one in found]))
+
+
+@router.get("/api/schedules/{path:path}", **shows(ScheduleView, summary="One schedule with its coming times"))
+async def schedule(request: Request, path: str, count: Annotated[int, Query(ge=1, le=1000)] = 5) -> Response:
+    services = services_of(request)
+    return Json(_shown(services, await _schedule(services, path), count))
+
+
+@router.post("/api/schedules/{path:path}/pause", **shows(ScheduleView, summary="Pause a schedule"))
+async def pause(request: Request, path: str) -> Response:
+    """Nothing is started at its times until it is resumed."""
+    services = services_of(request)
+    await _schedule(services, path)
+    return Json(_shown(services, await Timetable(services.store.shelf).pause(path, at=services.clock.now()), 5))
+
+
+@router.post("/api/schedules/{path:path}/resume", **shows(ScheduleView, summary="Resume a schedule"))
+async def resume(request: Request, path: str) -> Response:
+    """Times that have passed can be backfilled."""
+    services = services_of(request)
+    await _schedule(services, path)
+    return Json(_shown(services, await Timetable(services.store.shelf).resume(path, at=services.clock.now()), 5))
+
+
+@router.post("/api/schedules/{path:path}/backfill", **shows(Backfilled, reads=Backfilling, summary="Run missed times"))
+async def backfill(request: Request, path: str) -> Response:
+    """What has run for a time is not run again."""
+    services, asked = services_of(request), await read(request, Backfilling)
+    schedule, now = await _schedule(services, path), services.clock.now()
+    since, until = moment(asked.since, "since"), moment(asked.until, "until")
+    assert since is not None
+    if asked.limit < 1:
+        raise Problem(422, "limit: at least one at a time")
+    until = min(until if until is not None else now, now)
+    found = list(islice(times(schedule.cron, schedule.timezone, after=since - 1.0, until=until), MOST + 1))
+    if len(found) > MOST:
+        raise Problem(422, f"that is more than {MOST} times: name a shorter span")
+    fresh = [one for one in found if await services.store.execution(execution_id_of(path, one)) is None]
+    backfill_id = uuid7(now) if fresh and not asked.dry_run else None
+    if backfill_id is not None:
+        wanted = _wanted(schedule, backfill_id, since - 1.0, until, asked.limit)
+        await Timetable(services.store.shelf).ask_for(wanted, at=now)
+    shown = [as_written(one, schedule.timezone) for one in fresh]
+    return Json(Backfilled(backfill_id=backfill_id, path=path, times=shown, known=len(found) - len(fresh)))
+
+
+def _wanted(schedule: Schedule, backfill_id: str, kept: float, until: float, limit: int) -> Backfill:
+    return Backfill(
+        backfill_id=backfill_id,
+        path=schedule.path,
+        net_hash=schedule.net_hash,
+        cron=schedule.cron,
+        timezone=schedule.timezone,
+        kept=kept,
+        until=until,
+        limit=limit,
+    )
+
+
+async def _schedule(services: Services, path: str) -> Schedule:
+    try:
+        return await Timetable(services.store.shelf).get(path)
+    except RefusedError:
+        raise unknown("schedule", path) from None
+
+
+def _shown(services: Services, one: Schedule, count: int) -> ScheduleView:
+    after = max(services.clock.now(), one.kept)
+    coming = () if one.paused else islice(times(one.cron, one.timezone, after=after), count)
+    return ScheduleView(
+        path=one.path,
+        version=one.version,
+        cron=one.cron,
+        timezone=one.timezone,
+        missed=one.missed.value,
+        overlap=one.overlap.value,
+        jitter_s=one.jitter_s,
+        paused=one.paused,
+        running=one.running,
+        queued=[rfc3339(at) for at in one.queued],
+        skipped=one.skipped,
+        next=[as_written(at, one.timezone) for at in coming],
+    )

@@ -1,0 +1,104 @@
+"""Live streams: the events of one execution, and the rows of all as they change. Both resume by Last-Event-ID."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.records.events import PlaybookProcessed
+from noetl.server.finding import execution_of
+from noetl.server.hub import heard_within
+from noetl.server.problems import Problem
+from noetl.server.routing import shows
+from noetl.server.services import Services, services_of
+from noetl.server.streaming import MEDIA_TYPE, EventStream, told
+from noetl.server.views.events import Names, shown_event
+from noetl.server.views.executions import shown
+from noetl.store.contract import Only
+
+router = APIRouter(tags=["live"])
+_PAGE = 500
+_GATHER_S = 0.1  # rows that change often are told so often at most
+_LAST = "last-event-id"
+
+
+def _stream(services: Services, parts: AsyncIterator[bytes | None]) -> Response:
+    streams = services.meters.streams
+    return EventStream(parts, patience_s=services.settings.stream_patience_s, counted=streams.inc)
+
+
+@router.get("/api/executions/{execution_id}/stream", **shows(media=MEDIA_TYPE, summary="Its events as they happen"))
+async def one(
+    request: Request,
+    execution_id: str,
+    after: Annotated[int, Query(ge=0, le=2**62, description="Begin past this number.")] = 0,
+    names: Names = "dotted",
+) -> Response:
+    """Each event's id is its `seq`. Ends with an event named `end` once the execution is over."""
+    services = services_of(request)
+    await execution_of(request, execution_id)
+    if (given := request.headers.get(_LAST)) is not None:
+        if not given.isdecimal() or len(given) > 18:
+            raise Problem(400, "Last-Event-ID: it is the seq of an event")
+        after = int(given)
+    return _stream(services, _events(services, execution_id, after, names))
+
+
+async def _events(services: Services, execution_id: str, after: int, names: Names) -> AsyncIterator[bytes | None]:
+    with services.hub.listen(execution_id) as heard:
+        yield None  # so that the reader knows at once that it is connected
+        while not services.hub.is_closed:
+            heard.clear()
+            while page := await services.store.events(execution_id, after=after, only=Only(limit=_PAGE)):
+                for event in page:
+                    after = event.seq
+                    yield told(shown_event(event, names), at=str(after))
+                    if isinstance(event.payload, PlaybookProcessed):
+                        yield told({"status": event.payload.status.value}, at=str(after), name="end")
+                        return
+            row = await services.store.execution(execution_id)
+            if row is None or (row.finished_at is not None and row.last_seq <= after):
+                yield told({"status": row.status if row is not None else "gone"}, name="end")
+                return
+            if not await heard_within(heard, services.settings.stream_heartbeat_s):
+                yield None
+
+
+@router.get("/api/stream", **shows(media=MEDIA_TYPE, summary="Executions as they change"))
+async def everything(request: Request) -> Response:
+    """Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
+    long absence): list the executions again. Changes that other servers make are seen among the newest 200 and the
+    open ones."""
+    services = services_of(request)
+    return _stream(services, _rows(services, request.headers.get(_LAST)))
+
+
+async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | None]:
+    hub = services.hub
+    era, _, number = (given or "").partition(".")
+    at = int(number) if era == hub.era and number.isdecimal() and len(number) < 18 else None
+    with hub.listen(None) as heard:
+        if at is None or hub.since(at) is None:
+            at = hub.number
+            yield told({}, at=f"{hub.era}.{at}", name="reset") if given else None
+        else:
+            yield None
+        while not hub.is_closed:
+            heard.clear()
+            changes = hub.since(at)
+            if changes is None:
+                at = hub.number
+                yield told({}, at=f"{hub.era}.{at}", name="reset")
+                continue
+            for change in changes:
+                at = change.number
+                row = await services.store.execution(change.execution_id)
+                if row is not None:
+                    yield told(shown(row), at=f"{hub.era}.{at}")
+            if changes:
+                await asyncio.sleep(_GATHER_S)
+            elif not await heard_within(heard, services.settings.stream_heartbeat_s):
+                yield None

@@ -1,0 +1,152 @@
+"""The work list of people: finding human tasks, claiming, releasing and completing them (HUM-01 to HUM-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.clock import rfc3339
+from noetl.server.access.identity import Identity
+from noetl.server.bodies import read, read_optional
+from noetl.server.idempotency import HEADER, REPLAYED, Keys, digest, named
+from noetl.server.problems import Problem
+from noetl.server.routing import Json, shows
+from noetl.server.services import identity_of, services_of
+from noetl.store.tasks import TaskRow, TaskState
+
+router = APIRouter(tags=["human tasks"])
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """`form` are the fields to be filled in; `version` is what to give back when you act on what you saw."""
+
+    task_id: str
+    execution_id: str
+    step: str
+    step_run_id: str
+    state: str
+    version: int
+    title: str
+    role: str | None
+    user: str | None
+    form: list[dict[str, Any]]
+    claimed_by: str | None
+    completed_by: str | None
+    result: dict[str, Any] | None
+    created_at: str
+    due_at: str | None
+    overdue: bool
+    escalated: bool
+    ended_at: str | None
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    tasks: list[TaskView]
+    next: str | None
+
+
+class Acting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: int | None = None
+
+
+class Completing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`values` by field of the form."""
+
+    values: dict[str, Any] = {}
+    version: int | None = None
+
+
+@router.get("/api/tasks", **shows(TaskPage, summary="List human tasks"))
+async def tasks(
+    request: Request,
+    state: Annotated[list[TaskState] | None, Query(description="Open and claimed ones without it.")] = None,
+    role: Annotated[str | None, Query(max_length=200)] = None,
+    user: Annotated[str | None, Query(max_length=200, description="Also finds what this user has claimed.")] = None,
+    execution_id: Annotated[str | None, Query(max_length=100)] = None,
+    mine: Annotated[bool, Query(description="What you may do: for you, for a role of yours, or claimed by you.")] = False,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Annotated[str | None, Query(max_length=100)] = None,
+) -> Response:
+    """The newest first. A page of `mine` may be shorter than `limit` before the last one."""
+    services = services_of(request)
+    if cursor is not None and await services.store.tasks.get(cursor) is None:
+        raise Problem(422, "cursor: it is none that was given out here")
+    states = tuple(state) if state else (TaskState.OPEN, TaskState.CLAIMED)
+    if mine and (role is not None or user is not None):
+        raise Problem(422, "mine says already whose tasks are meant: leave role and user out")
+    actor, roles = _who(request)
+    whose: list[dict[str, str | None]] = [{"role": role, "user": user}]
+    if mine:
+        whose = [{"user": actor}, *({"role": one} for one in roles)]
+    found: dict[str, TaskRow] = {}
+    for one in whose:
+        rows = await services.clockwork.inbox.list(
+            states=states, execution_id=execution_id, limit=limit + 1, beyond=cursor, **one
+        )
+        found.update((row.task_id, row) for row in rows)
+    newest = sorted(found.values(), key=lambda row: (-row.created_at, row.task_id))
+    beyond = newest[limit - 1].task_id if len(newest) > limit else None
+    page = [row for row in newest[:limit] if not mine or row.claimed_by in (None, actor)]
+    return Json(TaskPage(tasks=[shown(row) for row in page], next=beyond))
+
+
+@router.get("/api/tasks/{task_id}", **shows(TaskView, summary="One human task"))
+async def task(request: Request, task_id: str) -> Response:
+    return Json(shown(await services_of(request).clockwork.inbox.get(task_id)))
+
+
+@router.post("/api/tasks/{task_id}/claim", **shows(TaskView, reads=Acting, summary="Take a task"))
+async def claim(request: Request, task_id: str) -> Response:
+    """Only for holders of its role, or the user it is for."""
+    asked, (actor, roles) = await read_optional(request, Acting), _who(request)
+    inbox = services_of(request).clockwork.inbox
+    return Json(shown(await inbox.claim(task_id, actor=actor, roles=roles, version=asked.version)))
+
+
+@router.post("/api/tasks/{task_id}/release", **shows(TaskView, reads=Acting, summary="Give a task back"))
+async def release(request: Request, task_id: str) -> Response:
+    asked, (actor, roles) = await read_optional(request, Acting), _who(request)
+    inbox = services_of(request).clockwork.inbox
+    return Json(shown(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
+
+
+@router.post("/api/tasks/{task_id}/complete", **shows(TaskView, reads=Completing, summary="Complete a task"))
+async def complete(request: Request, task_id: str) -> Response:
+    """422 names every field that does not fit; the task stays open then. With an Idempotency-Key a repeated request is
+    answered as the first one."""
+    services, (actor, roles) = services_of(request), _who(request)
+    asked = await read(request, Completing)
+    key, keys = request.headers.get(HEADER), Keys(services.store.shelf, services.clock)
+    name = named(actor, f"complete {task_id}", key) if key is not None else None
+    if name is not None:
+        kept, _ = await keys.reserve(name, digest(asked), task_id)
+        if kept.answer is not None:
+            return Response(kept.answer.encode(), headers=REPLAYED, media_type="application/json")
+    try:
+        done = await services.clockwork.inbox.complete(
+            task_id, asked.values, actor=actor, roles=roles, version=asked.version
+        )
+    except Exception:
+        if name is not None:
+            await keys.release(name)
+        raise
+    answer = Json(shown(done))
+    if name is not None:
+        await keys.answered(name, bytes(answer.body))
+    return answer
+
+
+def _who(request: Request) -> tuple[str, Collection[str]]:
+    identity = identity_of(request)
+    assert isinstance(identity, Identity)
+    return identity.subject, sorted(identity.human_roles)
+
+
+def shown(row: TaskRow) -> TaskView:
+    plain: dict[str, Any] = {name: getattr(row, name) for name in TaskView.__struct_fields__}
+    for name in ("created_at", "due_at", "ended_at"):
+        plain[name] = rfc3339(plain[name]) if plain[name] is not None else None
+    return TaskView(**{**plain, "state": row.state.value})

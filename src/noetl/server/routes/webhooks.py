@@ -1,0 +1,134 @@
+"""Routes of webhooks: kept by administrators; deliveries come from anybody who can sign them (RELIABILITY 2.4).
+
+A delivery is checked from the outside in: content type, size, shape of the signature, signature, then JSON. Whatever
+is wrong with address, time or signature gets one and the same 404.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request
+
+from noetl.clock import rfc3339
+from noetl.errors import RefusedError
+from noetl.server.access.access import Access, access_of
+from noetl.server.access.auditing import ACTOR, address_of
+from noetl.server.access.effects import Delivered, take_effect
+from noetl.server.access.signatures import Signed, claimed, is_signed
+from noetl.server.access.webhooks import Target, Webhook
+from noetl.server.bodies import JSON, body_of, read, require, strict_json
+from noetl.server.problems import Problem, too_busy, unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import identity_of, services_of
+
+router = APIRouter(tags=["webhooks"])
+
+TIMESTAMP, SIGNATURE, DELIVERY = "noetl-timestamp", "noetl-signature", "noetl-delivery"
+MAX_BYTES = 1 << 20
+_LONGEST_ID = 200
+
+
+class NewWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of `path` and `message`. `correlation` maps keys of the message to fields of the body."""
+
+    name: str
+    path: str | None = None
+    version: str | None = None
+    message: str | None = None
+    correlation: dict[str, str] = {}
+
+
+class WebhookShape(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    url: str
+    target: Target
+    created_at: str
+    created_by: str
+
+
+class MadeWebhook(WebhookShape, frozen=True, kw_only=True):
+    secret: str
+
+
+class WebhookList(msgspec.Struct, frozen=True):
+    webhooks: list[WebhookShape]
+
+
+@router.get("/api/webhooks", **shows(WebhookList, summary="List webhooks"))
+async def list_webhooks(request: Request) -> Json:
+    """All webhooks, without their keys."""
+    return Json(WebhookList([WebhookShape(**_shown(one)) for one in await access_of(request).webhooks.list()]))
+
+
+@router.post("/api/webhooks", **shows(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook"))
+async def create_webhook(request: Request) -> Json:
+    """Make a webhook; its key is in this answer only."""
+    new = await read(request, NewWebhook)
+    target = Target(path=new.path, version=new.version, message=new.message, correlation=new.correlation)
+    try:
+        key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
+    except RefusedError as problem:
+        raise Problem(422, str(problem)) from None
+    return Json(MadeWebhook(**_shown(made), secret=key), 201)
+
+
+@router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
+async def delete_webhook(request: Request, name: str) -> Json:
+    """Close a webhook for ever; its address is never used again."""
+    if not await access_of(request).webhooks.delete(name):
+        raise unknown("webhook", name)
+    return Json(None, 204)
+
+
+@router.post("/hooks/{hook_id}", **shows(Delivered, reads=Any, status=202, summary="Deliver to a webhook"))
+async def deliver(request: Request, hook_id: str) -> Json:
+    """Take a delivery, signed over its timestamp and body; repeated, it is answered as the first time."""
+    require(request, JSON)
+    body = await body_of(request, MAX_BYTES)
+    access = access_of(request)
+    hook, signed = await _verified(request, access, hook_id, body)
+    request.scope[ACTOR] = f"webhook {hook.name}"
+    if wait_s := access.limits.webhooks.take(hook_id):
+        raise too_busy("too many deliveries; try again later", int(wait_s) + 1)
+    delivery_id, value = _delivery_id(request), strict_json(body)
+    try:
+        effect_id = await access.deliveries.effect_of(hook_id, delivery_id, signed, body)
+    except RefusedError as problem:
+        raise Problem(422, str(problem), kind="idempotency") from None
+    told = {"name": hook.name, "delivery": delivery_id or signed.signature, "received_at": rfc3339(access.clock.now())}
+    delivered = await take_effect(services_of(request), hook.target, effect_id, value, told)
+    return Json(delivered, 202)
+
+
+async def _verified(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
+    """The webhook and the claim that was made good. The same steps and the same answer for every failure."""
+    headers = request.headers
+    signed = claimed(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
+    hook, key = await access.webhooks.find(hook_id)
+    is_right = is_signed(signed or Signed("0", "0" * 64), key, body)
+    if hook is not None and signed is not None and is_right:
+        return hook, signed
+    if wait_s := access.limits.failures.take(address_of(request.scope)):
+        raise too_busy("too many requests; come again later", int(wait_s) + 1)
+    raise Problem(404, "there is nothing at this path")
+
+
+def _delivery_id(request: Request) -> str | None:
+    given = request.headers.getlist(DELIVERY)
+    if not given:
+        return None
+    if len(given) > 1 or not 1 <= len(given[0]) <= _LONGEST_ID or not given[0].isprintable():
+        raise Problem(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
+    return given[0]
+
+
+def _shown(hook: Webhook) -> dict[str, Any]:
+    return {
+        "name": hook.name,
+        "url": f"/hooks/{hook.hook_id}",
+        "target": hook.target,
+        "created_at": rfc3339(hook.created_at),
+        "created_by": hook.created_by,
+    }

@@ -1,0 +1,44 @@
+"""Secrets of a server: which variables and files its keychain may read. None, unless the operator names them; where the
+author sits at the terminal, as in an embedded run (DESIGN §7).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noetl.clock import Clock
+from noetl.errors import RefusedError
+from noetl.server.configuration import ServerSettings
+from noetl.store.credentials import Credentials
+
+if TYPE_CHECKING:
+    from noetl.keychain.keychain import Keychain
+
+
+def open_server_keychain(credentials: Credentials, clock: Clock, settings: ServerSettings) -> Keychain:
+    from noetl.keychain.contract import Sources
+    from noetl.keychain.keychain import Keychain
+    from noetl.keychain.master_keys import load_master_keys
+    from noetl.keychain.opening import open_keychain, post
+    from noetl.keychain.vault import Vault
+
+    if settings.local:
+        return open_keychain(credentials, clock)
+    vault = Vault(credentials, load_master_keys(os.environ), clock)
+    environment = {name: os.environ[name] for name in settings.secret_variables if name in os.environ}
+    return Keychain(Sources(environment=environment, vault=vault, clock=clock, read_file=_reader(settings), post=post))
+
+
+class _reader:  # noqa: N801  a function with the folders it may look into
+    def __init__(self, settings: ServerSettings) -> None:
+        self._folders = [Path(folder).resolve() for folder in settings.secret_folders]
+
+    def __call__(self, path: str) -> str:
+        from noetl.keychain.opening import read_file
+
+        file = Path(path.removeprefix("file://")).expanduser().resolve()
+        if not any(file.is_relative_to(folder) for folder in self._folders):
+            raise RefusedError("this server reads no such file: its operator names the folders of secrets")
+        return read_file(str(file))

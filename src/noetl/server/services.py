@@ -1,0 +1,163 @@
+"""Services: everything a route may need, opened once for a server and closed with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from fastapi import Request
+from starlette.requests import HTTPConnection
+
+from noetl.checking import check
+from noetl.clock import Clock, SystemClock
+from noetl.dispatch.contract import Dispatch
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.errors import PlaybookError
+from noetl.keychain.master_keys import load_master_keys
+from noetl.net.net import Net
+from noetl.orchestrator.clockwork import Clockwork
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.library import StoreLibrary
+from noetl.orchestrator.runnable import check_runnable
+from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.records.envelope import Event
+from noetl.records.events import PlaybookProcessed
+from noetl.server.access.access import Access
+from noetl.server.bells import open_dispatch
+from noetl.server.configuration import ServerSettings
+from noetl.server.hub import Hub
+from noetl.server.measured import MeasuredStore, Meters
+from noetl.server.secrets import open_server_keychain
+from noetl.source import Source
+from noetl.store.contract import Results, Store
+from noetl.store.opening import open_store
+from noetl.tools.kinds import load_kinds
+from noetl.tools.permissions import Permissions
+from noetl.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from noetl.server.workers import Roster
+
+
+class Services(msgspec.Struct, kw_only=True):
+    """`tools` are those playbooks may use here; `roster` knows the workers; `access` is what the guard keeps."""
+
+    settings: ServerSettings
+    store: Store
+    results: Results
+    dispatch: Dispatch
+    clock: Clock
+    conductor: Conductor
+    clockwork: Clockwork
+    library: StoreLibrary
+    tools: Registry
+    desk: SecretDesk
+    hub: Hub
+    meters: Meters
+    roster: Roster
+    access: Access
+    stopping: bool = False
+    starting: int = 0  # executions being begun at this moment
+    nets: dict[str, Net] = {}  # those started of late
+    calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run
+
+
+def services_of(request: HTTPConnection) -> Services:
+    return cast(Services, request.app.state.services)
+
+
+def tools_of(settings: ServerSettings) -> Registry:
+    """The tools of a worker in this process. Private addresses are open where its author sits there (DESIGN §7)."""
+    folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
+    stand_ins = settings.quantum_providers
+    permissions = Permissions(kinds=frozenset(settings.allow), data_folders=folders, quantum_providers=stand_ins)
+    if settings.local:
+        return Registry(permissions=permissions)
+    from noetl.tools.http.addresses import AddressPolicy
+    from noetl.tools.http.tool import HttpTool
+
+    return Registry({"http": HttpTool(AddressPolicy(allow=settings.allow_addresses))}, permissions=permissions)
+
+
+def compiled_file(file: Path) -> Net:
+    """The net of a file without errors, for playbooks that lie beside the one that calls them."""
+    checked = check(Source(str(file), file.read_text("utf-8")), kinds=load_kinds(), proofs=False)
+    if checked.net is None:
+        raise PlaybookError(f"{file.name} has errors")
+    return checked.net
+
+
+@asynccontextmanager
+async def serving_services(
+    settings: ServerSettings, *, clock: Clock | None = None, tools: Registry | None = None
+) -> AsyncIterator[Services]:
+    """The services of a server on the store that `settings` name. The hub listens for as long as the block lasts."""
+    store, results = await open_store(settings.db, settings.results)
+    try:
+        dispatch = await open_dispatch(settings)
+        try:
+            made = make_services(settings, store, results, clock=clock or SystemClock(), dispatch=dispatch, tools=tools)
+            async with made.hub.listening():
+                yield made
+        finally:
+            await dispatch.close()
+    finally:
+        await store.close()
+
+
+def make_services(
+    settings: ServerSettings,
+    store: Store,
+    results: Results,
+    *,
+    clock: Clock,
+    dispatch: Dispatch | None = None,
+    tools: Registry | None = None,
+) -> Services:
+    """Services over an open store."""
+    from noetl.server.workers import Roster
+
+    tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryDispatch(), Meters()
+    measured = cast(Store, MeasuredStore(store, meters))
+    hub = Hub(measured, poll_s=settings.poll_s)
+
+    def watch(events: Sequence[Event]) -> None:
+        meters.saw(events)
+        hub.saw(events)
+        if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
+            tools.release(events[-1].execution_id)  # what a worker in this process kept for it
+
+    desk = SecretDesk(lambda: open_server_keychain(store.credentials, clock, settings))
+    library = StoreLibrary(measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools))
+    conductor = Conductor(measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True)
+    return Services(
+        settings=settings,
+        store=measured,
+        results=results,
+        dispatch=dispatch,
+        clock=clock,
+        conductor=conductor,
+        clockwork=Clockwork(conductor, measured, clock, everywhere=True),
+        library=library,
+        tools=tools,
+        desk=desk,
+        hub=hub,
+        meters=meters,
+        roster=Roster(measured.shelf, clock),
+        access=Access(
+            measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
+        ),
+    )
+
+
+def _has_tls(settings: ServerSettings) -> bool:
+    return settings.tls_cert is not None or settings.behind_proxy
+
+
+def identity_of(request: Request) -> Any:
+    """Who asks, as the guard has found (`routing.include`)."""
+    return request.state.identity

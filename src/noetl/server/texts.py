@@ -1,0 +1,56 @@
+"""Playbook texts that clients send: read from a JSON body or as they are, and checked away from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from fastapi import Request
+
+from noetl.checking import Checked, check
+from noetl.document.playbook import Dialect
+from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
+from noetl.server.problems import Problem
+from noetl.server.views.diagnostics import all_shown
+from noetl.source import Source
+from noetl.tools.kinds import load_kinds
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A playbook to look at. `dialect` reads it as v10, v2-eval or v2-case whatever it looks like."""
+
+    source: str
+    dialect: Dialect | None = None
+    strict: bool = False
+    name: str = "playbook.yaml"
+
+
+async def text_of(request: Request) -> Text:
+    """The text in the body: JSON {source, …}, or YAML as it is."""
+    require(request, (*JSON, *YAML))
+    if media_type(request) in JSON:
+        return await read(request, Text)
+    return Text(source=decoded(await body_of(request)))
+
+
+def decoded(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise Problem(400, f"the text is not UTF-8: byte {problem.start}") from None
+
+
+async def checked(text: Text, *, proofs: bool = True) -> Checked:
+    """Everything known about a text; nothing of it is run (RELIABILITY 2.2)."""
+    source = Source(text.name, text.source)
+    return await asyncio.to_thread(
+        lambda: check(source, kinds=load_kinds(), dialect=text.dialect, strict=text.strict, proofs=proofs)
+    )
+
+
+def refused(found: Checked) -> Problem:
+    """422 with all that is wrong with a text."""
+    errors = [one for one in found.diagnostics if one.code[0] == "E"]
+    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+    shown = [msgspec.to_builtins(one) for one in all_shown(found.diagnostics, found.source)]
+    return Problem(422, f"this playbook has {count}", kind="playbook", diagnostics=shown)

@@ -1,0 +1,16 @@
+"""Certificates as the API shows them: the verdict, its findings where they belong in the text, and witnesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.analysis.certificate import Certificate
+from noetl.server.views.diagnostics import all_shown
+
+
+def shown_certificate(found: Certificate) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
+    return told

@@ -1,0 +1,109 @@
+"""Diagnostics, and what else checking a text finds, as clients read it (VAL-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.checking import Checked
+from noetl.diagnostics import Diagnostic
+from noetl.net.encoding import content_hash
+from noetl.net.net import Net
+from noetl.net.tasks import tasks_of
+from noetl.server.views.fixes import Fix, fix_for
+from noetl.source import Source
+
+
+class DiagnosticView(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
+    where it is one."""
+
+    code: str
+    severity: str
+    message: str
+    hint: str
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    witness: list[str]
+    fix: Fix | None = None
+
+
+class TaskOutline(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+
+
+class StepOutline(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    tasks: list[TaskOutline]
+    looped: bool
+    waits: bool
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checked text is. `verdict` is what could be proved of its net; null where it has errors."""
+
+    dialect: str | None
+    valid: bool
+    diagnostics: list[DiagnosticView]
+    name: str | None
+    path: str | None
+    version: str | None
+    entry: str | None
+    net_hash: str | None
+    verdict: str | None
+    steps: list[StepOutline]
+
+
+def shown(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
+    span = found.span
+    return DiagnosticView(
+        code=found.code,
+        severity=found.severity.value,
+        message=found.message,
+        hint=found.hint,
+        path=found.path,
+        line=span.line,
+        column=span.column,
+        end_line=span.end_line,
+        end_column=span.end_column,
+        witness=list(found.witness),
+        fix=fix_for(found, source) if source is not None else None,
+    )
+
+
+def all_shown(found: Iterable[Diagnostic], source: Source | None = None) -> list[DiagnosticView]:
+    """With the text they are about, fixes are told as well."""
+    return [shown(one, source) for one in found]
+
+
+def outlined(checked: Checked) -> Outline:
+    net = checked.net
+    return Outline(
+        dialect=checked.dialect.value if checked.dialect is not None else None,
+        valid=checked.ok,
+        diagnostics=all_shown(checked.diagnostics, checked.source),
+        name=net.name if net is not None else None,
+        path=net.path if net is not None else None,
+        version=net.version if net is not None else None,
+        entry=net.entry if net is not None else None,
+        net_hash=content_hash(net) if net is not None else None,
+        verdict=checked.certificate.verdict if checked.certificate is not None else None,
+        steps=_steps(net) if net is not None else [],
+    )
+
+
+def _steps(net: Net) -> list[StepOutline]:
+    return [
+        StepOutline(
+            name=step.name,
+            tasks=[TaskOutline(name=task.name, kind=task.kind) for task in tasks_of(step)],
+            looped=bool(step.loop),
+            waits=bool(step.waits),
+        )
+        for step in net.transitions
+    ]

@@ -1,0 +1,113 @@
+"""Executions as clients see them: rows of the list, and one of them with what its request and its end tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.clock import rfc3339
+from noetl.records.apart import put_back
+from noetl.records.envelope import Event
+from noetl.records.events import ExecutionRequested, PlaybookProcessed
+from noetl.server.services import Services
+from noetl.store.contract import ExecutionRow, Only
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the list. `events` is the number of its last event; `wake_at` when time alone moves it next."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    created_at: str
+    finished_at: str | None
+    duration_s: float | None
+    events: int
+    trace_id: str
+    net_hash: str
+    parent_execution_id: str | None
+    wake_at: str | None
+
+
+class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
+    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started."""
+
+    version: int | None
+    label: str | None
+    catalog_id: str | None
+    payload: Any
+    error: dict[str, Any] | None
+    children: list[ExecutionView]
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is the cursor of the page after, null at the end."""
+
+    executions: list[ExecutionView]
+    next: str | None
+
+
+def shown(row: ExecutionRow) -> ExecutionView:
+    return ExecutionView(**_fields(row))
+
+
+def _fields(row: ExecutionRow) -> dict[str, Any]:
+    finished = row.finished_at
+    return {
+        "execution_id": row.execution_id,
+        "path": row.path,
+        "name": row.name,
+        "status": row.status,
+        "created_at": rfc3339(row.created_at),
+        "finished_at": rfc3339(finished) if finished is not None else None,
+        "duration_s": round(finished - row.created_at, 6) if finished is not None else None,
+        "events": row.last_seq,
+        "trace_id": row.trace_id,
+        "net_hash": row.net_hash,
+        "parent_execution_id": row.parent_execution_id,
+        "wake_at": rfc3339(row.wake_at) if row.wake_at is not None else None,
+    }
+
+
+async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
+    requested = await first_event(services, row.execution_id)
+    request = put_back(requested.payload, services.results.load) if requested is not None else None
+    assert request is None or isinstance(request, ExecutionRequested)
+    end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
+    error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
+    version = await version_of(services, row)
+    return ExecutionDetail(
+        **_fields(row),
+        version=version,
+        label=request.version if request is not None else None,
+        catalog_id=catalog_id(row.path, version) if version is not None else None,
+        payload=request.payload if request is not None else {},
+        error=error.readable() if error is not None else None,
+        children=[shown(child) for child in await services.store.children(row.execution_id)],
+    )
+
+
+async def version_of(services: Services, row: ExecutionRow) -> int | None:
+    """The version in the catalogue that the execution is pinned to; none for one that was run from a file."""
+    for registered in await services.store.catalog.versions(row.path):
+        if registered.net_hash == row.net_hash:
+            return registered.version
+    return None
+
+
+def catalog_id(path: str, version: int) -> str:
+    """What a version of a playbook is called by those who want one name for both (SRV-02)."""
+    return f"{path}@{version}"
+
+
+async def first_event(services: Services, execution_id: str) -> Event | None:
+    found = await services.store.events(execution_id, only=Only(limit=1))
+    return found[0] if found else None
+
+
+async def newest_event(services: Services, execution_id: str, *types: str, step: str | None = None) -> Event | None:
+    only = Only(types=types, step=step, limit=1, newest=True)
+    found = await services.store.events(execution_id, only=only)
+    return found[-1] if found else None

@@ -1,0 +1,67 @@
+"""Results: what an execution, or one of its steps, gave (O-08)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.engine.scopes import payload_of
+from noetl.records.apart import put_back
+from noetl.records.events import PlaybookProcessed, StepDone, StepFailed
+from noetl.records.loops import LoopDone
+from noetl.records.outcomes import Error, TaskResult
+from noetl.server.problems import Problem
+from noetl.server.services import Services
+from noetl.server.views.executions import newest_event
+from noetl.store.contract import ExecutionRow
+
+_ENDS = ("step.done", "step.failed", "loop.done")
+
+
+class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+    """`result` is null for what failed or was cancelled; `step` is told where one was asked for."""
+
+    execution_id: str
+    status: str
+    result: Any
+    error: dict[str, Any] | None
+    step: str | None = None
+
+
+async def result_of(services: Services, row: ExecutionRow) -> ResultView:
+    end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
+    if end is None:
+        raise Problem(409, f"execution {row.execution_id} has not ended: it is {row.status}", kind="not-ended")
+    processed = end.payload
+    assert isinstance(processed, PlaybookProcessed)
+    values = {name: (await _of_step(services, row, name))[1] for name in processed.result_of}
+    value = next(iter(values.values())) if len(values) == 1 else values or None
+    return ResultView(
+        execution_id=row.execution_id, status=processed.status.value, result=value, error=_readable(processed.error)
+    )
+
+
+async def step_result(services: Services, row: ExecutionRow, step: str) -> ResultView:
+    status, value, error = await _of_step(services, row, step)
+    return ResultView(execution_id=row.execution_id, status=status, result=value, error=_readable(error), step=step)
+
+
+async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[str, Any, Error | None]:
+    event = await newest_event(services, row.execution_id, *_ENDS, step=step)
+    if event is None:
+        raise Problem(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
+    load = services.results.load
+    match put_back(event.payload, load):
+        case StepDone() as done:
+            return "done", payload_of(done.result, load), None
+        case LoopDone() as done:
+            return "done", payload_of(TaskResult(result=done.results, ref=done.ref), load), None
+        case StepFailed() as failed:
+            return "failed", None, failed.error
+        case other:
+            raise AssertionError(f"{other.event_type} is no end of a step")
+
+
+def _readable(error: Error | None) -> dict[str, Any] | None:
+    return error.readable() if error is not None else None

@@ -1,0 +1,115 @@
+"""States: an execution as its log tells it, now or after any of its events (EVT-07)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from noetl.engine.evolution import replayed
+from noetl.engine.execution import Execution
+from noetl.errors import BackendError, ToolError
+from noetl.records.envelope import Event, whole
+from noetl.server.problems import Problem
+from noetl.server.services import Services
+from noetl.store.contract import ExecutionRow, Only, Results
+
+
+class StateView(msgspec.Struct, frozen=True, kw_only=True):
+    """The state after event `at`. `marking` has the tokens of each step; `results` are those of finished steps."""
+
+    execution_id: str
+    at: int
+    status: str
+    marking: dict[str, int]
+    tokens: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+    ctx: dict[str, Any]
+    workload: dict[str, Any]
+    results: dict[str, Any]
+    error: dict[str, Any] | None
+
+
+async def state_of(services: Services, row: ExecutionRow, at: int | None = None) -> Execution:
+    """The execution after event `at`, None for now. Read only: whoever changes it changes what is driven."""
+    if at is None and (live := await _live(services, row)) is not None:
+        return live
+    if at is not None and not 0 < at <= row.last_seq:
+        raise Problem(422, f"at: there are events 1 to {row.last_seq}, not {at}")
+    events = await services.store.events(row.execution_id, only=Only(limit=at) if at is not None else None)
+    return await asyncio.to_thread(_replayed, row, events, services.results)
+
+
+async def _live(services: Services, row: ExecutionRow) -> Execution | None:
+    """As memory has it, where it is driven here and nobody has moved it elsewhere."""
+    if not services.conductor.drives(row.execution_id):
+        return None
+    hot = await services.conductor.execution(row.execution_id)
+    return hot.execution if hot.committed == row.last_seq == hot.execution.seq else None
+
+
+def _replayed(row: ExecutionRow, events: list[Event], results: Results) -> Execution:
+    try:
+        return replayed(row.execution_id, row.trace_id, [whole(event, results.load) for event in events])
+    except ToolError as problem:
+        raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
+
+
+def status_of(execution: Execution) -> str:
+    if execution.status is not None:
+        return execution.status.value
+    return "paused" if execution.paused else "running"
+
+
+def shown_state(execution: Execution) -> StateView:
+    marking: dict[str, int] = {}
+    for token in execution.tokens.values():
+        marking[token.step] = marking.get(token.step, 0) + 1
+    return StateView(
+        execution_id=execution.execution_id,
+        at=execution.seq,
+        status=status_of(execution),
+        marking=marking,
+        tokens=[
+            {"token_id": one.token_id, "step": one.step, "args": one.args, "held": one.held}
+            for one in execution.tokens.values()
+        ],
+        runs=[_run(one) for one in execution.runs.values()],
+        ctx=execution.ctx,
+        workload=execution.workload,
+        results={name: msgspec.to_builtins(result) for name, result in execution.results.items()},
+        error=execution.error.readable() if execution.error is not None else None,
+    )
+
+
+def _run(run: Any) -> dict[str, Any]:
+    position = run.position
+    return {
+        "step_run_id": run.step_run_id,
+        "token_id": run.token_id,
+        "step": run.step,
+        "args": run.args,
+        "order_id": run.order_id,
+        "worker_id": run.worker_id,
+        "lease_epoch": run.lease_epoch,
+        "task": position.task,
+        "visit": position.visit,
+        "attempt": position.attempt,
+        "iter": position.iter,
+        "loop": loop_of(run),
+    }
+
+
+def loop_of(run: Any) -> dict[str, int] | None:
+    """How far a looped step run is: its outermost level."""
+    if run.loop is None:
+        return None
+    frame = run.loop.frames.get(())
+    total = frame.total if frame is not None else 0
+    return {
+        "total": total,
+        "done": frame.done if frame is not None else run.loop.done,
+        "failed": frame.failed if frame is not None else run.loop.failed,
+        "running": len(run.loop.begun),
+    }

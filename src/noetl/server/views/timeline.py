@@ -1,0 +1,122 @@
+"""The timeline: every step run with its times and its tasks, for a Gantt chart. Iterations are counted, not listed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from noetl.clock import rfc3339
+from noetl.records.envelope import Event
+from noetl.records.events import StepDone, StepFailed, StepScheduled, StepStarted, TaskProcessed, TaskStarted
+from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.server.services import Services
+from noetl.store.contract import ExecutionRow, Only
+
+_TYPES = (
+    "step.scheduled",
+    "step.started",
+    "step.done",
+    "step.failed",
+    "task.started",
+    "task.processed",
+    "loop.started",
+    "loop.done",
+    "loop.iteration.done",
+    "loop.iteration.failed",
+)
+_PAGE = 2_000
+_MOST_TASKS = 500  # listed of one step run
+
+
+class TaskBar(msgspec.Struct, kw_only=True):
+    task: str
+    attempt: int
+    started_at: str | None
+    finished_at: str | None = None
+    status: str = "running"
+    do: str | None = None
+
+
+class StepBar(msgspec.Struct, kw_only=True):
+    """`total`, `done` and `failed` are iterations of its outermost level. `task_runs` counts tasks that are not listed
+    too."""
+
+    step: str
+    step_run_id: str
+    scheduled_at: str
+    started_at: str | None = None
+    finished_at: str | None = None
+    status: str = "scheduled"
+    worker_id: str | None = None
+    error: dict[str, Any] | None = None
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    task_runs: int = 0
+    tasks: list[TaskBar] = []
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    execution_id: str
+    steps: list[StepBar]
+
+
+async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
+    bars: dict[str, StepBar] = {}
+    async for events in _pages(services, row.execution_id):
+        for event in events:
+            if event.step_run_id is not None:
+                _take(bars, event, event.step_run_id)
+    return Timeline(execution_id=row.execution_id, steps=list(bars.values()))
+
+
+async def _pages(services: Services, execution_id: str) -> AsyncIterator[list[Event]]:
+    after = 0
+    while events := await services.store.events(execution_id, after=after, only=Only(types=_TYPES, limit=_PAGE)):
+        yield events
+        after = events[-1].seq
+
+
+def _take(bars: dict[str, StepBar], event: Event, step_run_id: str) -> None:
+    ts, payload = rfc3339(event.ts), event.payload
+    if isinstance(payload, StepScheduled):
+        bars[step_run_id] = StepBar(step=event.step or "", step_run_id=step_run_id, scheduled_at=ts)
+    bar = bars.get(step_run_id)
+    if bar is None:
+        return
+    match payload:
+        case StepStarted():
+            bar.started_at, bar.status, bar.worker_id = bar.started_at or ts, "running", payload.worker_id
+        case StepDone() | LoopDone():
+            bar.finished_at, bar.status = ts, "done"
+        case StepFailed():
+            bar.finished_at, bar.status, bar.error = ts, "failed", payload.error.readable()
+        case LoopStarted() if payload.path == ():
+            bar.total = payload.total
+        case IterationDone() if len(payload.path) == 1:
+            bar.done += 1
+        case IterationFailed() if len(payload.path) == 1:
+            bar.failed += 1
+        case TaskStarted() | TaskProcessed():
+            _task(bar, event, payload)
+
+
+def _task(bar: StepBar, event: Event, payload: TaskStarted | TaskProcessed) -> None:
+    if isinstance(payload, TaskStarted):
+        bar.task_runs += 1
+        if not payload.path and len(bar.tasks) < _MOST_TASKS:
+            bar.tasks.append(TaskBar(task=payload.task, attempt=payload.attempt, started_at=rfc3339(event.ts)))
+        return
+    if payload.path:
+        return
+    meta, status = payload.outcome.meta, payload.outcome.status.value
+    open_bars = (one for one in reversed(bar.tasks) if (one.task, one.attempt) == (payload.task, payload.attempt))
+    found = next(open_bars, None)
+    if found is None or found.finished_at is not None:
+        if len(bar.tasks) >= _MOST_TASKS:
+            return
+        found = TaskBar(task=payload.task, attempt=payload.attempt, started_at=rfc3339(meta.started_at))
+        bar.tasks.append(found)
+    found.finished_at, found.status, found.do = rfc3339(meta.finished_at), status, payload.decision.do

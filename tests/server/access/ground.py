@@ -1,0 +1,99 @@
+"""A server of the access routes alone, over a store in memory and a clock that stands still, and its callers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from noetl.clock import ManualClock
+from noetl.keychain.master_keys import MasterKeys
+from noetl.server import problems, routing
+from noetl.server.access.access import Access, install
+from noetl.server.access.identity import Role
+from noetl.server.access.limits import Rates
+from noetl.server.access.tokens import Wanted
+from noetl.server.configuration import ServerSettings
+from noetl.server.routes import audit, session, tokens, webhooks
+from noetl.server.services import Services, make_services
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+
+KEY = MasterKeys([b"k" * 32])
+
+
+class Between:
+    """What happens between the two parts of the stream; a test may say what."""
+
+    def __init__(self) -> None:
+        self.happens: Callable[[], Awaitable[None]] | None = None
+
+    async def __call__(self) -> None:
+        if self.happens is not None:
+            await self.happens()
+
+
+class Ground:
+    """One server, and tokens of each role on demand."""
+
+    def __init__(self, *, rates: Rates | None = None, tls: bool = False, keys: MasterKeys = KEY) -> None:
+        self.keys = keys
+        self.clock, self.store = ManualClock(), MemoryStore()
+        self.services: Services = make_services(ServerSettings(), self.store, MemoryResults(), clock=self.clock)
+        self.access = Access(
+            self.services.store, self.clock, tls=tls, rates=rates, keys=lambda: self.keys, hosts=("noetl.example:8443",)
+        )
+        self.services.access = self.access
+        self.app = FastAPI(openapi_url=None)
+        self.app.state.services = self.services
+        self.app.state.between = self.between = Between()
+        problems.install(self.app)
+        install(self.app, self.access)
+        for module in (audit, session, tokens, webhooks):
+            routing.include(self.app, module.router)
+        routing.include(self.app, _more())
+
+    def client(self, **headers: str) -> httpx2.AsyncClient:
+        scheme = "https" if self.access.tls else "http"
+        transport = httpx2.ASGITransport(self.app, client=("192.0.2.7", 1234))
+        return httpx2.AsyncClient(transport=transport, base_url=f"{scheme}://localhost", headers=headers)
+
+    async def token(self, role: Role, **more: Any) -> str:
+        if role is Role.WORKER:
+            more.setdefault("pools", ("default",))
+        text, _ = await self.access.tokens.create(Wanted(subject=f"a {role}", role=role, **more))
+        return text
+
+    async def as_(self, role: Role, **more: Any) -> httpx2.AsyncClient:
+        return self.client(authorization=f"Bearer {await self.token(role, **more)}")
+
+
+def _more() -> APIRouter:
+    """Routes whose rows are in the table, and one that has none."""
+    router = APIRouter()
+
+    @router.get("/api/catalog")
+    async def catalogue() -> PlainTextResponse:
+        return PlainTextResponse("catalogue")
+
+    @router.post("/api/catalog")
+    async def register() -> PlainTextResponse:
+        return PlainTextResponse("registered")
+
+    @router.get("/api/forgotten")
+    async def forgotten() -> PlainTextResponse:
+        return PlainTextResponse("nobody thought of this route")
+
+    @router.get("/api/schema")
+    async def stream(request: Request) -> StreamingResponse:
+        async def parts() -> Any:
+            yield b"first\n"
+            await request.app.state.between()
+            yield b"second\n"
+
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
+    return router

@@ -1,0 +1,193 @@
+"""The gate: nothing is reached but through a row of the table (RELIABILITY 2.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.server.access.identity import Role
+from noetl.server.access.limits import Rate, Rates
+from tests.server.access.ground import Ground
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/catalog"),
+        ("POST", "/api/catalog"),
+        ("GET", "/api/forgotten"),
+        ("GET", "/api/nothing"),
+        ("GET", "/"),
+        ("DELETE", "/api/catalog"),
+        ("GET", "/hooks/00000000000000000000000000000000"),
+        ("OPTIONS", "/api/session"),
+    ],
+)
+async def test_a_stranger_hears_the_same_of_every_path(method: str, path: str) -> None:
+    """So that nobody learns which paths exist."""
+    async with Ground().client() as stranger:
+        answer = await stranger.request(method, path)
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["detail"].startswith("show a token")
+    assert "allow" not in answer.headers
+
+
+async def test_a_route_without_a_row_is_closed_to_everybody() -> None:
+    ground = Ground()
+    for role in (Role.VIEWER, Role.ADMIN, Role.WORKER):
+        async with await ground.as_(role) as caller:
+            answer = await caller.get("/api/forgotten")
+
+        assert answer.status_code == 403
+        assert answer.json()["detail"] == f"your token has the role {role}; nobody may ask this"
+
+
+async def test_who_may_run_is_not_who_may_register() -> None:
+    ground = Ground()
+    async with await ground.as_(Role.OPERATOR) as operator, await ground.as_(Role.AUTHOR) as author:
+        refused, taken = await operator.post("/api/catalog"), await author.post("/api/catalog")
+
+    assert (refused.status_code, taken.status_code) == (403, 200)
+    assert refused.json()["detail"] == "your token has the role operator; it needs the role author"
+
+
+async def test_who_is_known_is_told_what_is_not_there() -> None:
+    async with await Ground().as_(Role.VIEWER) as viewer:
+        missing, wrong = await viewer.get("/api/nothing"), await viewer.delete("/api/catalog")
+
+    assert missing.status_code == 404
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, POST")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:8082", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:8082", 200),
+        ("[::1]:8082", 200),
+        ("noetl.example", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("localhost@evil.example", 421),
+        ("evil.example:localhost", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.", 421),
+        ("", 421),
+        ("[::1", 421),
+    ],
+)
+async def test_a_request_sent_to_another_name_is_refused(host: str, status: int) -> None:
+    """A page whose name was made to point at this machine still sends its own name."""
+    async with await Ground().as_(Role.VIEWER) as viewer:
+        assert (await viewer.get("/api/catalog", headers={"host": host})).status_code == status
+
+
+async def test_two_hosts_are_one_too_many() -> None:
+    async with await Ground().as_(Role.VIEWER) as viewer:
+        answer = await viewer.get("/api/catalog", headers=[("host", "localhost"), ("host", "localhost")])
+
+    assert answer.status_code == 400
+
+
+async def test_every_answer_carries_what_browsers_need_and_none_speaks_of_cors() -> None:
+    ground = Ground()
+    async with await ground.as_(Role.VIEWER) as viewer, ground.client() as stranger:
+        answers = [
+            await viewer.get("/api/catalog", headers={"origin": "https://evil.example"}),
+            await viewer.get("/api/nothing"),
+            await stranger.get("/api/catalog"),
+            await stranger.options("/api/catalog", headers={"access-control-request-method": "POST"}),
+        ]
+
+    for answer in answers:
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cache-control"] == "no-store"
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+async def test_tls_is_remembered_by_browsers() -> None:
+    async with Ground(tls=True).client() as stranger:
+        assert "strict-transport-security" in (await stranger.get("/")).headers
+
+
+async def test_a_stream_passes_as_it_is() -> None:
+    async with await Ground().as_(Role.VIEWER) as viewer:
+        answer = await viewer.get("/api/schema")
+
+    assert answer.text == "first\nsecond\n"
+
+
+async def test_a_stream_ends_with_the_token_it_was_opened_with() -> None:
+    ground = Ground()
+    for age_s, text in ((1.0, "first\nsecond\n"), (15.0, "first\n")):
+        async with await ground.as_(Role.VIEWER) as viewer:
+            token = (await ground.access.tokens.list())[-1]
+
+            async def revoked(token_id: str = token.token_id, age_s: float = age_s) -> None:
+                ground.clock.advance(age_s)
+                await ground.access.tokens.revoke(token_id)
+
+            ground.between.happens = revoked
+            assert (await viewer.get("/api/schema")).text == text
+
+
+async def test_a_websocket_is_closed_before_it_is_opened() -> None:
+    ground, sent = Ground(), []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    await ground.app({"type": "websocket", "path": "/api/catalog", "headers": []}, receive, send)  # type: ignore[arg-type]
+
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
+    """A bucket by address would let one neighbour lock out all others; 256 bits need no such lock."""
+    ground = Ground(rates=Rates(failures=Rate(3, 0.5)))
+    wrong = {"authorization": "Bearer nothing"}
+    async with ground.client() as stranger, await ground.as_(Role.VIEWER) as viewer:
+        codes = [(await stranger.get("/api/catalog", headers=wrong)).status_code for _ in range(5)]
+        slowed = await stranger.get("/api/catalog", headers=wrong)
+        known = await viewer.get("/api/catalog")
+        nameless = await stranger.get("/api/catalog")
+        ground.clock.advance(2.0)
+        later = await stranger.get("/api/catalog", headers=wrong)
+
+    assert codes == [401, 401, 401, 429, 429]
+    assert (slowed.status_code, slowed.headers["retry-after"]) == (429, "2")
+    assert (known.status_code, nameless.status_code, later.status_code) == (200, 401, 401)
+
+
+async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
+    ground = Ground(rates=Rates(nameless=Rate(5, 1)))
+    async with ground.client() as stranger:
+        codes = [(await stranger.get("/api/catalog")).status_code for _ in range(50)]
+
+    assert codes == [401] * 5 + [429] * 45
+    assert len(await ground.store.audit.onward(after=0)) == 5
+
+
+async def test_everybody_has_a_rate_of_their_own() -> None:
+    ground = Ground(rates=Rates(people=Rate(2, 1)))
+    async with await ground.as_(Role.VIEWER) as hasty, await ground.as_(Role.OPERATOR) as other:
+        codes = [(await hasty.get("/api/catalog")).status_code for _ in range(3)]
+        assert codes == [200, 200, 429]
+        assert (await other.get("/api/catalog")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/catalog%0a", "/api/catalog%00", "/api/%1bcatalog"])
+async def test_a_path_with_a_control_character_is_refused(path: str) -> None:
+    async with await Ground().as_(Role.ADMIN) as admin:
+        assert (await admin.get(path)).status_code == 400

@@ -1,0 +1,56 @@
+"""Whatever a stranger sends is read without an error of ours, and is nobody (RELIABILITY F12)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl.clock import ManualClock
+from noetl.server.access.callers import STRANGER, Callers, is_own_origin, may_change
+from noetl.server.access.hosts import Hosts, host_name
+from noetl.server.access.sessions import Sessions
+from noetl.server.access.signatures import Signed, claimed, is_signed, signature_of
+from noetl.server.access.tokens import Tokens
+from noetl.store.memory import MemoryStore
+
+NOW = 1_735_689_600.0
+words = st.text() | st.sampled_from(["v1=", "v1=" + "0" * 64, str(int(NOW)), "noetl_first_" + "A" * 43, "localhost:1"])
+names = st.sampled_from([b"authorization", b"cookie", b"origin", b"host", b"noetl-csrf", b"x"])
+values = st.binary(max_size=200) | st.sampled_from([b"Bearer x", b"noetl_session=x", b"http://localhost", b"localhost"])
+
+
+@given(words, words, st.binary())
+def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: bytes) -> None:
+    signed = claimed(timestamp, signature, now=NOW)
+
+    assert signed is None or not is_signed(signed, "the key", body)
+
+
+@given(st.text(min_size=1), st.integers(int(NOW) - 300, int(NOW) + 300), st.binary(), st.binary(min_size=1))
+def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body: bytes, more: bytes) -> None:
+    key = key.encode("utf-8", "replace").decode()
+    mark = signature_of(key, str(timestamp), body)
+    signed = claimed(str(timestamp), f"v1={mark}", now=NOW)
+
+    assert signed == Signed(str(timestamp), mark)
+    assert is_signed(signed, key, body)
+    assert not is_signed(signed, key, body + more)
+    assert not is_signed(signed, key + "x", body)
+
+
+@given(words)
+def test_only_known_names_are_known(text: str) -> None:
+    assert Hosts().know(text) == (host_name(text) in ("localhost", "127.0.0.1", "::1"))
+
+
+@given(st.lists(st.tuples(names, values), max_size=6))
+def test_whatever_headers_come_nobody_is_let_in(headers: list[tuple[bytes, bytes]]) -> None:
+    store, clock = MemoryStore(), ManualClock(NOW)
+    tokens = Tokens(store.shelf, clock)
+    caller = asyncio.run(Callers(tokens, Sessions(store.shelf, tokens, clock)).tell(headers))
+
+    assert caller is None or caller is STRANGER
+    is_own_origin(headers, "http")
+    assert may_change(STRANGER, headers, "http")

@@ -1,0 +1,188 @@
+"""Sessions of browsers: a cookie no script can read, and changes only from pages of this server (RELIABILITY 2.3)."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from noetl.server.access.identity import Role
+from noetl.server.access.limits import Rate, Rates
+from noetl.server.access.sessions import IDLE_S, KIND, WHOLE_S
+from noetl.store.shelf import Thing
+from tests.server.access.ground import Ground
+
+OWN = {"origin": "http://localhost"}
+
+
+async def signed_in(ground: Ground, role: Role = Role.AUTHOR) -> tuple[httpx2.AsyncClient, dict[str, str]]:
+    """A browser with a session, and the headers its pages send with a change."""
+    browser = ground.client()
+    answer = await browser.post("/api/session", json={"token": await ground.token(role)}, headers=OWN)
+    assert answer.status_code == 201
+    return browser, {**OWN, "noetl-csrf": answer.json()["csrf"]}
+
+
+async def test_a_token_opens_a_session_whose_cookie_no_script_reads() -> None:
+    ground = Ground()
+    async with ground.client() as browser:
+        answer = await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("noetl_session=")
+        assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+        assert "Secure" not in cookie
+
+        me = await browser.get("/api/session")
+        assert me.json() == answer.json()
+        assert (await browser.get("/api/catalog")).status_code == 200
+        assert (await browser.post("/api/catalog", headers=OWN)).status_code == 403
+
+
+async def test_over_tls_the_cookie_never_travels_in_the_clear() -> None:
+    ground = Ground(tls=True)
+    async with ground.client() as browser:
+        answer = await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
+
+    assert "Secure" in answer.headers["set-cookie"]
+
+
+async def test_the_session_is_kept_as_a_hash() -> None:
+    ground = Ground()
+    browser, _ = await signed_in(ground)
+    session_id = browser.cookies["noetl_session"]
+
+    [thing] = await ground.store.shelf.list(KIND)
+
+    assert isinstance(thing, Thing)
+    assert session_id not in thing.name
+    assert session_id.encode() not in thing.body
+
+
+async def test_a_change_needs_the_value_only_own_pages_can_read_and_their_origin() -> None:
+    ground = Ground()
+    browser, own = await signed_in(ground)
+    other, theirs = await signed_in(ground)
+    csrf = own["noetl-csrf"]
+    wrong: list[list[tuple[str, str]]] = [
+        [],
+        [("origin", "http://localhost")],
+        [("noetl-csrf", csrf)],
+        [("noetl-csrf", csrf), ("origin", "http://evil.example")],
+        [("noetl-csrf", csrf), ("origin", "null")],
+        [("noetl-csrf", csrf), ("origin", "https://localhost")],
+        [("noetl-csrf", csrf), ("origin", "http://localhost:3000")],
+        [("noetl-csrf", csrf), ("origin", "http://localhost"), ("origin", "http://localhost")],
+        [("noetl-csrf", csrf), ("noetl-csrf", csrf), ("origin", "http://localhost")],
+        [("noetl-csrf", csrf[:-1]), ("origin", "http://localhost")],
+        [("noetl-csrf", ""), ("origin", "http://localhost")],
+        [("noetl-csrf", theirs["noetl-csrf"]), ("origin", "http://localhost")],
+    ]
+    for headers in wrong:
+        answer = await browser.post("/api/catalog", headers=headers)
+        assert answer.status_code == 403, headers
+        assert "Noetl-CSRF" in answer.json()["detail"]
+
+    assert (await browser.post("/api/catalog", headers=own)).status_code == 200
+    await other.aclose()
+    await browser.aclose()
+
+
+async def test_signing_in_from_a_page_of_another_origin_is_refused() -> None:
+    """Otherwise such a page could have the visitor work under the attacker's name."""
+    ground = Ground()
+    async with ground.client() as browser:
+        body = {"token": await ground.token(Role.VIEWER)}
+        answer = await browser.post("/api/session", json=body, headers={"origin": "http://evil.example"})
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+async def test_a_form_of_another_page_signs_nobody_in() -> None:
+    ground = Ground()
+    async with ground.client() as browser:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            answer = await browser.post("/api/session", content=b'{"token": "x"}', headers={"content-type": kind})
+            assert answer.status_code == 415
+
+
+@pytest.mark.parametrize("token", ["", "nothing", "noetl_first_" + "A" * 43])
+async def test_a_wrong_token_opens_nothing(token: str) -> None:
+    async with Ground().client() as browser:
+        answer = await browser.post("/api/session", json={"token": token})
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+async def test_wrong_tokens_at_the_sign_in_are_slowed() -> None:
+    ground = Ground(rates=Rates(failures=Rate(2, 0.5)))
+    async with ground.client() as browser:
+        codes = [(await browser.post("/api/session", json={"token": "x"})).status_code for _ in range(3)]
+
+    assert codes == [401, 401, 429]
+
+
+async def test_a_worker_has_no_session() -> None:
+    ground = Ground()
+    async with ground.client() as browser:
+        answer = await browser.post("/api/session", json={"token": await ground.token(Role.WORKER)})
+
+    assert answer.status_code == 403
+
+
+async def test_signing_out_ends_the_session() -> None:
+    ground = Ground()
+    browser, own = await signed_in(ground)
+    kept = browser.cookies["noetl_session"]
+
+    assert (await browser.delete("/api/session", headers=own)).status_code == 204
+    assert await ground.store.shelf.list(KIND) == []
+    async with ground.client(cookie=f"noetl_session={kept}") as thief:
+        assert (await thief.get("/api/session")).status_code == 401
+    await browser.aclose()
+
+
+async def test_a_session_ends_when_it_is_not_used_and_in_any_case() -> None:
+    ground = Ground()
+    browser, _ = await signed_in(ground)
+    begun = ground.clock.now()
+    while ground.clock.now() - begun + IDLE_S / 2 < WHOLE_S:
+        ground.clock.advance(IDLE_S / 2)
+        assert (await browser.get("/api/session")).status_code == 200
+    ground.clock.advance(IDLE_S / 2)
+    assert (await browser.get("/api/session")).status_code == 401
+
+    idle, _ = await signed_in(ground)
+    ground.clock.advance(IDLE_S)
+    assert (await idle.get("/api/session")).status_code == 401
+    assert [thing for thing in await ground.store.shelf.list(KIND) if thing.updated_at > ground.clock.now()] == []
+    await idle.aclose()
+    await browser.aclose()
+
+
+async def test_a_session_ends_with_its_token() -> None:
+    ground = Ground()
+    browser, _ = await signed_in(ground)
+    [token] = await ground.access.tokens.list()
+
+    await ground.access.tokens.revoke(token.token_id)
+
+    assert (await browser.get("/api/session")).status_code == 401
+    await browser.aclose()
+
+
+async def test_old_sessions_are_swept_out_when_a_new_one_opens() -> None:
+    ground = Ground()
+    old, _ = await signed_in(ground)
+    ground.clock.advance(IDLE_S * 2)
+    new, _ = await signed_in(ground)
+
+    assert len(await ground.store.shelf.list(KIND)) == 1
+    await old.aclose()
+    await new.aclose()
+
+
+async def test_a_token_has_no_session_to_end() -> None:
+    async with await Ground().as_(Role.VIEWER) as viewer:
+        assert (await viewer.delete("/api/session")).status_code == 409
+        assert (await viewer.get("/api/session")).json()["csrf"] is None

@@ -1,0 +1,186 @@
+"""Tokens: opaque, shown once, kept as a hash; what is not exactly a living one is nobody (RELIABILITY 2.3)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.errors import RefusedError
+from noetl.server.access.identity import Role
+from noetl.server.access.tokens import KIND, Tokens, Wanted
+from noetl.store.memory import MemoryStore
+from tests.server.access.ground import Ground
+
+VIEWER = Wanted(subject="ann", role=Role.VIEWER)
+
+
+def made() -> tuple[Tokens, MemoryStore, ManualClock]:
+    store, clock = MemoryStore(), ManualClock()
+    return Tokens(store.shelf, clock), store, clock
+
+
+@pytest.mark.req("HUM-02")
+async def test_a_token_is_found_again_and_its_secret_is_not_kept() -> None:
+    tokens, store, _ = made()
+    text, token = await tokens.create(Wanted(subject="ann", role=Role.OPERATOR, human_roles=("approver",)))
+
+    found = await tokens.identified(text)
+
+    assert found is not None
+    assert found.identity.subject == "ann"
+    assert found.identity.human_roles == {"approver"}
+    secret = text.removeprefix(f"noetl_{token.token_id}_")
+    assert len(secret) == 43  # 256 bits
+    [thing] = await store.shelf.list(KIND)
+    assert secret.encode() not in thing.body
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda text: "",
+        lambda text: "nothing",
+        lambda text: text[:-1],
+        lambda text: text + "x",
+        lambda text: text[:-1] + ("A" if text[-1] != "A" else "B"),
+        lambda text: text.upper(),
+        lambda text: " " + text,
+        lambda text: text + "\n",
+        lambda text: text.replace("noetl_", "other_"),
+        lambda text: "_".join(text.split("_")[:2]) + "_",
+        lambda text: "noetl_first_" + text.split("_", 2)[2],
+        lambda text: text.replace("_", "__", 1),
+        lambda text: "\ud800" + text,
+    ],
+)
+async def test_what_is_not_the_whole_token_is_nobody(spoilt: object) -> None:
+    tokens, _, _ = made()
+    text, _ = await tokens.create(VIEWER)
+
+    assert callable(spoilt)
+    assert await tokens.identified(spoilt(text)) is None
+
+
+async def test_an_expired_or_revoked_token_is_nobody() -> None:
+    tokens, _, clock = made()
+    short, _ = await tokens.create(Wanted(subject="ann", role=Role.VIEWER, expires_in_s=60))
+    other, token = await tokens.create(VIEWER)
+
+    await tokens.revoke(token.token_id)
+    assert await tokens.identified(other) is None
+    assert await tokens.identified(short) is not None
+    clock.advance(60)
+    assert await tokens.identified(short) is None
+
+
+async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
+    tokens, store, clock = made()
+    text, token = await tokens.create(VIEWER)
+    assert await tokens.identified(text) is not None
+
+    await Tokens(store.shelf, clock).revoke(token.token_id)
+    clock.advance(1.0)
+
+    assert await tokens.identified(text) is None
+
+
+async def test_the_last_use_is_noted_coarsely() -> None:
+    tokens, store, clock = made()
+    text, token = await tokens.create(VIEWER)
+    for _ in range(3):
+        await tokens.identified(text)
+    thing = await store.shelf.get(KIND, token.token_id)
+    assert thing is not None
+    assert thing.version == 2
+
+    clock.advance(3_600)
+    await tokens.identified(text)
+    assert [one.used_at for one in await tokens.list()] == [clock.now()]
+
+
+async def test_a_role_of_another_version_is_nobody() -> None:
+    tokens, store, clock = made()
+    text, token = await tokens.create(VIEWER)
+    raw = msgspec.json.decode(msgspec.json.encode(token)) | {"role": "superuser"}
+    await store.shelf.put(KIND, token.token_id, msgspec.json.encode(raw), over=1, at=clock.now())
+
+    assert await tokens.identified(text) is None
+
+
+async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
+    tokens, store, clock = made()
+
+    text = await tokens.first()
+
+    assert text is not None
+    found = await tokens.identified(text)
+    assert found is not None
+    assert found.role is Role.ADMIN
+    assert await tokens.first() is None
+    await tokens.revoke(found.token_id)
+    assert await Tokens(store.shelf, clock).first() is None
+
+
+async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> None:
+    tokens, store, clock = made()
+
+    assert await tokens._store("first", VIEWER) is not None
+    assert await Tokens(store.shelf, clock)._store("first", VIEWER) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (Wanted(subject="ann", role=Role.NOBODY), 'role "nobody"'),
+        (Wanted(subject="", role=Role.VIEWER), "is no name"),
+        (Wanted(subject="a\nb", role=Role.VIEWER), "is no name"),
+        (Wanted(subject="w", role=Role.WORKER), "names the pools"),
+        (Wanted(subject="w", role=Role.WORKER, pools=("p",), human_roles=("r",)), "are for people"),
+        (Wanted(subject="ann", role=Role.VIEWER, pools=("p",)), "are for workers"),
+        (Wanted(subject="ann", role=Role.VIEWER, expires_in_s=0), "later than now"),
+    ],
+)
+async def test_a_token_that_makes_no_sense_is_refused(wanted: Wanted, says: str) -> None:
+    with pytest.raises(RefusedError, match=says):
+        await made()[0].create(wanted)
+
+
+async def test_administrators_make_list_and_revoke_tokens_by_http() -> None:
+    ground = Ground()
+    async with await ground.as_(Role.ADMIN) as admin:
+        answer = await admin.post("/api/tokens", json={"subject": "ann", "role": "viewer", "expires_in_s": 3600})
+        assert answer.status_code == 201
+        text, token_id = answer.json()["token"], answer.json()["token_id"]
+        assert answer.json()["expires_at"] == "2025-01-01T01:00:00.000000Z"
+        listed = await admin.get("/api/tokens")
+        assert text.split("_", 2)[2] not in listed.text
+        assert "secret" not in listed.text
+        assert {one["subject"] for one in listed.json()["tokens"]} == {"ann", "a admin"}
+
+        async with ground.client(authorization=f"Bearer {text}") as ann:
+            assert (await ann.get("/api/session")).json()["subject"] == "ann"
+            assert (await admin.delete(f"/api/tokens/{token_id}")).json()["revoked_at"] is not None
+            assert (await ann.get("/api/session")).status_code == 401
+        assert (await admin.delete("/api/tokens/unknown")).status_code == 404
+        for body in ({"subject": "x", "role": "nobody"}, {"subject": "x", "role": "root"}, {"subject": "x"}, {"a": 1}):
+            assert (await admin.post("/api/tokens", json=body)).status_code == 422
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer nothing", "Basic YTpi", "", "bearer\tx", "Token x"])
+async def test_any_other_authorization_is_refused(header: str) -> None:
+    """`Bearer nothing` was accepted elsewhere once (CVE-2026-28229)."""
+    async with Ground().client(authorization=header) as caller:
+        assert (await caller.get("/api/catalog")).status_code == 401
+
+
+async def test_two_identities_in_one_request_are_none() -> None:
+    ground = Ground()
+    good = f"Bearer {await ground.token(Role.ADMIN)}"
+    async with ground.client() as caller:
+        for headers in (
+            [("authorization", good), ("authorization", good)],
+            [("authorization", good), ("cookie", "noetl_session=x")],
+            [("cookie", "noetl_session=x; noetl_session=y")],
+        ):
+            assert (await caller.get("/api/catalog", headers=headers)).status_code == 401

@@ -1,0 +1,469 @@
+"""Webhooks: only what is signed, fresh, JSON and new has an effect, and has it once (RELIABILITY 2.4, F19)."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from noetl.checking import check
+from noetl.keychain.master_keys import MasterKeys
+from noetl.net.encoding import content_hash, to_json
+from noetl.server.access import webhooks
+from noetl.server.access.identity import Role
+from noetl.server.access.limits import Rate, Rates
+from noetl.server.access.signatures import signature_of
+from noetl.server.access.webhooks import Target, Webhooks
+from noetl.source import Source
+from noetl.store.catalog import Registration
+from noetl.tools.kinds import KINDS
+from tests.server.access.ground import Ground
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: hooked, path: demo/hooked }
+workflow:
+  - step: start
+    tool:
+      - name: done
+        kind: noop
+"""
+BODY = b'{"order": {"id": 7}}'
+
+
+class Sender:
+    """Another system, which knows the address and the key of one webhook."""
+
+    def __init__(self, ground: Ground, client: httpx2.AsyncClient, hook_id: str, key: str) -> None:
+        self.ground, self.client, self.hook_id, self.key = ground, client, hook_id, key
+
+    def headers(self, body: bytes = BODY, *, age_s: float = 0.0, key: str | None = None, **more: str) -> dict[str, str]:
+        timestamp = str(int(self.ground.clock.now() - age_s))
+        signed = signature_of(key or self.key, timestamp, body)
+        return {
+            "content-type": "application/json",
+            "noetl-timestamp": timestamp,
+            "noetl-signature": f"v1={signed}",
+            **more,
+        }
+
+    async def send(self, body: bytes = BODY, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
+        return await self.client.post(
+            f"/hooks/{self.hook_id}", content=body, headers=self.headers(body, **more) if headers is None else headers
+        )
+
+    async def started(self) -> list[dict[str, Any]]:
+        """The payloads of the executions there are, the oldest first."""
+        rows = await self.ground.store.executions()
+        events = [(await self.ground.store.events(row.execution_id))[0] for row in rows]
+        return [event.payload.payload for event in reversed(events)]  # type: ignore[union-attr]
+
+
+async def register(ground: Ground) -> None:
+    net = check(Source("hooked.yaml", PLAYBOOK), kinds=KINDS).net
+    assert net is not None
+    made = Registration(path=net.path, net_hash=content_hash(net), net=to_json(net), at=0.0)
+    await ground.store.catalog.register(made)
+
+
+async def sender_on(ground: Ground, target: Target | None = None) -> Sender:
+    await register(ground)
+    key, hook = await ground.access.webhooks.create("orders", target or Target(path="demo/hooked"), by="ann")
+    return Sender(ground, ground.client(), hook.hook_id, key)
+
+
+@pytest_asyncio.fixture
+async def sender() -> AsyncIterator[Sender]:
+    made = await sender_on(Ground())
+    yield made
+    await made.client.aclose()
+
+
+async def test_a_signed_delivery_starts_the_playbook_with_its_body(sender: Sender) -> None:
+    answer = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+
+    assert answer.status_code == 202
+    [payload] = await sender.started()
+    assert payload["body"] == {"order": {"id": 7}}
+    assert (payload["webhook"]["name"], payload["webhook"]["delivery"]) == ("orders", "d-1")
+    assert answer.json() == {"execution_id": (await sender.ground.store.executions())[0].execution_id}
+    [row] = await sender.ground.store.audit.onward(after=0)
+    assert (row.actor, row.action, row.outcome) == ("webhook orders", "POST /hooks/{hook_id}", "202")
+
+
+def _without(name: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda headers: {key: value for key, value in headers.items() if key != name}
+
+
+def _with(**changed: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda headers: headers | {name.replace("_", "-"): value for name, value in changed.items()}
+
+
+def _but_signature(change: Callable[[str], str]) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda headers: headers | {"noetl-signature": change(headers["noetl-signature"])}
+
+
+FORGED: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
+    "no signature": _without("noetl-signature"),
+    "no timestamp": _without("noetl-timestamp"),
+    "empty signature": _with(noetl_signature=""),
+    "bare hex": _but_signature(lambda text: text.removeprefix("v1=")),
+    "other version": _but_signature(lambda text: text.replace("v1", "v2")),
+    "upper case": _but_signature(lambda text: "v1=" + text[3:].upper()),
+    "cut short": _but_signature(lambda text: text[:-2]),
+    "longer": _but_signature(lambda text: text + "00"),
+    "one digit": _but_signature(lambda text: text[:-1] + ("0" if text[-1] != "0" else "1")),
+    "zeros": _with(noetl_signature="v1=" + "0" * 64),
+    "two in one": _but_signature(lambda text: f"{text},{text}"),
+    "padded": _but_signature(lambda text: f"{text} x"),
+    "other algorithm": _with(noetl_signature="sha1=" + "0" * 40),
+    "timestamp moved": _with(noetl_timestamp="1735689601"),
+    "timestamp as float": _with(noetl_timestamp="1735689600.0"),
+    "timestamp signed": _with(noetl_timestamp="+1735689600"),
+    "timestamp in words": _with(noetl_timestamp="now"),
+    "timestamp huge": _with(noetl_timestamp="9" * 400),
+    "timestamp with zeros": _with(noetl_timestamp="01735689600"),
+    "timestamp twice": _with(noetl_timestamp="1735689600, 1735689600"),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+async def test_a_forged_signature_gets_what_an_unknown_address_gets(
+    sender: Sender, forge: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    headers = forge(sender.headers())
+
+    refused = await sender.send(headers=headers)
+    unknown = await sender.client.post(f"/hooks/{'0' * 32}", content=BODY, headers=headers)
+
+    assert refused.status_code == unknown.status_code == 404
+    assert _told(refused) == _told(unknown)
+    assert await sender.started() == []
+
+
+def _told(answer: httpx2.Response) -> tuple[object, ...]:
+    body = {key: value for key, value in answer.json().items() if key != "instance"}
+    return (
+        answer.status_code,
+        body,
+        sorted((name, value) for name, value in answer.headers.items() if "length" not in name),
+    )
+
+
+async def test_another_key_another_webhooks_key_and_a_swapped_body_are_refused(sender: Sender) -> None:
+    other_key, _ = await sender.ground.access.webhooks.create("other", Target(path="demo/hooked"), by="ann")
+
+    assert (await sender.send(key="guess")).status_code == 404
+    assert (await sender.send(key=other_key)).status_code == 404
+    assert (await sender.send(b'{"order": {"id": 8}}', headers=sender.headers(BODY))).status_code == 404
+    assert (await sender.send(b"", headers=sender.headers(BODY))).status_code == 404
+    assert await sender.started() == []
+
+
+@pytest.mark.parametrize(
+    ("age_s", "status"), [(0, 202), (299, 202), (300, 202), (301, 404), (86_400, 404), (-300, 202), (-302, 404)]
+)
+async def test_a_delivery_is_of_the_last_or_next_five_minutes(sender: Sender, age_s: float, status: int) -> None:
+    assert (await sender.send(age_s=age_s)).status_code == status
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "",
+        "text/plain",
+        "text/json",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+        "application/jsonp",
+        "application/json-seq",
+        "application/octet-stream",
+    ],
+)
+async def test_only_json_is_taken(sender: Sender, kind: str) -> None:
+    answer = await sender.send(headers=sender.headers() | {"content-type": kind})
+
+    assert answer.status_code == 415
+    assert await sender.started() == []
+
+
+async def test_json_may_say_its_encoding(sender: Sender) -> None:
+    headers = sender.headers() | {"content-type": "application/json; charset=utf-8"}
+
+    assert (await sender.send(headers=headers)).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"nothing", b"NaN", b'{"a": 1, "a": 2}', b"[" * 10_000, b'"\\ud800"', b"\xff", b"{} {}", b"1e999"],
+)
+async def test_what_is_signed_and_not_json_is_refused(sender: Sender, body: bytes) -> None:
+    assert (await sender.send(body)).status_code == 400
+    assert await sender.started() == []
+
+
+async def test_a_body_has_a_mebibyte_at_most(sender: Sender) -> None:
+    fits = b'"' + b"x" * ((1 << 20) - 2) + b'"'
+
+    assert (await sender.send(fits)).status_code == 202
+    assert (await sender.send(fits + b" ")).status_code == 413
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * (1 << 16)
+
+    answer = await sender.client.post(f"/hooks/{sender.hook_id}", content=endless(), headers=sender.headers())
+    assert answer.status_code == 413
+
+
+async def test_a_forged_files_object_is_data_and_opens_nothing(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form webhook elsewhere read whatever path such an object named (CVE-2026-21858)."""
+    forged = {"files": {"f": {"filepath": "/etc/passwd", "path": "/etc/passwd", "mimetype": "text/plain"}}}
+    paths: list[object] = []
+    for module, name in ((builtins, "open"), (io, "open"), (os, "open")):
+        real = getattr(module, name)
+
+        def noting(path: object, *rest: Any, _real: Any = real, **more: Any) -> Any:
+            paths.append(path)
+            return _real(path, *rest, **more)
+
+        monkeypatch.setattr(module, name, noting)
+
+    assert (await sender.send(json.dumps(forged).encode())).status_code == 202
+
+    monkeypatch.undo()
+    assert not [path for path in paths if "passwd" in str(path)]
+    assert (await sender.started())[0]["body"] == forged
+
+
+async def test_a_replayed_delivery_changes_nothing(sender: Sender) -> None:
+    headers = sender.headers()
+    first = await sender.send(headers=headers)
+    sender.ground.clock.advance(200)
+
+    again = await sender.send(headers=headers)
+
+    assert again.status_code == 202
+    assert again.json() == first.json() | {"repeated": True}
+    assert len(await sender.started()) == 1
+
+
+async def test_a_caught_delivery_under_another_id_changes_nothing(sender: Sender) -> None:
+    """The id is not signed, so whoever catches a delivery can change it; its signature is known, though."""
+    headers = sender.headers(**{"noetl-delivery": "d-1"})
+    first = await sender.send(headers=headers)
+    for other in ("d-2", "d-3"):
+        again = await sender.send(headers=headers | {"noetl-delivery": other})
+        assert again.json()["execution_id"] == first.json()["execution_id"]
+    await sender.send(headers={key: value for key, value in headers.items() if key != "noetl-delivery"})
+
+    assert len(await sender.started()) == 1
+
+
+async def test_a_delivery_that_is_sent_again_later_under_its_id_is_the_same(sender: Sender) -> None:
+    first = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    sender.ground.clock.advance(3_600)
+
+    again = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+
+    assert again.json()["execution_id"] == first.json()["execution_id"]
+    assert len(await sender.started()) == 1
+
+
+async def test_another_body_under_a_known_id_is_refused(sender: Sender) -> None:
+    await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    other = b'{"order": {"id": 8}}'
+
+    answer = await sender.send(other, headers=sender.headers(other, **{"noetl-delivery": "d-1"}))
+
+    assert answer.status_code == 422
+    assert len(await sender.started()) == 1
+
+
+async def test_copies_that_come_at_once_have_one_effect(sender: Sender) -> None:
+    headers = sender.headers(**{"noetl-delivery": "d-1"})
+
+    answers = await asyncio.gather(*(sender.send(headers=headers) for _ in range(10)))
+
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.json()["execution_id"] for answer in answers}) == 1
+    assert len(await sender.started()) == 1
+
+
+@pytest.mark.parametrize("delivery", ["", "x" * 201])
+async def test_an_id_that_is_none_is_refused(sender: Sender, delivery: str) -> None:
+    assert (await sender.send(headers=sender.headers(**{"noetl-delivery": delivery}))).status_code == 400
+    assert await sender.started() == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "x", "0" * 31, "0" * 33, "%2e%2e", "..", "A" * 32, "%00" * 32, "*", "orders", "{hook_id}", "0" * 32 + "%2Fx"],
+)
+async def test_there_is_nothing_at_other_addresses(sender: Sender, address: str) -> None:
+    answer = await sender.client.post(f"/hooks/{address}", content=BODY, headers=sender.headers())
+
+    assert answer.status_code in (400, 401, 404)
+    assert await sender.started() == []
+
+
+async def test_an_unknown_address_takes_the_same_steps(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that how long an answer takes tells nobody which addresses there are."""
+    steps: list[str] = []
+    for name in ("opened", "_read"):
+        real = getattr(webhooks, name)
+
+        def noting(*given: Any, _name: str = name, _real: Any = real) -> Any:
+            steps.append(_name)
+            return _real(*given)
+
+        monkeypatch.setattr(webhooks, name, noting)
+    await sender.ground.access.webhooks.find(sender.hook_id)
+    known, steps[:] = list(steps), []
+    hook, key = await sender.ground.access.webhooks.find("f" * 32)
+
+    assert (hook, steps) == (None, known)
+    assert key != sender.key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the example uses openssl")
+async def test_the_example_of_the_docs_signs_as_it_should() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+    script = page.partition("```sh\n")[2].partition("curl")[0]
+    done = subprocess.run(
+        ["sh", "-c", f'{script}\nprintf "%s %s %s" "$time" "$mark" "$body"'],
+        env={**os.environ, "SECRET": "the key"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    time, mark, body = done.stdout.split(" ", 2)
+    assert mark == signature_of("the key", time, body.encode())
+
+
+async def test_a_flood_is_bounded_and_tells_nothing() -> None:
+    """Whoever knocks too often is slowed, at a door that is there as at one that is not."""
+    codes = {}
+    for name, address in (("known", None), ("unknown", "f" * 32)):
+        sender = await sender_on(Ground(rates=Rates(failures=Rate(5, 0.5))))
+        path = f"/hooks/{address or sender.hook_id}"
+        headers = sender.headers(key="guess")
+        answers = [await sender.client.post(path, content=BODY, headers=headers) for _ in range(8)]
+        codes[name] = [answer.status_code for answer in answers]
+        await sender.client.aclose()
+
+    assert codes["known"] == codes["unknown"] == [404] * 5 + [429] * 3
+
+
+async def test_signed_deliveries_have_a_rate_as_well() -> None:
+    sender = await sender_on(Ground(rates=Rates(webhooks=Rate(2, 1))))
+
+    answers = [await sender.send(b"%d" % number) for number in range(3)]
+
+    assert [answer.status_code for answer in answers] == [202, 202, 429]
+    assert answers[2].headers["retry-after"] == "2"
+    await sender.client.aclose()
+
+
+async def test_an_address_answers_nothing_but_post(sender: Sender) -> None:
+    for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS"):
+        assert (await sender.client.request(method, f"/hooks/{sender.hook_id}")).status_code == 401
+
+
+async def test_a_page_of_another_origin_delivers_nothing(sender: Sender) -> None:
+    answer = await sender.send(headers=sender.headers(origin="https://evil.example"))
+
+    assert answer.status_code == 403
+    assert await sender.started() == []
+
+
+async def test_a_deleted_webhook_is_gone(sender: Sender) -> None:
+    async with await sender.ground.as_(Role.ADMIN) as admin:
+        assert (await admin.delete("/api/webhooks/orders")).status_code == 204
+        assert (await admin.delete("/api/webhooks/orders")).status_code == 404
+
+    assert (await sender.send()).status_code == 404
+
+
+async def test_a_webhook_for_a_playbook_that_is_not_there_says_so_to_who_can_sign() -> None:
+    sender = await sender_on(Ground(), Target(path="demo/none"))
+
+    answer = await sender.send()
+
+    assert (answer.status_code, "not registered" in answer.json()["detail"]) == (409, True)
+    await sender.client.aclose()
+
+
+async def test_a_webhook_sends_a_message_once_matched_by_fields_of_the_body() -> None:
+    sender = await sender_on(Ground(), Target(message="order.paid", correlation={"order": "order.id"}))
+    headers = sender.headers()
+
+    first = await sender.send(headers=headers)
+    again = await sender.send(headers=headers)
+
+    assert first.status_code == 202
+    assert again.json() == first.json() | {"repeated": True}
+    [kept] = await sender.ground.store.waits.kept("order.paid", now=sender.ground.clock.now())
+    assert (kept.correlation, kept.payload) == ({"order": 7}, {"order": {"id": 7}})
+    for body in (b"{}", b"[]", b'{"order": {}}', b'{"order": {"id": {}}}', b'"text"'):
+        assert (await sender.send(body)).status_code == 422
+    await sender.client.aclose()
+
+
+async def test_a_webhook_is_made_by_administrators_and_its_key_shown_once() -> None:
+    ground = Ground()
+    async with await ground.as_(Role.ADMIN) as admin, await ground.as_(Role.AUTHOR) as author:
+        made = await admin.post("/api/webhooks", json={"name": "orders", "path": "demo/hooked"})
+        assert made.status_code == 201
+        assert made.json()["url"].startswith("/hooks/")
+        listed = await author.get("/api/webhooks")
+        assert made.json()["secret"] not in listed.text
+        assert listed.json()["webhooks"][0]["created_by"] == "a admin"
+        for body in (
+            {"name": "orders", "path": "demo/hooked"},
+            {"name": "both", "path": "a", "message": "b"},
+            {"name": "none"},
+            {"name": "bad name", "path": "a"},
+            {"name": "c", "path": "a", "correlation": {"x": "y"}},
+            {"name": "c", "message": "a", "version": "1"},
+            {"name": "c", "message": "a", "correlation": {"x": "a..b"}},
+        ):
+            assert (await admin.post("/api/webhooks", json=body)).status_code == 422, body
+    things = await ground.store.shelf.list("webhook")
+    assert made.json()["secret"].encode() not in things[0].body
+
+
+async def test_without_a_master_key_there_are_no_webhooks() -> None:
+    ground = Ground(keys=MasterKeys([]))
+    async with await ground.as_(Role.ADMIN) as admin:
+        answer = await admin.post("/api/webhooks", json={"name": "orders", "path": "demo/hooked"})
+
+        assert answer.status_code == 422
+        assert "NOETL_MASTER_KEY" in answer.json()["detail"]
+
+        ground.keys = MasterKeys([b"k" * 32])  # the first credential makes one, while the server runs
+        answer = await admin.post("/api/webhooks", json={"name": "orders", "path": "demo/hooked"})
+        assert answer.status_code == 201
+
+
+async def test_a_webhook_follows_a_rotation_of_the_master_key(sender: Sender) -> None:
+    old, new = b"k" * 32, b"n" * 32
+    rotated = Webhooks(sender.ground.store.shelf, lambda: MasterKeys([old, new]), sender.ground.clock)
+
+    assert (await rotated.find(sender.hook_id))[1] == sender.key
+    only_new = Webhooks(sender.ground.store.shelf, lambda: MasterKeys([new]), sender.ground.clock)
+    assert (await only_new.find(sender.hook_id))[1] == sender.key

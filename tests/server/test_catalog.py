@@ -1,0 +1,222 @@
+"""The catalogue and the language over HTTP: registering, versions, differences, proofs, checking, drawing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.server.access.identity import Role
+from tests.conversing import playbook
+from tests.server.talking import HELLO, talking
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.mark.req("SRV-10")
+async def test_the_same_content_is_the_same_version() -> None:
+    async with talking(workers=0) as talk:
+        first = await talk.client.post("/api/catalog", json={"source": playbook(HELLO)})
+        again = await talk.client.post("/api/catalog", json={"source": playbook(HELLO), "path": "tests/test"})
+        other = await talk.client.post("/api/catalog", json={"source": playbook(HELLO.replace("world", "moon"))})
+        wrong = await talk.client.post("/api/catalog", json={"source": playbook(HELLO), "path": "tests/other"})
+
+        assert [one.status_code for one in (first, again, other, wrong)] == [201, 200, 201, 422]
+        assert [one.json()["version"] for one in (first, again, other)] == [1, 1, 2]
+        assert first.json()["verdict"] == "sound"
+        assert first.json()["dialect"] == "v10"
+        assert again.json()["created"] is False
+
+
+async def test_versions_texts_and_differences() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register()
+        await talk.register(HELLO.replace("world", "moon"))
+        url = "/api/catalog/tests/test"
+        listed = (await talk.get(f"{url}/versions"))["versions"]
+        newest = await talk.client.get(f"{url}/source")
+        oldest = await talk.client.get(f"{url}/source", params={"version": 1})
+        change = await talk.client.get(f"{url}/diff", params={"from": 1, "to": 2})
+
+        assert [one["version"] for one in listed] == [2, 1]
+        assert (await talk.get(f"{url}/versions/1"))["catalog_id"] == "tests/test@1"
+        assert (await talk.get(url))["version"] == 2
+        assert (await talk.get("/api/catalog"))["playbooks"] == [listed[0]]
+        assert "moon" in newest.text
+        assert oldest.text == playbook(HELLO)
+        assert "-workload: {who: world}\n+workload: {who: moon}" in change.text
+        await talk.get(f"{url}/source", 404, params={"version": 9})
+        await talk.get(f"{url}/diff", 422, params={"from": 1})
+
+
+@pytest.mark.req("ADV-06")
+async def test_the_proofs_of_a_version_are_there() -> None:
+    async with talking(workers=0) as talk:
+        registered = await talk.register()
+        told = await talk.get("/api/catalog/tests/test/certificate")
+
+        assert told["verdict"] == "sound"
+        assert told["hash"] == registered["net_hash"]
+
+
+async def test_who_may_run_may_not_register() -> None:
+    async with talking(workers=0) as talk:
+        operator = await talk.as_role(Role.OPERATOR)
+        answer = await operator.post("/api/catalog", json={"source": playbook(HELLO)})
+
+        assert answer.status_code == 403
+
+
+@pytest.mark.req("SRV-09")
+async def test_validate_tells_the_dialect_and_everything_it_found() -> None:
+    async with talking(workers=0) as talk:
+        good = await talk.post("/api/validate", {"source": (FIXTURES / "F-003-A.yaml").read_text()})
+        bad = await talk.client.post(
+            "/api/validate",
+            content=playbook("workflow: [{step: start, tool: {kind: noop}, next: {arcs: [{step: x}]}}]"),
+            headers={"content-type": "text/yaml"},
+        )
+        found = bad.json()["diagnostics"][0]
+
+        assert (good["dialect"], good["valid"]) == ("v2-eval", True)
+        assert good["steps"]
+        assert bad.status_code == 200
+        assert bad.json()["valid"] is False
+        assert (found["code"], found["severity"]) == ("E_NEXT_REF", "error")
+        assert {"line", "column", "end_line", "end_column", "message", "hint"} <= found.keys()
+
+
+async def test_format_migrate_and_draw() -> None:
+    async with talking(workers=0) as talk:
+        formatted = await talk.post("/api/format", {"source": "b:   1\na: 2\n"})
+        migrated = await talk.post("/api/migrate", {"source": (FIXTURES / "F-000-E.yaml").read_text()})
+        drawn = {
+            form: await talk.client.post("/api/graph", json={"source": playbook(HELLO), "format": form})
+            for form in ("svg", "json", "mermaid", "dot", "text")
+        }
+        broken = await talk.client.post("/api/graph", json={"source": "a: 1"})
+
+        assert formatted["changed"] is True
+        assert "kind: Playbook" in migrated["source"]
+        assert {one.status_code for one in drawn.values()} == {200}
+        assert drawn["svg"].text.startswith("<svg")
+        assert drawn["json"].json()["layout"]
+        assert broken.status_code == 422
+        assert broken.json()["diagnostics"]
+
+
+async def test_the_schema_is_served() -> None:
+    async with talking(workers=0) as talk:
+        assert (await talk.get("/api/schema"))["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.req("SRV-09")
+async def test_the_description_names_every_route_and_holds_every_schema_it_refers_to() -> None:
+    async with talking(workers=0) as talk:
+        api = await talk.get("/openapi.json")
+        schemas = api["components"]["schemas"]
+
+        assert api["openapi"].startswith("3.1")
+        for path in ("/api/catalog", "/api/validate", "/api/render", "/api/executions", "/api/orders/turn"):
+            assert path in api["paths"]
+        for tail in ("events", "tokens", "result", "ctx", "vars", "pause", "resume", "cancel"):
+            assert f"/api/executions/{{execution_id}}/{tail}" in api["paths"]
+        body = api["paths"]["/api/orders/turn"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert body == {"$ref": "#/components/schemas/Turn"}
+        for reference in _references(api):
+            assert reference.rpartition("/")[2] in schemas, reference
+
+
+def _references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return own.union(*map(_references, value.values()))
+    return set().union(*map(_references, value)) if isinstance(value, list) else set()
+
+
+async def test_the_page_of_the_description_needs_nothing_from_elsewhere() -> None:
+    async with talking(workers=0) as talk:
+        page = await talk.client.get("/docs")
+        script = await talk.client.get("/docs/docs.js")
+        style = await talk.client.get("/docs/docs.css")
+
+        assert page.headers["content-type"].startswith("text/html")
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        for text in (page.text, script.text, style.text):
+            assert "http://" not in text
+            assert "https://" not in text
+        assert "<script>" not in page.text
+        assert "innerHTML" not in script.text
+
+
+async def test_figures_for_prometheus() -> None:
+    async with talking() as talk:
+        await talk.ran()
+        text = (await talk.client.get("/metrics")).text
+
+        for line in (
+            "noetl_executions_started_total 1.0",
+            'noetl_executions_ended_total{status="completed"} 1.0',
+            'noetl_executions_open{status="running"} 0.0',
+            'noetl_orders{state="ready"} 0.0',
+            'noetl_orders{state="leased"} 0.0',
+        ):
+            assert line in text
+        for name in ("noetl_events_total", "noetl_commit_seconds_count", "noetl_event_loop_lag_seconds"):
+            assert name in text
+
+
+async def test_health_is_for_everybody() -> None:
+    async with talking(workers=0) as talk, talk.with_token(None) as stranger:
+        assert (await stranger.get("/api/health/live")).status_code == 200
+        assert (await stranger.get("/api/health/ready")).status_code == 200
+        assert (await stranger.get("/metrics")).status_code == 401
+        assert (await stranger.get("/openapi.json")).status_code == 401
+        talk.services.stopping = True
+        assert (await stranger.get("/api/health/ready")).status_code == 503
+
+
+async def test_credentials_go_in_and_never_come_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    async with talking(workers=0) as talk:
+        put = await talk.client.put("/api/credentials/pg", json={"value": "correct-horse", "type": "text"})
+        again = await talk.client.put("/api/credentials/pg", json={"value": "battery-staple"})
+        wrong = await talk.client.put("/api/credentials/pg", json={"value": "x", "type": "postgres"})
+        moved = await talk.post("/api/credentials/rotate")
+        listed = await talk.client.get("/api/credentials")
+        gone = await talk.client.delete("/api/credentials/pg")
+
+        assert [put.status_code, again.status_code, wrong.status_code] == [200, 200, 422]
+        assert again.json()["version"] == 2
+        assert moved["moved"] == 1
+        assert listed.json()["credentials"][0]["key_id"] == moved["key_id"]
+        for answer in (put, again, listed):
+            assert "horse" not in answer.text
+            assert "staple" not in answer.text
+        assert gone.status_code == 204
+
+
+async def test_a_server_without_a_master_key_stores_no_credential(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from noetl.server.configuration import ServerSettings
+
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    async with talking(workers=0) as talk:
+        talk.services.settings = ServerSettings(db=":memory:")
+        answer = await talk.client.put("/api/credentials/pg", json={"value": "correct-horse"})
+
+        assert answer.status_code == 503
+        assert "NOETL_MASTER_KEY" in answer.json()["detail"]
+
+
+async def test_incidents_are_told() -> None:
+    async with talking(workers=0) as talk:
+        incident = {"record": "order 1", "problem": "it broke", "failures": 5, "since": 1.0, "last": 2.0}
+        await talk.services.store.shelf.put("incident", "order 1", json.dumps(incident).encode(), over=0, at=2.0)
+        (told,) = (await talk.get("/api/incidents"))["incidents"]
+
+        assert (told["record"], told["failures"], told["since"]) == ("order 1", 5, "1970-01-01T00:00:01.000000Z")
+        assert "noetl_incidents 1.0" in (await talk.client.get("/metrics")).text

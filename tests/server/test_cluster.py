@@ -1,0 +1,72 @@
+"""Several servers on one PostgreSQL: any of them takes any request, and workers of one hear of orders of the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from noetl.server.access.identity import Role
+from noetl.server.access.tokens import Wanted
+from noetl.server.configuration import ServerSettings
+from noetl.server.serving import Served, serving
+from tests.contracts.stores import fresh_url
+from tests.conversing import playbook
+from tests.servers import nats
+
+WORK = """
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, code: "result = 1 + 1"}]
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: [{name: last, kind: python, code: "result = 3"}]
+"""
+
+
+@pytest.mark.req("SRV-12")
+@pytest.mark.parametrize("broker", [False, True], ids=["database rings", "NATS rings"])
+async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, broker: bool) -> None:
+    settings = ServerSettings(
+        db=fresh_url(),
+        results=str(tmp_path / "results"),
+        nats=nats.server().url if broker else None,
+        port=0,
+        local=True,
+        drain_s=2,
+    )
+    working = ServerSettings(**{**_fields(settings), "workers": 2})
+    async with serving(settings) as front, serving(working) as back:
+        token, _ = await front.services.access.tokens.create(Wanted(subject="me", role=Role.ADMIN))
+        assert back.first_token is None
+        async with _client(front, token) as one, _client(back, token) as two:
+            await one.post("/api/catalog", json={"source": playbook(WORK)})
+            began = time.monotonic()
+            started = await one.post("/api/executions", json={"path": "tests/test", "wait": 30})
+            took_s = time.monotonic() - began
+            told = started.json()
+            seen = (await two.get(f"/api/executions/{told['execution_id']}/result")).json()
+            paused = await two.post("/api/executions", json={"path": "tests/test"})
+            other = paused.json()["execution_id"]
+            answers = await asyncio.gather(
+                *(client.post(f"/api/executions/{other}/cancel") for client in (one, two) for _ in range(3))
+            )
+            events = (await one.get(f"/api/executions/{other}/events")).json()["events"]
+
+    assert (told["status"], told["result"], seen["result"]) == ("completed", 3, 3), told
+    assert took_s < 15
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["name"] for event in events].count("playbook.processed") == 1
+
+
+def _fields(settings: ServerSettings) -> dict[str, object]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+def _client(served: Served, token: str) -> httpx2.AsyncClient:
+    headers = {"authorization": f"Bearer {token}"}
+    return httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=60, trust_env=False)

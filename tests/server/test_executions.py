@@ -1,0 +1,270 @@
+"""Starting, listing and steering executions over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from noetl.server.access.identity import Role
+from tests.conversing import playbook
+from tests.server.talking import Talk, talking
+
+HELD = """
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: work}]}
+  - step: work
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: {kind: noop}
+"""
+
+
+async def until_status(talk: Talk, execution_id: str, status: str) -> dict[str, Any]:
+    for _ in range(200):
+        told: dict[str, Any] = await talk.get(f"/api/executions/{execution_id}")
+        if told["status"] == status:
+            return told
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"it never was {status}: {told}")
+
+
+@pytest.mark.req("SRV-02", "SRV-09")
+async def test_path_and_playbook_id_start_the_same_version() -> None:
+    async with talking() as talk:
+        registered = await talk.register()
+        by_path = await talk.start(wait=10)
+        by_id = await talk.post("/api/executions", {"playbook_id": registered["catalog_id"], "wait": 10}, 201)
+
+        assert by_path["version"] == by_id["version"] == 1
+        assert by_path["status"] == by_id["status"] == "completed"
+        assert by_path["result"] == 1
+
+
+@pytest.mark.req("SRV-02")
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"path": "nowhere"}, 404),
+        ({"playbook_id": "nowhere@1"}, 404),
+        ({"playbook_id": "tests/test@7"}, 404),
+        ({"playbook_id": "tests/test"}, 404),
+        ({"path": "tests/test", "version": 7}, 404),
+        ({}, 422),
+        ({"path": "tests/test", "playbook_id": "tests/test@1"}, 422),
+        ({"path": "tests/test", "colour": "blue"}, 422),
+        ({"path": 1}, 422),
+    ],
+)
+async def test_what_names_no_playbook_starts_nothing(asked: dict[str, Any], status: int) -> None:
+    async with talking() as talk:
+        await talk.register()
+        await talk.post("/api/executions", asked, status)
+
+        assert (await talk.get("/api/executions"))["executions"] == []
+
+
+@pytest.mark.req("SRV-10")
+async def test_a_run_stays_with_the_version_it_began_with() -> None:
+    async with talking() as talk:
+        await talk.register(HELD)
+        first = await talk.start()
+        await talk.register(HELD.replace("result = 1", "result = 2"))
+        second = await talk.start(wait=10)
+
+        assert (await talk.get(f"/api/executions/{first['execution_id']}"))["version"] == 1
+        assert second["version"] == 2
+        assert second["catalog_id"] == "tests/test@2"
+
+
+async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> None:
+    """RELIABILITY 3.4."""
+    async with talking() as talk:
+        await talk.register()
+        asked, key = {"path": "tests/test", "wait": 10}, {"idempotency-key": "k1"}
+        first = await talk.client.post("/api/executions", json=asked, headers=key)
+        again = await talk.client.post("/api/executions", json={"wait": 10, "path": "tests/test"}, headers=key)
+        other = await talk.client.post("/api/executions", json={**asked, "payload": {"a": 1}}, headers=key)
+
+        assert first.status_code == again.status_code == 201
+        assert first.content == again.content
+        assert again.headers["idempotent-replayed"] == "true"
+        assert other.status_code == 422
+        assert "another body" in other.json()["detail"]
+        assert len((await talk.get("/api/executions"))["executions"]) == 1
+
+
+async def test_requests_with_one_key_at_the_same_moment_start_once() -> None:
+    async with talking() as talk:
+        await talk.register()
+        asked, key = {"path": "tests/test"}, {"idempotency-key": "k1"}
+        answers = await asyncio.gather(
+            *(talk.client.post("/api/executions", json=asked, headers=key) for _ in range(10))
+        )
+
+        assert {one.status_code for one in answers} == {201}
+        assert len({one.json()["execution_id"] for one in answers}) == 1
+        assert len((await talk.get("/api/executions"))["executions"]) == 1
+
+
+async def test_keys_of_different_people_are_different() -> None:
+    async with talking() as talk:
+        await talk.register()
+        operator = await talk.as_role(Role.OPERATOR)
+        key = {"idempotency-key": "k1"}
+        one = await talk.client.post("/api/executions", json={"path": "tests/test"}, headers=key)
+        two = await operator.post("/api/executions", json={"path": "tests/test"}, headers=key)
+
+        assert one.json()["execution_id"] != two.json()["execution_id"]
+
+
+async def test_a_key_whose_first_request_was_refused_can_be_used_again() -> None:
+    async with talking() as talk:
+        key = {"idempotency-key": "k1"}
+        refused = await talk.client.post("/api/executions", json={"path": "tests/test"}, headers=key)
+        await talk.register()
+        started = await talk.client.post("/api/executions", json={"path": "tests/test"}, headers=key)
+
+        assert (refused.status_code, started.status_code) == (404, 201)
+
+
+async def test_lists_are_filtered_and_paged() -> None:
+    async with talking() as talk:
+        await talk.register()
+        await talk.register(
+            "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: other, path: o/other}\n"
+            "workflow: [{step: start, tool: {kind: noop}}]\n"
+        )
+        ids = [(await talk.start(wait=10))["execution_id"] for _ in range(5)]
+        other = (await talk.start("o/other", wait=10))["execution_id"]
+
+        first = await talk.get("/api/executions", params={"limit": 2, "path": "tests/*"})
+        second = await talk.get("/api/executions", params={"limit": 3, "path": "tests/*", "cursor": first["next"]})
+        found = [one["execution_id"] for one in (*first["executions"], *second["executions"])]
+        by_text = await talk.get("/api/executions", params={"text": "OTHER"})
+        late = await talk.get("/api/executions", params={"since": "2100-01-01"})
+        early = await talk.get("/api/executions", params={"until": "2100-01-01T00:00:00Z", "status": "completed"})
+
+        assert found == ids[::-1]
+        assert second["next"] is None
+        assert [one["execution_id"] for one in by_text["executions"]] == [other]
+        assert late["executions"] == []
+        assert len(early["executions"]) == 6
+        for wrong in ({"since": "soon"}, {"cursor": "none"}, {"status": "odd"}, {"limit": 0}):
+            await talk.get("/api/executions", 422, params=wrong)
+
+
+@pytest.mark.req("SRV-07")
+async def test_pause_holds_what_comes_next_until_resume() -> None:
+    gate = asyncio.Event()
+
+    class Waiting:
+        async def run(self, inputs: Any, context: Any) -> Any:
+            from noetl.tools.contract import ToolResult
+
+            await gate.wait()
+            return ToolResult(result=1)
+
+        async def close(self) -> None: ...
+
+        def helpers(self) -> dict[str, dict[str, Any]]:
+            return {}
+
+    async with talking(tools={"python": Waiting()}) as talk:
+        await talk.register(HELD)
+        execution_id = (await talk.start())["execution_id"]
+        paused = await talk.post(f"/api/executions/{execution_id}/pause", {"reason": "lunch"})
+        again = await talk.post(f"/api/executions/{execution_id}/pause")
+        gate.set()
+        names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
+        why = await talk.get(f"/api/executions/{execution_id}/explain")
+        resumed = await talk.post(f"/api/executions/{execution_id}/resume")
+        await until_status(talk, execution_id, "completed")
+        over = await talk.client.post(f"/api/executions/{execution_id}/cancel")
+
+        assert (paused["changed"], again["changed"], resumed["changed"]) == (True, False, True)
+        assert paused["execution"]["status"] == "paused"
+        assert "playbook.paused" in names
+        assert why["stuck"]
+        assert "paused" in why["sentences"][0]
+        assert over.status_code == 409
+
+
+@pytest.mark.req("SRV-11")
+async def test_cancel_ends_an_execution_that_nobody_works_on() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(HELD)
+        execution_id = (await talk.start())["execution_id"]
+        why = await talk.get(f"/api/executions/{execution_id}/explain")
+        await talk.post(f"/api/executions/{execution_id}/cancel", {"reason": "not wanted"})
+        told = await talk.get(f"/api/executions/{execution_id}")
+
+        assert any('no worker serves the pool "default"' in one for one in why["sentences"])
+        assert told["status"] == "cancelled"
+        assert told["error"]["message"] == "not wanted"
+
+
+async def test_many_are_steered_at_once_and_a_dry_run_does_nothing() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(HELD)
+        ids = {(await talk.start())["execution_id"] for _ in range(4)}
+        asked = {"action": "cancel", "filter": {"path": "tests/*"}}
+        dry = await talk.post("/api/executions/bulk", {**asked, "dry_run": True})
+        done = await talk.post("/api/executions/bulk", asked)
+        again = await talk.post("/api/executions/bulk", {"action": "pause", "execution_ids": sorted(ids)})
+
+        assert (dry["matched"], dry["changed"]) == (4, 4)
+        assert {one["execution_id"] for one in done["executions"]} == ids
+        assert done["changed"] == 4
+        assert {one["outcome"] for one in again["executions"]} == {"over"}
+        for wrong in ({"action": "stop", "filter": {}}, {"action": "cancel"}, {"action": "cancel", "filter": {"a": 1}}):
+            await talk.post("/api/executions/bulk", wrong, 422)
+
+
+async def test_rerun_takes_version_and_payload_of_the_first_run_unless_told_otherwise() -> None:
+    async with talking() as talk:
+        first = await talk.ran(payload={"who": "me"})
+        again = await talk.post(f"/api/executions/{first}/rerun", {"wait": 10}, 201)
+        other = await talk.post(f"/api/executions/{first}/rerun", {"payload": {"who": "you"}, "wait": 10}, 201)
+
+        assert (await talk.get(f"/api/executions/{again['execution_id']}/ctx")) == {"greeted": "me"}
+        assert (await talk.get(f"/api/executions/{other['execution_id']}/ctx")) == {"greeted": "you"}
+
+
+async def test_too_many_starts_at_once_are_told_to_come_back() -> None:
+    async with talking(max_starts_at_once=0) as talk:
+        await talk.register()
+        answer = await talk.client.post("/api/executions", json={"path": "tests/test"})
+
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.req("SAGA-01")
+async def test_cancel_with_compensation_undoes_what_was_done() -> None:
+    text = """
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    compensate: {tool: {kind: python, code: "result = 0"}}
+    next: {arcs: [{step: hold}]}
+  - step: hold
+    timer: {duration: 1h}
+"""
+    async with talking() as talk:
+        registered = await talk.client.post("/api/catalog", json={"source": playbook(text)})
+        assert registered.status_code == 201, registered.text
+        execution_id = (await talk.start())["execution_id"]
+        for _ in range(200):
+            if (await talk.get(f"/api/executions/{execution_id}/timers"))["timers"]:
+                break
+            await asyncio.sleep(0.02)
+        await talk.post(f"/api/executions/{execution_id}/cancel", {"compensate": True})
+        await until_status(talk, execution_id, "cancelled")
+        names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
+
+        assert "compensation.done" in names

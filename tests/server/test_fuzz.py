@@ -1,0 +1,130 @@
+"""The API against what its own description allows and does not: no server error, nothing undocumented (F11).
+
+A real server runs in a thread of its own; requests are made from the description. `make test-deep` sends many more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from noetl.server.access.identity import Role
+from noetl.server.access.tokens import Wanted
+from noetl.server.configuration import ServerSettings
+from noetl.server.serving import serving
+from tests.conversing import playbook
+from tests.server.talking import HELLO
+
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
+ENDLESS = ("/api/stream", "/api/executions/{execution_id}/stream")
+OF_WORKERS = ("/api/orders/", "/api/nets/", "/api/workers")
+
+
+class Target(threading.Thread):
+    """A server, with a token of an admin and one of a worker, and the id of one execution."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self._folder, self._is_up = folder, threading.Event()
+        self.url, self.admin, self.worker, self.execution_id = "", "", "", ""
+        self.api: dict[str, Any] = {}
+
+    def run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        chosen = ServerSettings(db=str(self._folder / "store.db"), port=0, workers=2, local=True)
+        async with serving(chosen) as served:
+            services = served.services
+            wanted = Wanted(subject="w", role=Role.WORKER, pools=("default",))
+            self.worker, _ = await services.access.tokens.create(wanted)
+            self.url, self.admin = served.url, served.first_token or ""
+            self._is_up.set()
+            await self._over.wait()
+
+    def __enter__(self) -> Target:
+        import httpx2
+
+        self.start()
+        assert self._is_up.wait(30)
+        with httpx2.Client(base_url=self.url, headers=self.headers("/api/catalog"), trust_env=False) as client:
+            client.post("/api/catalog", json={"source": playbook(HELLO)}).raise_for_status()
+            started = client.post("/api/executions", json={"path": "tests/test", "wait": 10})
+            self.execution_id = started.json()["execution_id"]
+            self.api = client.get("/openapi.json").json()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self.join(20)
+
+    def headers(self, path: str) -> dict[str, str]:
+        token = self.worker if path.startswith(OF_WORKERS) else self.admin
+        return {"authorization": f"Bearer {token}", "noetl-protocol": "1"}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with pytest.MonkeyPatch.context() as patched:
+        folder = tmp_path_factory.mktemp("fuzz")
+        patched.setenv("NOETL_HOME", str(folder))
+        with Target(folder) as made:
+            yield made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_request_breaks_the_server_or_its_description(target: Target) -> None:
+    assert fuzz(target, 2)[200] > 10
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1800)
+@pytest.mark.filterwarnings("ignore")
+def test_no_request_of_many_breaks_the_server_or_its_description(target: Target) -> None:
+    assert fuzz(target, 200)[200] > 1000
+
+
+def fuzz(target: Target, examples: int) -> Counter[int]:
+    """Send that many requests to every operation; how often each status came."""
+    seen: Counter[int] = Counter()
+    for result in schemathesis.openapi.from_dict(target.api).get_all_operations():
+        operation = result.ok()
+        if operation.path not in ENDLESS:
+            _ask(target, operation, examples, seen)
+    return seen
+
+
+def _ask(target: Target, operation: Any, examples: int, seen: Counter[int]) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def asked(case: Any) -> None:
+        if case.path_parameters and "execution_id" in case.path_parameters and sum(seen.values()) % 2:
+            case.path_parameters["execution_id"] = target.execution_id
+        answer = case.call(base_url=target.url, headers=target.headers(operation.path), timeout=20)
+        seen[answer.status_code] += 1
+        if answer.status_code != 429:
+            case.validate_response(answer, checks=CHECKS)
+
+    asked()

@@ -1,0 +1,198 @@
+"""What is told of one execution: events, tokens, state, result, variables, logs, times."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from noetl.tools.contract import ToolResult
+from tests.running_here import Scripted, broken
+from tests.server.talking import talking
+
+TWO = """
+workload: {api_url: "http://x", n: 2}
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    set_ctx: {seen: "{{ start }}", n: "{{ workload.n }}"}
+    next: {arcs: [{step: end, args: {k: 7}}]}
+  - step: end
+    tool: [{name: last, kind: python, code: "result = 2"}]
+"""
+JOIN = """
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+  - step: a
+    tool: {kind: noop}
+    next: {arcs: [{step: both}]}
+  - step: b
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    next: {arcs: [{step: both}]}
+  - step: both
+    spec: {join: all}
+    tool: {kind: noop}
+"""
+ANSWERS = Scripted(work={"rows": [1, 2]}, last="bye")
+
+
+@pytest.mark.req("SRV-09")
+async def test_vars_and_ctx_are_the_same_mapping() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+        ctx = await talk.get(f"/api/executions/{execution_id}/ctx")
+
+        assert ctx == await talk.get(f"/api/executions/{execution_id}/vars")
+        assert ctx == {"seen": {"rows": [1, 2]}, "n": 2}
+
+
+@pytest.mark.req("SRV-09")
+async def test_results_of_an_execution_and_of_a_step() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+        url = f"/api/executions/{execution_id}/result"
+        whole = await talk.client.get(url)
+        step = await talk.get(url, params={"step": "start"})
+        part = await talk.client.get(url, headers={"range": "bytes=0-9"})
+
+        assert whole.json() == {
+            "execution_id": execution_id, "status": "completed", "result": "bye", "error": None, "step": None,
+        }  # fmt: skip
+        assert step["result"] == {"rows": [1, 2]}
+        assert part.status_code == 206
+        assert part.content == whole.content[:10]
+        await talk.get(url, 409, params={"step": "nowhere"})
+
+
+async def test_there_is_no_result_before_the_end() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(TWO)
+        execution_id = (await talk.start())["execution_id"]
+        told = await talk.get(f"/api/executions/{execution_id}/result", 409)
+
+        assert told["type"] == "urn:noetl:problem:not-ended"
+
+
+@pytest.mark.req("EVT-02", "EVT-05")
+async def test_events_are_paged_picked_and_named_as_before() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+        url = f"/api/executions/{execution_id}/events"
+        everything = (await talk.get(url))["events"]
+        page = await talk.get(url, params={"limit": 3})
+        rest = await talk.get(url, params={"after": page["next"]})
+        steps = await talk.get(url, params={"types": "step.*,next.selected", "step": "end"})
+        legacy = {one["name"] for one in (await talk.get(url, params={"names": "legacy"}))["events"]}
+
+        assert [one["seq"] for one in everything] == list(range(1, len(everything) + 1))
+        assert page["events"] + rest["events"] == everything
+        assert rest["next"] is None
+        assert {one["step"] for one in steps["events"]} == {"end"}
+        assert {one["event_type"] for one in steps["events"]} == {
+            "step.scheduled", "step.started", "step.done", "next.selected",
+        }  # fmt: skip
+        assert {"WorkflowStarted", "StepStarted", "ToolStarted", "ToolCompleted", "WorkflowFinished"} <= legacy
+        for one in everything:
+            assert (one["name"], one["timestamp"], one["data"]) == (one["event_type"], one["ts"], one["payload"])
+
+
+@pytest.mark.req("EVT-07")
+async def test_the_state_at_every_event_is_the_one_the_log_tells() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+        url = f"/api/executions/{execution_id}/state"
+        last = (await talk.get(f"/api/executions/{execution_id}"))["events"]
+        states = [await talk.get(url, params={"at": at}) for at in range(1, last + 1)]
+        now = await talk.get(url)
+
+        assert now == states[-1]
+        assert [state["at"] for state in states] == list(range(1, last + 1))
+        assert states[0]["marking"] == {}
+        assert {"end": 1} in [state["marking"] for state in states]
+        assert now["status"] == "completed"
+        assert now["ctx"]["n"] == 2
+        for wrong in (0, last + 1, -1):
+            await talk.get(url, 422, params={"at": wrong})
+
+
+@pytest.mark.req("SRV-09")
+async def test_tokens_tell_where_they_are_and_what_they_wait_for() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(JOIN)
+        execution_id = (await talk.start())["execution_id"]
+        tokens = (await talk.get(f"/api/executions/{execution_id}/tokens"))["tokens"]
+        found = {one["step"]: (one["state"], one["waits_for"]) for one in tokens}
+
+        assert found["both"] == ("held", "the other tokens of its fork")
+        assert found["b"] == ("queued", 'a worker of the pool "default" to take it')
+
+
+async def test_times_of_steps_and_their_tasks() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+        start, end = (await talk.get(f"/api/executions/{execution_id}/steps"))["steps"]
+
+        assert (start["step"], start["status"], end["step"]) == ("start", "done", "end")
+        assert start["scheduled_at"] <= start["started_at"] <= start["finished_at"] <= end["finished_at"]
+        assert [(one["task"], one["status"], one["do"]) for one in start["tasks"]] == [("work", "success", "continue")]
+
+
+async def test_logs_hold_what_tasks_printed_and_how_they_failed() -> None:
+    tool = Scripted(work=ToolResult(result=1, stdout="hello\n"), last=broken("py.exception", "it broke"))
+    async with talking(tools={"python": tool}) as talk:
+        execution_id = await talk.ran(TWO)
+        lines = (await talk.get(f"/api/executions/{execution_id}/logs"))["lines"]
+        first = await talk.get(f"/api/executions/{execution_id}/logs", params={"limit": 1})
+        only = (await talk.get(f"/api/executions/{execution_id}/logs", params={"task": "last"}))["lines"]
+
+        assert (lines[0]["step"], lines[0]["task"], lines[0]["stdout"]) == ("start", "work", "hello\n")
+        assert lines[1]["error"]["message"] == "it broke"
+        assert first["next"] == lines[0]["seq"]
+        assert [one["task"] for one in only] == ["last"]
+
+
+@pytest.mark.req("SRV-09")
+async def test_a_template_is_rendered_against_a_past_execution() -> None:
+    async with talking(tools={"python": ANSWERS}) as talk:
+        execution_id = await talk.ran(TWO)
+
+        async def rendered(template: object, status: int = 200, **more: object) -> object:
+            body = {"execution_id": execution_id, "template": template, **more}
+            told = await talk.post("/api/render", body, status)
+            return told["value"] if status == 200 else told["detail"]
+
+        assert await rendered("{{ workload.api_url }}") == "http://x"
+        assert await rendered({"a": ["{{ ctx.n + 1 }}", "{{ start.rows | length }}"]}) == {"a": [3, 2]}
+        assert await rendered("{{ args.k }}", step="end") == 7
+        assert await rendered("{{ ctx.n is defined }}", at=4) is False
+        assert await rendered("{{ keychain.pw }}") is None  # secrets are not there
+        await rendered("{{ 1 +", 422)
+        await rendered("{{ 'a' * 1000000000 }}", 422)
+        await rendered("{{ 1 }}", 422, step="nowhere")
+
+
+async def test_a_running_execution_is_drawn_and_explained() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(JOIN)
+        execution_id = (await talk.start())["execution_id"]
+        picture = await talk.client.get(f"/api/executions/{execution_id}/graph")
+        plain = await talk.get(f"/api/executions/{execution_id}/graph", params={"format": "json"})
+        why = await talk.get(f"/api/executions/{execution_id}/explain")
+
+        assert picture.headers["content-type"] == "image/svg+xml"
+        assert picture.text.startswith("<svg")
+        assert {box["name"] for box in plain["drawing"]["boxes"]} == {"start", "a", "b", "both"}
+        assert any("step both is held" in one for one in why["sentences"])
+
+
+@pytest.mark.req("RES-01", "RES-03")
+async def test_a_large_result_is_read_back_whole() -> None:
+    big = [{"n": n, "text": "x" * 50} for n in range(3000)]
+    async with talking(tools={"python": Scripted(work=[big], last="bye")}) as talk:
+        execution_id = await talk.ran(TWO)
+        told = await talk.get(f"/api/executions/{execution_id}/result", params={"step": "start"})
+        events = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
+
+        assert told["result"] == big
+        assert max(len(msgspec.json.encode(one["payload"])) for one in events) < 65_536

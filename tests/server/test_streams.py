@@ -1,0 +1,207 @@
+"""Live streams: whole, resumable, and ended when there is nothing more to come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from noetl.server.streaming import EventStream
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from tests.server.live import live
+from tests.server.talking import talking
+from tests.server.test_executions import HELD
+
+
+class Heard(msgspec.Struct):
+    name: str
+    at: str | None
+    data: Any
+
+
+async def heard(answer: httpx2.Response) -> AsyncIterator[Heard]:
+    """The events of a stream; comments are told as `comment`."""
+    name, at, data = "message", None, None
+    async for line in answer.aiter_lines():
+        field, _, value = line.partition(": ")
+        match field:
+            case "event":
+                name = value
+            case "id":
+                at = value
+            case "data":
+                data = msgspec.json.decode(value)
+            case "" if value:
+                yield Heard("comment", None, value)
+            case "" if data is not None:
+                yield Heard(name, at, data)
+                name, at, data = "message", None, None
+
+
+@asynccontextmanager
+async def streaming(client: httpx2.AsyncClient, url: str, **more: Any) -> AsyncIterator[AsyncIterator[Heard]]:
+    async with client.stream("GET", url, **more) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield heard(answer)
+
+
+async def test_a_stream_tells_every_event_and_ends_with_the_execution() -> None:
+    async with talking() as talk:
+        execution_id = await talk.ran()
+        everything = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
+        async with streaming(talk.client, f"/api/executions/{execution_id}/stream") as stream:
+            found = [one async for one in stream if one.name != "comment"]
+
+        assert [one.data for one in found[:-1]] == everything
+        assert [one.at for one in found[:-1]] == [str(one["seq"]) for one in everything]
+        assert (found[-1].name, found[-1].data) == ("end", {"status": "completed"})
+
+
+async def test_a_stream_that_was_cut_goes_on_where_it_stood() -> None:
+    async with live(workers=0) as (_, client, talk):
+        await talk.register(HELD)
+        execution_id = (await talk.start())["execution_id"]
+        url, first = f"/api/executions/{execution_id}/stream", []
+        async with streaming(client, url) as stream:
+            async for one in stream:
+                if one.name == "message":
+                    first.append(one)
+                if len(first) == 4:
+                    break
+        await talk.post(f"/api/executions/{execution_id}/cancel")
+        async with streaming(client, url, headers={"last-event-id": first[-1].at or ""}) as stream:
+            rest = [one async for one in stream if one.name == "message"]
+        seqs = [one.data["seq"] for one in (*first, *rest)]
+        async with asyncio.timeout(5):
+            while "noetl_streams 0.0" not in (await client.get("/metrics")).text:
+                await asyncio.sleep(0.02)  # who reads no longer is forgotten a moment later
+
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert rest[-1].data["name"] == "playbook.processed"
+
+
+async def test_a_stream_hears_of_what_another_process_records() -> None:
+    """Two servers on one store: the stream is read from one, the execution is steered by the other."""
+    store, results = MemoryStore(), MemoryResults()
+    async with (
+        talking(workers=0, store=store, results=results) as one,
+        talking(workers=0, store=store, results=results) as two,
+    ):
+        await one.register(HELD)
+        execution_id = (await one.start())["execution_id"]
+
+        async def read() -> list[str]:
+            async with streaming(one.client, f"/api/executions/{execution_id}/stream") as stream:
+                return [part.data["name"] async for part in stream if part.name == "message"]
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0.1)
+        await two.post(f"/api/executions/{execution_id}/cancel")
+        async with asyncio.timeout(5):
+            names = await reading
+
+        assert names[-1] == "playbook.processed"
+        assert "playbook.cancelled" in names
+
+
+async def test_the_whole_system_is_told_row_by_row_and_resumed() -> None:
+    async with live(workers=2) as (_, client, talk):
+        await talk.register()
+        rows: list[Heard] = []
+        async with streaming(client, "/api/stream") as stream:
+            started = asyncio.create_task(talk.start(wait=10))
+            async for one in stream:
+                if one.name == "message":
+                    rows.append(one)
+                    if one.data["status"] == "completed":
+                        break
+            first = (await started)["execution_id"]
+        second = (await talk.start(wait=10))["execution_id"]
+        async with streaming(client, "/api/stream", headers={"last-event-id": rows[-1].at or ""}) as stream:
+            after = await anext(one async for one in stream if one.name != "comment")
+        async with streaming(client, "/api/stream", headers={"last-event-id": "elsewhere.7"}) as stream:
+            reset = await anext(one async for one in stream if one.name != "comment")
+
+        assert {one.data["execution_id"] for one in rows} == {first}
+        assert after.data["execution_id"] == second
+        assert reset.name == "reset"
+
+
+async def test_the_whole_system_includes_what_other_servers_do() -> None:
+    store, results = MemoryStore(), MemoryResults()
+    async with (
+        talking(workers=0, store=store, results=results) as one,
+        talking(workers=0, store=store, results=results) as two,
+    ):
+        await one.register(HELD)
+        services = one.services
+        with services.hub.listen(None) as moved:
+            at = services.hub.number
+            execution_id = (await two.start())["execution_id"]
+            async with asyncio.timeout(5):
+                await moved.wait()
+
+        assert [change.execution_id for change in services.hub.since(at) or ()] == [execution_id]
+
+
+async def test_a_position_that_is_forgotten_is_not_guessed_at() -> None:
+    async with talking(workers=0) as talk:
+        hub = talk.services.hub
+        for number in range(10_005):
+            hub._note(f"x{number}", 1)
+        hub._note("x10004", 1)
+
+        assert hub.since(0) is None
+        assert hub.since(hub.number + 1) is None
+        assert [change.execution_id for change in hub.since(hub.number - 2) or ()] == ["x10003", "x10004"]
+
+
+async def test_silence_is_filled_with_comments() -> None:
+    async with live(workers=0, stream_heartbeat_s=0.05) as (_, client, talk):
+        await talk.register(HELD)
+        execution_id = (await talk.start())["execution_id"]
+        async with streaming(client, f"/api/executions/{execution_id}/stream") as stream:
+            comments = 0
+            async for one in stream:
+                comments += one.name == "comment"
+                if comments == 4:
+                    break
+
+        assert comments == 4
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1e3"])
+async def test_a_strange_position_is_refused(given: str) -> None:
+    async with talking() as talk:
+        execution_id = await talk.ran()
+        url = f"/api/executions/{execution_id}/stream"
+        answer = await talk.client.get(url, headers={"last-event-id": given})
+
+        assert answer.status_code == 400
+
+
+async def test_a_reader_that_takes_nothing_is_let_go() -> None:
+    counted: list[int] = []
+
+    async def parts() -> AsyncIterator[bytes | None]:
+        while True:
+            yield b"data: 1\n\n"
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        await EventStream(parts(), patience_s=0.05, counted=counted.append)({"type": "http"}, receive, send)
+
+    assert counted == [1, -1]

@@ -1,0 +1,294 @@
+"""What workers say to the server and hear from it: turns, heartbeats, secrets, nested playbooks, large values."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from noetl.net.encoding import from_json
+from noetl.records.events import Decided, StepDone, TaskProcessed
+from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
+from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.server.access.identity import Role
+from tests.server.talking import Talk, talking
+
+WORK = """
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: {kind: noop}
+"""
+
+
+async def turn(
+    worker: httpx2.AsyncClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any
+) -> Answer:
+    asked = Turn(worker_id="w1", reports=reports, capacity=capacity, **more)
+    answer = await sent(worker, msgspec.json.encode(asked), wait_s)
+    assert answer.status_code == 200, answer.text
+    return msgspec.json.decode(answer.content, type=Answer)
+
+
+async def sent(worker: httpx2.AsyncClient, body: bytes, wait_s: float = 0) -> httpx2.Response:
+    headers = {"content-type": "application/json"}
+    return await worker.post("/api/orders/turn", content=body, params={"wait_s": wait_s}, headers=headers)
+
+
+def done(order: Order, result: Any = 1, **more: Any) -> Report:
+    task_run_id = f"{order.step_run_id}/work"
+    meta = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id=order.trace_id, task_run_id=task_run_id)
+    processed = TaskProcessed(
+        task="work",
+        visit=1,
+        attempt=1,
+        task_run_id=task_run_id,
+        outcome=Outcome(status=Status.SUCCESS, meta=meta, result=result),
+        decision=Decided(rule="default", do="continue"),
+    )
+    entries = (Timed(2.0, processed), Timed(2.0, StepDone(result=TaskResult(result=result))))
+    return Report(
+        order_id=order.order_id,
+        execution_id=order.execution_id,
+        lease_epoch=order.lease_epoch,
+        worker_id="w1",
+        entries=entries,
+        **more,
+    )
+
+
+async def begun(talk: Talk) -> tuple[httpx2.AsyncClient, str]:
+    await talk.register(WORK)
+    return await talk.as_role(Role.WORKER), str((await talk.start())["execution_id"])
+
+
+@pytest.mark.req("WRK-01", "EVT-06")
+async def test_a_worker_claims_reports_and_a_repeated_report_changes_nothing() -> None:
+    async with talking(workers=0) as talk:
+        worker, execution_id = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        net = from_json((await worker.get(f"/api/nets/{order.net_hash}")).content)
+        first = await turn(worker, done(order))
+        again = await turn(worker, done(order), done(order))
+        events = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
+
+        assert net.path == "tests/test"
+        assert first.verdicts == (Verdict.ACCEPTED,)
+        assert set(again.verdicts) <= {Verdict.DUPLICATE, Verdict.TERMINAL}
+        assert [one["name"] for one in events].count("step.done") == 2
+        assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "completed"
+
+
+@pytest.mark.req("SRV-04")
+async def test_a_report_with_a_next_step_is_kept_as_refused_and_starts_nothing() -> None:
+    async with talking(workers=0) as talk:
+        worker, execution_id = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        forged = {"worker_id": "w1", "reports": [{**msgspec.to_builtins(done(order)), "next": "end"}]}
+        answer = await sent(worker, msgspec.json.encode(forged))
+        names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
+
+        assert answer.json()["verdicts"] == ["refused"]
+        assert "report.refused" in names
+        assert "next.enqueued" not in names
+        assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "running"
+
+
+async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(WORK)
+        worker = await talk.as_role(Role.WORKER)
+        polling = asyncio.create_task(turn(worker, capacity=1, wait_s=20))
+        await asyncio.sleep(0.05)
+        assert not polling.done()
+        started = await talk.start()
+        async with asyncio.timeout(5):
+            answer = await polling
+
+        assert [order.execution_id for order in answer.orders] == [started["execution_id"]]
+
+
+async def test_a_long_poll_with_nothing_to_give_ends_in_time() -> None:
+    async with talking(workers=0) as talk:
+        worker = await talk.as_role(Role.WORKER)
+        async with asyncio.timeout(5):
+            answer = await turn(worker, capacity=1, wait_s=0.1)
+
+        assert answer.orders == ()
+
+
+@pytest.mark.req("WRK-03")
+async def test_heartbeats_tell_what_is_no_longer_held() -> None:
+    async with talking(workers=0) as talk:
+        worker, execution_id = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        beat = {"worker_id": "w1", "leases": {order.order_id: order.lease_epoch, "another": 1}}
+        before = await worker.post("/api/orders/heartbeat", json=beat)
+        await talk.post(f"/api/executions/{execution_id}/cancel")
+        after = await worker.post("/api/orders/heartbeat", json=beat)
+
+        assert before.json()["lost"] == ["another"]
+        assert set(after.json()["lost"]) | set(after.json()["stop"]) == {order.order_id, "another"}
+
+
+async def test_who_reports_for_another_worker_is_refused() -> None:
+    async with talking(workers=0) as talk:
+        worker, _ = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        report = msgspec.structs.replace(done(order), worker_id="w2")
+        answer = await sent(worker, msgspec.json.encode(Turn(worker_id="w1", reports=(report,))))
+
+        assert answer.status_code == 403
+
+
+async def test_a_worker_id_belongs_to_the_token_that_registered_it() -> None:
+    async with talking(workers=0) as talk:
+        one, two = await talk.as_role(Role.WORKER), await talk.as_role(Role.WORKER)
+        registered = await one.post("/api/workers", json={"worker_id": "host/1/2", "capacity": 3, "kinds": ["http"]})
+        taken = await two.post("/api/workers", json={"worker_id": "host/1/2"})
+        spoken = await sent(two, msgspec.json.encode(Turn(worker_id="host/1/2", capacity=1)))
+        removed = await two.delete("/api/workers/host%2F1%2F2")
+        listed = (await talk.get("/api/workers"))["workers"]
+        left = await one.delete("/api/workers/host%2F1%2F2")
+
+        assert registered.status_code == 201
+        assert [taken.status_code, spoken.status_code, removed.status_code] == [403, 403, 403]
+        assert [(row["worker_id"], row["capacity"], row["live"]) for row in listed] == [("host/1/2", 3, True)]
+        assert left.status_code == 204
+        assert (await talk.get("/api/workers"))["workers"] == []
+
+
+@pytest.mark.req("SRV-08")
+async def test_a_token_takes_orders_of_its_own_pools_only() -> None:
+    async with talking(workers=0) as talk:
+        await begun(talk)
+        gpu = await talk.as_role(Role.WORKER, pools=("gpu",))
+        refused = await sent(gpu, msgspec.json.encode(Turn(worker_id="w1", capacity=1)))
+        every = await sent(gpu, msgspec.json.encode(Turn(worker_id="w1", capacity=1, pools=("*",))))
+        own = await turn(gpu, capacity=1, pools=("gpu",))
+        announced = await gpu.post("/api/workers", json={"worker_id": "g", "pools": ["default"]})
+
+        assert [refused.status_code, every.status_code, announced.status_code] == [403, 403, 403]
+        assert own.orders == ()
+
+
+@pytest.mark.req("SRV-08")
+async def test_never_more_orders_of_a_pool_are_held_than_its_capacity() -> None:
+    async with talking(workers=0) as talk:
+        worker, _ = await begun(talk)
+        for _ in range(4):
+            await talk.start()
+        put = await talk.client.put("/api/pools/default", json={"capacity": 2})
+        answers = await asyncio.gather(*(turn(worker, capacity=5) for _ in range(3)))
+        (pool,) = (await talk.get("/api/pools"))["pools"]
+
+        assert put.status_code == 200
+        assert sum(len(answer.orders) for answer in answers) == 2
+        assert (pool["name"], pool["capacity"], pool["leased"]) == ("default", 2, 2)
+
+
+@pytest.mark.req("RES-01", "RES-02")
+async def test_large_values_are_stored_by_their_checksum_and_read_in_parts() -> None:
+    async with talking(workers=0) as talk:
+        worker = await talk.as_role(Role.WORKER)
+        body = msgspec.json.encode({"rows": ["x" * 100] * 100})
+        checksum, headers = hashlib.sha256(body).hexdigest(), {"content-type": "application/json"}
+        for _ in range(2):
+            stored = await worker.put(f"/api/results/{checksum}", content=body, headers=headers)
+            assert stored.status_code == 200, stored.text
+        wrong = await worker.put(f"/api/results/{'0' * 64}", content=body, headers=headers)
+        spaced = b'{"a": 1}'
+        loose = await worker.put(f"/api/results/{hashlib.sha256(spaced).hexdigest()}", content=spaced, headers=headers)
+        whole = await talk.client.get(f"/api/results/{checksum}")
+        part = await talk.client.get(f"/api/results/{checksum}", headers={"range": "bytes=2-5"})
+        tail = await talk.client.get(f"/api/results/{checksum}", headers={"range": "bytes=-3"})
+        beyond = await talk.client.get(f"/api/results/{checksum}", headers={"range": "bytes=99999-"})
+        known = await talk.client.get(f"/api/results/{checksum}", headers={"if-none-match": f'"{checksum}"'})
+
+        assert stored.json()["checksum"] == checksum
+        assert [wrong.status_code, loose.status_code] == [422, 422]
+        assert whole.content == body
+        assert (part.status_code, part.content) == (206, body[2:6])
+        assert part.headers["content-range"] == f"bytes 2-5/{len(body)}"
+        assert tail.content == body[-3:]
+        assert beyond.status_code == 416
+        assert known.status_code == 304
+
+
+CHILD = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: child, path: tests/child}
+workflow: [{step: start, tool: [{name: work, kind: python, code: "result = 1"}]}]
+"""
+
+
+@pytest.mark.req("TOOL-11")
+async def test_a_nested_playbook_is_begun_once_and_waited_for_in_turns() -> None:
+    async with talking(workers=0, call_poll_s=0.05) as talk:
+        await talk.register(CHILD)
+        worker, _ = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        call = {
+            "execution_id": order.execution_id,
+            "step_run_id": order.step_run_id,
+            "order_id": order.order_id,
+            "lease_epoch": order.lease_epoch,
+            "task_run_id": "t1",
+            "path": "tests/child",
+        }
+        first = (await worker.post("/api/orders/call", json=call)).json()
+        second = (await worker.post("/api/orders/call", json=call)).json()
+        (inner,) = (await turn(worker, capacity=1)).orders
+        await turn(worker, done(inner, 42))
+        third = (await worker.post("/api/orders/call", json=call)).json()
+        unknown = await worker.post("/api/orders/call", json={**call, "task_run_id": "t2", "path": "none"})
+        late = await worker.post("/api/orders/call", json={**call, "task_run_id": "t3", "lease_epoch": 9})
+
+        assert first["status"] == second["status"] == "running"
+        assert first["execution_id"] == second["execution_id"] == third["execution_id"] == inner.execution_id
+        assert (third["status"], third["data"]) == ("completed", 42)
+        assert unknown.status_code == 422
+        assert unknown.json()["error"]["kind"] == "playbook.failed"
+        assert late.json()["error"]["kind"] == "cancelled"
+
+
+@pytest.mark.req("KEY-07")
+async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_MASTER_KEY", "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U=")
+    async with talking(workers=0) as talk:
+        put = await talk.client.put("/api/credentials/api_token", json={"value": "correct-horse", "type": "bearer"})
+        worker, _ = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        ask = {
+            "execution_id": order.execution_id,
+            "order_id": order.order_id,
+            "lease_epoch": order.lease_epoch,
+            "worker_id": "w1",
+            "name": "api_token",
+        }
+        given = await worker.post("/api/orders/secret", json=ask)
+        stale = await worker.post("/api/orders/secret", json={**ask, "lease_epoch": 7})
+        other = await worker.post("/api/orders/secret", json={**ask, "worker_id": "w2"})
+        person = await talk.client.post("/api/orders/secret", json=ask)
+
+        assert put.status_code == 200, put.text
+        assert "correct-horse" not in put.text
+        assert "correct-horse" in given.text
+        assert given.headers["cache-control"] == "no-store"
+        for refused in (stale, other):
+            assert refused.status_code == 422
+            assert refused.json()["error"]["kind"] == "keychain.unresolved"
+        assert person.status_code == 403
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"worker_id": 1}', b'{"worker_id": "w", "reports": [1]}'])
+async def test_what_is_no_turn_is_refused(body: bytes) -> None:
+    async with talking(workers=0) as talk:
+        assert (await sent(await talk.as_role(Role.WORKER), body)).status_code == 422
