@@ -23,9 +23,10 @@ from noetl.engine.scopes import payload_of
 from noetl.errors import NoetlError
 from noetl.ids import uuid7
 from noetl.net.net import Net
+from noetl.orchestrator.clockwork import Clockwork
 from noetl.orchestrator.conduct import Conductor, Watch
 from noetl.orchestrator.library import StoreLibrary
-from noetl.orchestrator.requests import attend, command_for
+from noetl.orchestrator.requests import command_for
 from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.events import Final
@@ -92,7 +93,12 @@ async def arun(
 
 def tools_here(allow: Collection[str] = ()) -> Registry:
     """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7)."""
-    return Registry(permissions=Permissions(kinds=frozenset(allow), data_folders=(str(Path.cwd()),)))
+    from noetl.settings import load_settings
+
+    stand_ins = load_settings().settings.quantum_providers
+    return Registry(
+        permissions=Permissions(kinds=frozenset(allow), data_folders=(str(Path.cwd()),), quantum_providers=stand_ins)
+    )
 
 
 async def run_net(
@@ -139,8 +145,11 @@ async def resume(
 class Driver:
     """Executions on one store, driven here side by side. Get one from `driving`."""
 
-    def __init__(self, conductor: Conductor, library: StoreLibrary, tools: Registry, clock: Clock) -> None:
+    def __init__(
+        self, conductor: Conductor, library: StoreLibrary, tools: Registry, clock: Clock, clockwork: Clockwork
+    ) -> None:
         self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
+        self.deliveries, self.inbox = clockwork.deliveries, clockwork.inbox
         self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
 
     async def start(
@@ -218,19 +227,19 @@ async def driving(
     `slots` is how many orders are worked on at a time. If the worker breaks, so does whoever waits inside.
     """
     tools, clock = tools or tools_here(), clock or SystemClock()
-    store, results = open_store(db)
+    store, results = await open_store(db)
     dispatch = MemoryDispatch()
     desk = SecretDesk(lambda: keychain or _own_keychain(store, clock))
     library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
     conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
     worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
     conductor.stop = worker.stop
+    clockwork = Clockwork(conductor, store, clock, sleep=sleep)
     try:
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(worker.serve())]
-            if str(db) != MEMORY:  # others may ask for something in the same file
-                beside.append(group.create_task(attend(conductor, store.requests, clock)))
-            yield Driver(conductor, library, tools, clock)
+            shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
+            beside = [group.create_task(one) for one in (worker.serve(), *clockwork.own(shared_as=shared_as))]
+            yield Driver(conductor, library, tools, clock, clockwork)
             for task in beside:
                 task.cancel()
     except BaseExceptionGroup as several:

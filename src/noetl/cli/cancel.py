@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, db_option, id_argument
 from noetl.cli.steering import reason_option, steer
 from noetl.cli.terminal import color_option
@@ -12,8 +13,10 @@ from noetl.cli.terminal import color_option
 @click.command("cancel", epilog=ID_HELP)
 @id_argument
 @reason_option
+@click.option("--compensate", is_flag=True, help="Undo first what its steps have done, in reverse.")
 @db_option
+@reads_server_option
 @color_option
-def command(given: str, reason: str | None, db: str | None) -> None:
+def command(given: str, reason: str | None, compensate: bool, db: str | None) -> None:
     """Cancel an execution: what runs is stopped, and it ends as cancelled, with its children."""
-    steer(given, "cancel", reason=reason, db=db)
+    steer(given, "compensate" if compensate else "cancel", reason=reason, db=db)

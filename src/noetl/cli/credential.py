@@ -170,16 +170,13 @@ def _with_vault(
 
 
 async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], create: bool) -> Found:
-    from pathlib import Path
-
     from noetl.clock import SystemClock
     from noetl.keychain.master_keys import load_master_keys
     from noetl.keychain.vault import Vault
-    from noetl.settings import default_db
-    from noetl.store.sqlite.store import SqliteStore
+    from noetl.store.opening import open_store
 
     keys = load_master_keys(os.environ, create=create)
-    store = SqliteStore.open(Path(db) if db else default_db())
+    store, _ = await open_store(db)
     try:
         return await use(Vault(store.credentials, keys, SystemClock()), keys)
     finally:

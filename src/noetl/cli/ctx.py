@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, results_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.store.contract import Results
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import Records, Results
 
 
 @click.command("ctx", epilog=ID_HELP)
 @id_argument
 @db_option
+@reads_server_option
 @color_option
 def command(given: str, db: str | None) -> None:
     """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
@@ -24,7 +25,7 @@ def command(given: str, db: str | None) -> None:
     click.echo(as_json(read(db, lambda history: ctx_of(history, given, results))))
 
 
-async def ctx_of(history: SqliteHistory, given: str, results: Results) -> dict[str, Any]:
+async def ctx_of(history: Records, given: str, results: Results) -> dict[str, Any]:
     from noetl.pipeline.patches import write
     from noetl.records.apart import put_back
     from noetl.records.events import CtxPatched

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.records.envelope import Event
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import Records
 
 _COLORS = {"error": "red", "success": "green", "paused": "yellow"}
 _NAME, _STEP, _WORDS = 28, 16, 120
@@ -34,6 +35,7 @@ _NAME, _STEP, _WORDS = 28, 16, 120
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
 @db_option
+@reads_server_option
 @color_option
 def command(
     given: str,
@@ -52,7 +54,7 @@ def command(
     if follow and output == "json":
         raise click.UsageError("what grows has no end to close a JSON list with: use -o jsonl with --follow")
 
-    async def look(history: SqliteHistory) -> None:
+    async def look(history: Records) -> None:
         from noetl.store.contract import Only
 
         row = await found(history, given)

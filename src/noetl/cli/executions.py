@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import Refused, as_json, db_option, read
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:
-    from noetl.store.contract import ExecutionRow
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import ExecutionRow, Records
 
 STATUSES = ["running", "paused", "completed", "failed", "cancelled"]
 _COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused": "yellow"}
@@ -26,11 +26,12 @@ _FORMS = ["table", "json", "jsonl", "id"]
 @click.option("--beyond", metavar="ID", help="Those listed after this one, for the next page.")
 @click.option("-o", "--output", type=click.Choice(_FORMS), default="table", help="Form of the output.")
 @db_option
+@reads_server_option
 @color_option
 def command(status: str | None, path: str | None, limit: int, beyond: str | None, output: str, db: str | None) -> None:
     """List executions, the newest first."""
 
-    async def look(history: SqliteHistory) -> list[ExecutionRow]:
+    async def look(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
             raise Refused(f'no execution "{visible(beyond)}" in this store')
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)

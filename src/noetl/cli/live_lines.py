@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from noetl.cli.live_words import at_work, counted, printed, told
+from noetl.cli.live_words import at_work, clipped, counted, printed, told
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import Paint, plain, visible
+from noetl.cli.wait_words import awaited
 from noetl.clock import Clock, SystemClock
 from noetl.records.cases import RetryStarted
 from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed
@@ -30,6 +31,7 @@ from noetl.records.events import (
     WorkflowStarted,
 )
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name
 _HEARTBEAT_S = 30.0
@@ -116,6 +118,8 @@ class Lines:
             case StepFailed():
                 self._loops.pop(event.step_run_id or "", None)
                 yield self._paint("✗ failed", fg="red") + f": {told(payload.error)}"
+            case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
+                yield f"· waits {clipped(awaited(payload))}"
             case NextSelected():
                 yield from self._route(payload)
             case RetryStarted() if not payload.path and payload.delay_s:

@@ -97,6 +97,8 @@ def doing(view: StepView, now: float) -> str:
 
 
 def waiting(held: Held) -> str:
+    if held.about is not None:
+        return f"waits {clipped(held.about)}"
     return _HELD.get(held.reason, f"waits ({visible(held.reason)})")
 
 

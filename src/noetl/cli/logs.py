@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.records.envelope import Event
     from noetl.records.events import TaskProcessed
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import Records
 
 
 @click.command("logs", epilog=ID_HELP)
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--follow", "-f", is_flag=True, help="Go on until the execution has ended.")
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")
 @db_option
+@reads_server_option
 @color_option
 def command(given: str, step: str | None, task: str | None, follow: bool, output: str, db: str | None) -> None:
     """Print what the tasks of an execution printed, and their errors.
@@ -30,7 +32,7 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
     Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first.
     """
 
-    async def look(history: SqliteHistory) -> None:
+    async def look(history: Records) -> None:
         from noetl.records.events import TaskProcessed
         from noetl.store.contract import Only
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, db_option, id_argument
 from noetl.cli.steering import reason_option, steer
 from noetl.cli.terminal import color_option
@@ -13,6 +14,7 @@ from noetl.cli.terminal import color_option
 @id_argument
 @reason_option
 @db_option
+@reads_server_option
 @color_option
 def command(given: str, reason: str | None, db: str | None) -> None:
     """Pause an execution: what runs may end, and nothing new is begun until it is resumed."""

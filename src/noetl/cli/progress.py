@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.cli.step_view import Failure, Held, Level, Retry, StepView
+from noetl.cli.wait_words import Awaited, awaited, kind_of, wait_id_of
 from noetl.records.cases import RetryStarted
 from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.records.envelope import Event
@@ -29,6 +30,18 @@ from noetl.records.events import (
     WorkflowStarted,
 )
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.waits import (
+    HumanCreated,
+    MessageAwaited,
+    MessageReceived,
+    MessageTimeout,
+    SignalAwaited,
+    SignalReceived,
+    TaskCompleted,
+    TimerCancelled,
+    TimerFired,
+    TimerScheduled,
+)
 
 
 class Progress:
@@ -51,6 +64,7 @@ class Progress:
         self._nested: dict[str, str] = {}  # executions below this one, by the name of their playbook
         self._places: dict[str, str] = {}  # where a token is, while no step run has it
         self._runs: dict[str, str] = {}  # the step run a token became
+        self._waits: dict[str, list[str]] = {}  # what a step run waits for; these are among those held
         self._failing: dict[str, str | None] = {}  # the task that a failed step run failed at
 
     def take_all(self, events: Iterable[Event]) -> None:
@@ -102,6 +116,7 @@ class Progress:
 
     def _token_gone(self, event: Event, payload: TokenConsumed | TokenDropped, _: StepView | None) -> None:
         self.held.pop(payload.token_id, None)
+        self._no_longer(self._runs.get(payload.token_id))
         place = self._places.pop(payload.token_id, None)
         self.steps.pop(self._runs.pop(payload.token_id, ""), None)
         if isinstance(payload, TokenDropped) and payload.error is not None:
@@ -169,7 +184,22 @@ class Progress:
         else:
             self.done += 1
 
+    def _awaited(self, event: Event, payload: Awaited, _: StepView | None) -> None:
+        wait_id = wait_id_of(payload)
+        self.held[wait_id] = Held(self.name(event), kind_of(payload), event.ts, awaited(payload))
+        self._waits.setdefault(event.step_run_id or "", []).append(wait_id)
+
+    def _come(self, event: Event, payload: Any, _: StepView | None) -> None:
+        """The first wait of a step run to come ends the others; a message that only times out may be waited for on."""
+        if not (isinstance(payload, MessageTimeout) and payload.action == "ignore"):
+            self._no_longer(event.step_run_id)
+
+    def _no_longer(self, step_run_id: str | None) -> None:
+        for wait_id in self._waits.pop(step_run_id or "", ()):
+            self.held.pop(wait_id, None)
+
     def _selected(self, event: Event, payload: NextSelected, _: StepView | None) -> None:
+        self._no_longer(event.step_run_id)
         task = self._failing.pop(event.step_run_id or "", None)
         if payload.ended == "failed" and payload.error is not None:
             self._note(event, Failure(payload.error, event.step, task))
@@ -215,6 +245,16 @@ _APPLY: dict[type, Callable[[Progress, Event, Any, StepView | None], None]] = {
     StepDone: Progress._ended,
     StepFailed: Progress._ended,
     LoopDone: Progress._ended,
+    TimerScheduled: Progress._awaited,
+    MessageAwaited: Progress._awaited,
+    SignalAwaited: Progress._awaited,
+    HumanCreated: Progress._awaited,
+    TimerFired: Progress._come,
+    TimerCancelled: Progress._come,
+    MessageReceived: Progress._come,
+    MessageTimeout: Progress._come,
+    SignalReceived: Progress._come,
+    TaskCompleted: Progress._come,
     NextSelected: Progress._selected,
     PlaybookPaused: Progress._paused,
     PlaybookResumed: Progress._resumed,

@@ -19,9 +19,9 @@ from noetl.cli.terminal import visible
 from noetl.errors import NoetlError
 
 if TYPE_CHECKING:
+    from noetl.cli.reaching import Reached
     from noetl.records.envelope import Event
-    from noetl.store.contract import ExecutionRow, History, Only, Results
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import ExecutionRow, History, Only, Records, Results
 
 LAST = "last"
 DONE, FAILED, INVALID, REFUSED, CANCELLED, INTERRUPTED = 0, 1, 3, 4, 5, 130
@@ -34,7 +34,20 @@ _POLL_S = 0.2
 
 Read = TypeVar("Read")
 
-db_option = click.option("--db", metavar="PATH", help="Store file; without it, the one in your data folder.")
+
+def _configured_db() -> str | None:
+    """The store that the settings name (NOETL_DB)."""
+    from noetl.settings import load_settings
+
+    return load_settings().settings.db
+
+
+db_option = click.option(
+    "--db",
+    metavar="STORE",
+    default=_configured_db,
+    help="Store: a file, or postgresql://…; without it, the file in your data folder.",
+)
 id_argument = click.argument("given", metavar="ID")
 LOOKED_FOR = ": run a playbook first, or name another file with --db"
 ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest.'
@@ -58,6 +71,13 @@ def refusals() -> Iterator[None]:
         raise Refused(str(problem)) from problem
 
 
+def is_there(db: str | None) -> bool:
+    """Whether there may be a store; of a database server that is known only when it is opened."""
+    from noetl.store.opening import is_database
+
+    return is_database(db) or place_of(db).exists()
+
+
 def place_of(db: str | None) -> Path:
     from noetl.settings import default_db
 
@@ -68,16 +88,20 @@ def resume_hint(db: str | None, execution_id: str) -> str:
     """The command that takes up an interrupted execution."""
     from shlex import quote
 
-    option = f" --db {quote(db)}" if db else ""
+    from noetl.store.opening import without_password
+
+    option = f" --db {quote(without_password(db))}" if db else ""
     return f"noetl run{option} --resume {execution_id}"
 
 
-def read(db: str | None, look: Callable[[SqliteHistory], Awaitable[Read]]) -> Read:
+def read(db: str | None, look: Callable[[Records], Awaitable[Read]]) -> Read:
     """What `look` finds in the store; a running execution is not disturbed by it."""
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.cli.reaching import server_meant
+
+    there = server_meant(db)
 
     async def looking() -> Read:
-        history = SqliteHistory.open(place_of(db))
+        history = await (_opened(db) if there is None else _reached(there))
         try:
             return await look(history)
         finally:
@@ -87,12 +111,29 @@ def read(db: str | None, look: Callable[[SqliteHistory], Awaitable[Read]]) -> Re
         return asyncio.run(looking())
 
 
+async def _opened(db: str | None) -> Records:
+    from noetl.store.opening import open_records
+
+    return await open_records(db)
+
+
+async def _reached(there: Reached) -> Records:
+    from noetl.client.history import RemoteRecords
+
+    return RemoteRecords(there.aclient())
+
+
 def results_of(db: str | None) -> Results:
     """Where the store keeps its large results."""
-    from noetl.settings import results_folder
-    from noetl.store.results import FileResults
+    from noetl.cli.reaching import server_meant
 
-    return FileResults(results_folder(place_of(db)))
+    if (there := server_meant(db)) is not None:
+        from noetl.client.history import RemoteResults
+
+        return RemoteResults(there.client())
+    from noetl.store.opening import open_results
+
+    return open_results(db)
 
 
 async def found(history: History, given: str) -> ExecutionRow:
@@ -127,7 +168,7 @@ async def _nearest(history: History, given: str) -> str:
 
 
 async def pages(
-    history: SqliteHistory, execution_id: str, *, after: int = 0, only: Only | None = None
+    history: Records, execution_id: str, *, after: int = 0, only: Only | None = None
 ) -> AsyncIterator[list[Event]]:
     """The stream in pieces, so that a long one is neither held in memory nor waited for as a whole."""
     import msgspec
@@ -145,7 +186,7 @@ async def pages(
 
 
 async def followed(
-    history: SqliteHistory, execution_id: str, *, after: int = 0, only: Only | None = None
+    history: Records, execution_id: str, *, after: int = 0, only: Only | None = None
 ) -> AsyncIterator[list[Event]]:
     """The stream as it grows, until the execution is over and all of it has been read."""
     while True:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from noetl.cli.files import read_source
-from noetl.cli.reading import db_option
+from noetl.cli.reaching import reached, server_option
+from noetl.cli.reading import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
+    from noetl.cli.reaching import Reached
+    from noetl.client.models import Playbook
     from noetl.net.net import Net
     from noetl.source import Source
     from noetl.store.catalog import CatalogRow
@@ -23,9 +27,10 @@ INVALID = 3
 @click.command("register")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|- …")
 @db_option
+@server_option
 @color_option
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], db: str | None) -> None:
+def command(ctx: click.Context, files: tuple[str, ...], db: str | None, server: str | None) -> None:
     """Check playbooks and put them into the catalogue, each as a new version unless it is there already.
 
     Nothing is registered when one of them has errors; the exit code is 3 then.
@@ -34,8 +39,16 @@ def command(ctx: click.Context, files: tuple[str, ...], db: str | None) -> None:
     nets = [(source, net) for source, net in read if net is not None]
     if len(nets) < len(read):
         ctx.exit(INVALID)
-    for row in asyncio.run(_registered(nets, db)):
+    there = reached(server, db)
+    with refusals():
+        rows = asyncio.run(_registered(nets, db)) if there is None else _registered_there(nets, there)
+    for row in rows:
         click.echo(f"{visible(row.path)} version {row.version}")
+
+
+def _registered_there(nets: list[tuple[Source, Net]], there: Reached) -> Sequence[CatalogRow | Playbook]:
+    with there.client() as client:
+        return [client.register(source.text) for source, _ in nets]
 
 
 def _net(source: Source) -> Net | None:
@@ -51,29 +64,31 @@ def _net(source: Source) -> Net | None:
     return checked.net
 
 
-async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> list[CatalogRow]:
+async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> Sequence[CatalogRow | Playbook]:
     import time
 
     from noetl.net.encoding import content_hash, to_json
+    from noetl.orchestrator.timetable import Timetable
     from noetl.store.catalog import Registration
     from noetl.store.opening import open_store
 
-    store, _ = open_store(db)
+    store, _ = await open_store(db)
+    timetable = Timetable(store.shelf)
     try:
-        return [
-            await store.catalog.register(
-                Registration(
-                    path=net.path,
-                    net_hash=content_hash(net),
-                    net=to_json(net),
-                    label=net.version,
-                    source=source.text,
-                    origin=_place(source),
-                    at=time.time(),
-                )
+        rows = []
+        for source, net in nets:
+            playbook = Registration(
+                path=net.path,
+                net_hash=content_hash(net),
+                net=to_json(net),
+                label=net.version,
+                source=source.text,
+                origin=_place(source),
+                at=time.time(),
             )
-            for source, net in nets
-        ]
+            rows.append(await store.catalog.register(playbook))
+            await timetable.enter(net, rows[-1], at=time.time())  # its trigger counts from now on (TMR-01)
+        return rows
     finally:
         await store.close()
 

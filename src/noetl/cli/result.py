@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import CODES, ID_HELP, Refused, as_json, db_option, found, id_argument, read, results_of
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.records.envelope import Event
-    from noetl.store.contract import ExecutionRow, Results
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import ExecutionRow, Records, Results
 
 _ENDS = ("step.done", "step.failed", "loop.done")
 
@@ -21,6 +21,7 @@ _ENDS = ("step.done", "step.failed", "loop.done")
 @id_argument
 @click.option("--step", metavar="STEP", help="The latest result of this step instead.")
 @db_option
+@reads_server_option
 @color_option
 @click.pass_context
 def command(ctx: click.Context, given: str, step: str | None, db: str | None) -> None:
@@ -31,7 +32,7 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
     """
     results = results_of(db)
 
-    async def look(history: SqliteHistory) -> tuple[int, Any]:
+    async def look(history: Records) -> tuple[int, Any]:
         row = await found(history, given)
         if step is not None:
             return await _of_step(history, row, step, results)
@@ -43,7 +44,7 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
     ctx.exit(code)
 
 
-async def _of_execution(history: SqliteHistory, row: ExecutionRow, results: Results) -> tuple[int, Any]:
+async def _of_execution(history: Records, row: ExecutionRow, results: Results) -> tuple[int, Any]:
     from noetl.records.events import PlaybookProcessed
 
     end = await _newest(history, row, (PlaybookProcessed.event_type,))
@@ -58,7 +59,7 @@ async def _of_execution(history: SqliteHistory, row: ExecutionRow, results: Resu
     return CODES[processed.status.value], value
 
 
-async def _of_step(history: SqliteHistory, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
+async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
     from noetl.engine.scopes import payload_of
     from noetl.records.events import StepDone, StepFailed
     from noetl.records.loops import LoopDone
@@ -77,9 +78,7 @@ async def _of_step(history: SqliteHistory, row: ExecutionRow, step: str, results
             raise Refused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
 
 
-async def _newest(
-    history: SqliteHistory, row: ExecutionRow, types: tuple[str, ...], step: str | None = None
-) -> Event | None:
+async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...], step: str | None = None) -> Event | None:
     from noetl.store.contract import Only
 
     events = await history.events(row.execution_id, only=Only(types=types, step=step, limit=1, newest=True))

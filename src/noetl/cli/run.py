@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import server_option
 from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
     from noetl.cli.live import View
     from noetl.cli.progress import Progress
+    from noetl.cli.reaching import Reached
     from noetl.embedded import RunResult
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import Records
 
 MEMORY = ":memory:"
 ALLOWABLE = ("shell", "script", "container")
@@ -32,6 +34,15 @@ def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     return kinds
 
 
+kinds_option = click.option(
+    "--allow",
+    multiple=True,
+    callback=_kinds,
+    metavar="KIND,…",
+    help="Turn on tool kinds that run programs of this machine: shell, script, container.",
+)
+
+
 @click.command("run")
 @click.argument("file", required=False, metavar="FILE|PATH|-")
 @db_option
@@ -44,16 +55,12 @@ def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 @click.option(
     "--resume", "resume_id", metavar="ID", help='Take up an interrupted run of this store; "last" is one too.'
 )
-@click.option(
-    "--allow",
-    multiple=True,
-    callback=_kinds,
-    metavar="KIND,…",
-    help="Turn on tool kinds that run programs of this machine: shell, script, container.",
-)
+@kinds_option
 @click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
-@click.option("--local", is_flag=True, hidden=True, help="Run here; that is what this command does.")
+@server_option
+@click.option("--detach", is_flag=True, help="On a server: print the execution's id and do not wait.")
+@click.option("--local", is_flag=True, help="Run here, even where a server is configured.")
 @color_option
 @click.pass_context
 def command(
@@ -68,11 +75,14 @@ def command(
     allow: tuple[str, ...],
     version: str | None,
     quiet: bool,
+    server: str | None,
+    detach: bool,
     local: bool,
 ) -> None:
-    """Run a playbook here and print its result.
+    """Run a playbook and print its result: a file here, in this process; a registered one on the server, where one is
+    configured; with --server either of them there.
 
-    It is a file, or the path of a playbook that was registered or run before in this store.
+    Here, the path of a playbook that was registered or run before in this store will do as well.
 
     On a terminal the run is shown as it goes; piped, as plain lines on standard error. Ctrl-C records what is done and
     says how to go on later; a second one stops at once.
@@ -88,7 +98,25 @@ def command(
             raise click.UsageError("a resumed run keeps its own inputs and its store")
         ctx.exit(run.resume(resume_id))
     assert file is not None
+    if (there := _server_for(file, server, db, here=memory or local)) is not None:
+        from noetl.cli.remote_run import run_there
+
+        ctx.exit(run_there(there, file, version, settings, payload, output=output, quiet=quiet, detach=detach))
+    if detach:
+        raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
     ctx.exit(run.begin(file, version, settings, payload))
+
+
+def _server_for(name: str, server: str | None, db: str | None, *, here: bool) -> Reached | None:
+    """The server to run on, None to run here (DESIGN §2)."""
+    from noetl.cli.reaching import reached
+    from noetl.cli.remote_run import is_file
+
+    if here and server is not None:
+        raise click.UsageError("--server runs it there, --local and --memory here")
+    if here or (server is None and is_file(name)):
+        return None
+    return reached(server, db)
 
 
 class _Run:
@@ -127,7 +155,7 @@ class _Run:
         from noetl.cli.status import progress_of
         from noetl.embedded import resume, tools_here
 
-        async def look(history: SqliteHistory) -> tuple[str, Progress]:
+        async def look(history: Records) -> tuple[str, Progress]:
             row = await found(history, given)
             return row.execution_id, await progress_of(history, row.execution_id)
 
@@ -181,8 +209,9 @@ class _Run:
         import os
 
         from noetl.cli.reading import Refused, place_of
+        from noetl.store.opening import is_database
 
-        if not os.access(place_of(self._place), os.W_OK):
+        if not is_database(self._place) and not os.access(place_of(self._place), os.W_OK):
             return False  # even a reader would leave files beside it, as read-only as the store
         try:
             return read(self._place, lambda history: history.execution(execution_id)) is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.files import STDIN, Unreadable, read_source
-from noetl.cli.reading import place_of, refusals
+from noetl.cli.reading import is_there, refusals
 
 if TYPE_CHECKING:
     from noetl.net.net import Net
@@ -33,13 +33,13 @@ def net_of(name: str, db: str | None, version: str | None) -> tuple[Net | None, 
 
 
 def _registered(path: str, db: str | None, version: str | None) -> Net | None:
-    if db == _MEMORY or not place_of(db).exists():
+    if db == _MEMORY or not is_there(db):
         return None
     from noetl.net.encoding import from_json
-    from noetl.store.sqlite.store import SqliteStore
+    from noetl.store.opening import open_store
 
     async def looked_up() -> Net | None:
-        store = SqliteStore.open(place_of(db))
+        store, _ = await open_store(db)
         try:
             row = await store.catalog.find(path, version)
             return from_json(await store.net(row.net_hash)) if row is not None else None

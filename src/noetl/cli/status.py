@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.cli.progress import Progress
     from noetl.cli.step_view import Failure, StepView
-    from noetl.store.contract import ExecutionRow
-    from noetl.store.sqlite.history import SqliteHistory
+    from noetl.store.contract import ExecutionRow, Records
 
 _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 
@@ -24,11 +24,12 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 @id_argument
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
 @db_option
+@reads_server_option
 @color_option
 def command(given: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
 
-    async def look(history: SqliteHistory) -> tuple[ExecutionRow, Progress, bool]:
+    async def look(history: Records) -> tuple[ExecutionRow, Progress, bool]:
         row = await found(history, given)
         return row, await progress_of(history, row.execution_id), await abandoned(history, row)
 
@@ -42,7 +43,7 @@ def command(given: str, output: str, db: str | None) -> None:
         click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}")
 
 
-async def progress_of(history: SqliteHistory, execution_id: str) -> Progress:
+async def progress_of(history: Records, execution_id: str) -> Progress:
     """What the whole log tells."""
     from noetl.cli.progress import Progress
 
@@ -52,7 +53,7 @@ async def progress_of(history: SqliteHistory, execution_id: str) -> Progress:
     return progress
 
 
-async def abandoned(history: SqliteHistory, row: ExecutionRow) -> bool:
+async def abandoned(history: Records, row: ExecutionRow) -> bool:
     """Whether the processes that held its work have ended: it waits to be taken up."""
     from noetl.worker.identity import is_gone
 

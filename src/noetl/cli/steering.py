@@ -12,25 +12,34 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.reading import LOOKED_FOR, Refused, found, place_of, refusals, resume_hint
+from noetl.cli.reading import LOOKED_FOR, Refused, found, is_there, place_of, refusals, resume_hint
 
 if TYPE_CHECKING:
+    from noetl.cli.reaching import Reached
     from noetl.records.orders import Verdict
-    from noetl.store.contract import ExecutionRow
-    from noetl.store.sqlite.store import SqliteStore
+    from noetl.store.contract import ExecutionRow, Results, Store
 
 PATIENCE_S = 5.0  # a running process looks for requests every second
 _POLL_S = 0.05
-_DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
-_SAME = {"pause": "was paused already", "resume": "was not paused", "cancel": "was cancelled already"}
+_DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "compensate": "cancelling and compensating"}
+_SAME = {
+    "pause": "was paused already",
+    "resume": "was not paused",
+    "cancel": "was cancelled already",
+    "compensate": "was cancelled already",
+}
 
 reason_option = click.option("--reason", metavar="TEXT", help="Why; it is recorded with the event.")
 
 
 def steer(given: str, action: str, *, reason: str | None, db: str | None) -> None:
     """Have `action` done to the execution that is meant, and say what became of it."""
+    from noetl.cli.reaching import server_meant
     from noetl.records.orders import Verdict
 
+    if (there := server_meant(db)) is not None:
+        _steer_there(there, given, action, reason)
+        return
     with refusals():
         row, verdict, is_run = asyncio.run(_steered(given, action, reason, db))
     match verdict:
@@ -44,13 +53,26 @@ def steer(given: str, action: str, *, reason: str | None, db: str | None) -> Non
         click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}", err=True)
 
 
+def _steer_there(there: Reached, given: str, action: str, reason: str | None) -> None:
+    from noetl.cli.reading import read
+    from noetl.client import requests
+
+    row = read(None, lambda records: found(records, given))
+    with refusals(), there.client() as client:
+        steered = client.send(requests.steer(row.execution_id, action, reason))
+    if steered.changed:
+        click.echo(f"{_DONE[action]} execution {row.execution_id}")
+    else:
+        click.echo(f"execution {row.execution_id} {_SAME[action]}")
+
+
 async def _steered(given: str, action: str, reason: str | None, db: str | None) -> tuple[ExecutionRow, Verdict, bool]:
     """The execution, the verdict, and whether some process runs it."""
-    from noetl.store.sqlite.store import SqliteStore
+    from noetl.store.opening import open_store
 
-    if not place_of(db).exists():
+    if not is_there(db):
         raise Refused(f"there is no store {place_of(db)}{LOOKED_FOR}")
-    store = SqliteStore.open(place_of(db))
+    store, results = await open_store(db)
     try:
         row = await found(store, given)
         if row.finished_at is not None:
@@ -59,21 +81,25 @@ async def _steered(given: str, action: str, reason: str | None, db: str | None) 
         verdict = await _answered(store, row.execution_id, request_id)
         if verdict is not None:
             return row, verdict, True
-        verdict = await _decided_here(store, row.execution_id, action, reason, db)
+        verdict = await _decided_here(store, results, row.execution_id, action, reason)
         await store.requests.answer(request_id, verdict.value, at=time.time())
         return row, verdict, False
     finally:
         await store.close()
 
 
-async def _answered(store: SqliteStore, execution_id: str, request_id: int) -> Verdict | None:
+async def _answered(store: Store, execution_id: str, request_id: int) -> Verdict | None:
     """What the process that runs it says; None when there is none, or it does not answer."""
     from noetl.cli.status import abandoned
+    from noetl.orchestrator.presence import is_anybody_there
     from noetl.records.orders import Verdict
+    from noetl.worker.identity import is_gone
 
     row = await store.execution(execution_id)
     if row is None or await abandoned(store, row):
         return None
+    if not await store.orders(execution_id) and not await is_anybody_there(store.shelf, is_gone, now=time.time()):
+        return None  # it only waits, and nobody waits with it
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         request = await store.requests.get(request_id)
@@ -83,15 +109,12 @@ async def _answered(store: SqliteStore, execution_id: str, request_id: int) -> V
     return None
 
 
-async def _decided_here(
-    store: SqliteStore, execution_id: str, action: str, reason: str | None, db: str | None
-) -> Verdict:
-    from noetl.cli.reading import results_of
+async def _decided_here(store: Store, results: Results, execution_id: str, action: str, reason: str | None) -> Verdict:
     from noetl.clock import SystemClock
     from noetl.dispatch.memory import MemoryDispatch
     from noetl.orchestrator.conduct import Conductor
     from noetl.orchestrator.requests import command_for
 
-    conductor = Conductor(store, results_of(db), MemoryDispatch(), SystemClock())
+    conductor = Conductor(store, results, MemoryDispatch(), SystemClock())
     await conductor.take_up(execution_id, is_gone=lambda _: True)  # with its children, so that they hear of it too
     return await conductor.control(execution_id, command_for(action, at=time.time(), reason=reason))

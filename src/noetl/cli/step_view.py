@@ -83,11 +83,13 @@ class StepView(msgspec.Struct):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A token that waits before its step: at a join, for a change of `ctx`, or for a free slot."""
+    """A token that waits before its step: at a join, for a change of `ctx`, or for a free slot; or a step run that
+    waits for a moment or for somebody outside, then `about` says for what."""
 
     step: str
     reason: str
     since: float
+    about: str | None = None
 
 
 class Failure(msgspec.Struct, frozen=True):

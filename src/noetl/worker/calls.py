@@ -58,6 +58,21 @@ class TaskCalls:
         async with self._lend():
             return await self._office.call(call)
 
+    async def compensate(self, execution_id: str) -> Called:
+        """Undo what a child had registered: in an execution of its own, which is found again like any child."""
+        order = self._order
+        self._called = call = Call(
+            execution_id=order.execution_id,
+            step_run_id=order.step_run_id,
+            order_id=order.order_id,
+            lease_epoch=order.lease_epoch,
+            task_run_id=self._task_run_id,
+            path="",
+            compensates=execution_id,
+        )
+        async with self._lend():
+            return await self._office.call(call)
+
     async def give_up(self, reason: str) -> None:
         """Nobody waits for the child any more: it is cancelled."""
         if self._called is not None:

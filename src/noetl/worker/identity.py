@@ -8,7 +8,12 @@ from pathlib import Path
 
 
 def own_worker_id() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid()) or 0}"
+    return f"{socket.gethostname()}/{os.getpid()}/{started_at(os.getpid()) or 0}"
+
+
+def remote_worker_id(name: str | None = None) -> str:
+    """For a worker that a server knows by an address of its API: no slashes, and by a name that people chose."""
+    return f"{name or socket.gethostname()}:{os.getpid()}:{started_at(os.getpid()) or 0}"
 
 
 def is_gone(worker_id: str) -> bool:
@@ -23,12 +28,13 @@ def is_gone(worker_id: str) -> bool:
         return True
     except PermissionError:
         pass
-    now = _started(int(pid))
+    now = started_at(int(pid))
     return now is not None and started not in ("", "0") and str(now) != started  # the number was given out again
 
 
-def _started(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot, where the system tells."""
+def started_at(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: with its number that tells it from every other. None when
+    there is no such process, or the system does not tell."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from noetl.pipeline.lifetimes import expired
 from noetl.records.outcomes import Error
-
-_WORDS = {"timeout": "its timeout_s is over", "deadline": "the deadline_s of the execution is over"}
 
 
 class Expired(Exception):  # noqa: N818  it is no error of ours: the step run is over
@@ -29,7 +28,7 @@ async def alive(expiries: Mapping[str, float], now: float) -> AsyncIterator[None
         yield
         return
     kind, moment = min(expiries.items(), key=lambda item: item[1])
-    error = Error(kind=kind, message=f"the step was stopped: {_WORDS[kind]}")
+    error = expired(kind)
     try:
         async with asyncio.timeout(max(0.0, moment - now)) as clock:
             yield

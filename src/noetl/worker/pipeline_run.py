@@ -7,14 +7,16 @@ The plumbing around the pure pipeline: it runs tools, waits out delays and write
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Task
+from noetl.pipeline.case.names import with_names
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.noop import keeps_prev
 from noetl.pipeline.patches import written
@@ -34,10 +36,13 @@ from noetl.records.events import (
 )
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.position import Position
+from noetl.records.remarks import Remark
 from noetl.templates.scope import Scope
 from noetl.tools.contract import ToolContext
 from noetl.worker.attempt import attempt, error_of
 from noetl.worker.calls import TaskCalls
+from noetl.worker.errands import PLAYBOOK
+from noetl.worker.hooks import has_hooks, with_hooks
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
 from noetl.worker.names import names_in
@@ -47,6 +52,7 @@ from noetl.worker.workplace import Workplace
 
 Ended = StepDone | StepFailed | CaseWaiting
 
+QUANTUM = "quantum"  # the kind that is placed by the playbook's own hints (QNT-06)
 _NOBODYS = Scope({})  # where no rule reads one
 
 RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
@@ -61,6 +67,10 @@ class PipelineRun:
         self._path = around.iteration.path if around.iteration is not None else ()
         self._interrupted = interrupted
         self._starting: TaskStarted | None = None
+        self._deferred = False  # the task under way was accepted, and runs elsewhere (TOOL-12)
+        self._expiries = place.order.expiries
+        self.once = False
+        self.calls_as: str | None = None
         self.position: Position | None = None  # where it stood last
 
     async def to_end(self, position: Position) -> Ended:
@@ -164,7 +174,19 @@ class PipelineRun:
             self._starting = started  # v2-case tells the rendered args with it (V2C-26)
         else:
             self._place.journal.add(started)
-        around, prepared, outcome = await self._outcome(task, position, run_id)
+        self._deferred = False
+        if has_hooks(task):
+            return await with_hooks(self, task, following, position, run_id)
+        return await self.judged(task, following, position, run_id)
+
+    def beside(self, names: dict[str, Any]) -> PipelineRun:
+        """For a hook, which runs even when the time of the step run is over (POL-13); `names` are its own."""
+        run = PipelineRun(self._place, with_names(self.around, **names) if names else self.around)
+        run._expiries = {}
+        return run
+
+    async def judged(self, task: Task, following: str | None, position: Position, run_id: str) -> TaskProcessed:
+        around, prepared, outcome = await self.outcome(task, position, run_id)
         run = Run(
             task=task,
             following=following,
@@ -176,17 +198,18 @@ class PipelineRun:
         )
         return TaskProcessed(
             task=task.name,
-            visit=visit,
-            attempt=number,
+            visit=position.visit,
+            attempt=position.attempt,
             task_run_id=run_id,
             outcome=outcome,
             decision=self._judge(run),
             keeps_prev=outcome.ok and keeps_prev(task.kind, prepared.inputs),
-            path=path,
-            worker_id=worker_id,
+            path=self._path,
+            worker_id=self._place.worker_id,
+            deferred=self._deferred and outcome.ok,
         )
 
-    async def _outcome(self, task: Task, position: Position, run_id: str) -> tuple[Surroundings, Prepared, Outcome]:
+    async def outcome(self, task: Task, position: Position, run_id: str) -> tuple[Surroundings, Prepared, Outcome]:
         """The outcome of one task run, and what its policy may read besides."""
         place, around, prepared = self._place, self.around, Prepared()
         now = place.clock.now()
@@ -202,10 +225,13 @@ class PipelineRun:
             return around, prepared, self._not_run(task, position, run_id, now, problem)
         self._tell_start(prepared.inputs)
         interrupted, self._interrupted = self._interrupted, False
-        if prepared.spec.get("on_lost") == "fail":
+        if self.once or prepared.spec.get("on_lost") == "fail":
             if interrupted:
                 return around, prepared, self._not_run(task, position, run_id, now, _lost(task))
             await place.flush()  # a task that must not be repeated is known to have begun before it begins
+        self._deferred = bool(prepared.spec.get("async")) and task.kind != NOOP
+        if self._deferred and task.kind != PLAYBOOK:  # a playbook is begun here, and waited for beside (O-08)
+            return around, prepared, self._accepted(task, position, run_id, now)
         context = self._context(task, position, run_id, prepared.spec, scope, credentials)
         clock, sleep, trace_id = place.clock, place.sleep, place.order.trace_id
         if task.kind == NOOP:  # over before anybody could be told, or its time
@@ -214,7 +240,7 @@ class PipelineRun:
                 prepared,
                 await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id),
             )
-        async with self._told_soon(), alive(place.order.expiries, clock.now()):
+        async with self._told_soon(), alive(self._expiries, clock.now()):
             outcome = await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id)
         return around, prepared, outcome
 
@@ -222,6 +248,18 @@ class PipelineRun:
         if self._starting is not None:
             self._place.journal.add(self._place.egress.started(self._starting, inputs.get("args")))
             self._starting = None
+
+    def _accepted(self, task: Task, position: Position, run_id: str, now: float) -> Outcome:
+        """The task runs beside its pipeline, which goes on with a reference to it (TOOL-12)."""
+        meta = Meta(
+            attempt=position.attempt,
+            started_at=now,
+            finished_at=self._place.clock.now(),
+            trace_id=self._place.order.trace_id,
+            task_run_id=run_id,
+        )
+        result = {"task_run_id": run_id, "status": "running"}
+        return Outcome(status=Status.SUCCESS, result=result, meta=meta, helpers=self._place.tools.helpers(task.kind))
 
     def _not_run(
         self, task: Task, position: Position, run_id: str, now: float, problem: TemplateError | ToolError
@@ -265,9 +303,18 @@ class PipelineRun:
             keep=place.egress.keep,
             load=place.office.load,
             tool=place.tools.tool,
-            playbooks=TaskCalls(order, run_id, place.office, place.lend, place.egress.holds_secret),
+            playbooks=TaskCalls(order, self.calls_as or run_id, place.office, place.lend, place.egress.holds_secret),
             masked=place.egress.text,
+            now=place.clock.now,
+            quantum_providers=place.tools.permissions.quantum_providers,
+            policy=place.net.executor.quantum if task.kind == QUANTUM else {},
+            remark=partial(self.remark, task, position, run_id),
         )
+
+    def remark(self, task: Task, position: Position, run_id: str, make: Callable[..., Remark], **told: Any) -> None:
+        """Tell something of a task run besides its start and its outcome."""
+        where = {"visit": position.visit, "attempt": position.attempt, "task_run_id": run_id, "path": self._path}
+        self._place.journal.add(self._place.egress.masked(make(task=task.name, **told, **where)))
 
     @asynccontextmanager
     async def _told_soon(self) -> AsyncIterator[None]:

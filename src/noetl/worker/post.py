@@ -13,6 +13,8 @@ from noetl.records.orders import Order, Report, Turn, Verdict
 from noetl.worker.journal import Journal
 from noetl.worker.office import Office
 
+EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
+
 
 class _Load:
     """What leaves together: journals to be reported, ends of orders, claims, and who waits for it."""
@@ -25,11 +27,12 @@ class _Load:
 
 
 class Post:
-    def __init__(self, office: Office, worker_id: str) -> None:
-        self._office, self._worker_id = office, worker_id
+    def __init__(self, office: Office, worker_id: str, pools: tuple[str, ...] = (EVERY_POOL,)) -> None:
+        self._office, self._worker_id, self._pools = office, worker_id, pools
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None
+        self._spare: list[Order] = []  # given to slots that had gone when the answer came
 
     async def flush(self, journal: Journal) -> None:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
@@ -89,7 +92,8 @@ class Post:
         journals = [journal for journal in load.journals if journal.pending]
         reports = (*load.ends, *(journal.report() for journal in journals))
         claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
-        turn = Turn(worker_id=self._worker_id, reports=reports, capacity=len(claims))
+        capacity = max(0, len(claims) - len(self._spare))
+        turn = Turn(worker_id=self._worker_id, reports=reports, capacity=capacity, pools=self._pools)
         answer = await self._office.turn(turn)
         for journal, verdict in zip(journals, answer.verdicts[len(load.ends) :], strict=True):
             if verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
@@ -98,10 +102,10 @@ class Post:
             journal.paused = journal.order_id in answer.paused
         for journal in journals if answer.stopped else ():
             journal.stop(answer.stopped.get(journal.order_id, ()))
-        orders = iter(answer.orders)
+        self._spare += answer.orders
         for given in load.claims:
             if not given.done():
-                given.set_result(next(orders, None))
+                given.set_result(self._spare.pop(0) if self._spare else None)
         for arrived in load.waiting:
             if not arrived.done():
                 arrived.set_result(None)

@@ -15,10 +15,13 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
+from noetl.worker.errand_run import ErrandRun
+from noetl.worker.errands import surroundings_of
 from noetl.worker.iterations import RangeRun
 from noetl.worker.lifetime import Expired
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
+from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.post import Post
 from noetl.worker.workplace import Workplace
 
@@ -74,8 +77,14 @@ class Runner:
             return await self._pipeline()
         return await RangeRun(self._place, iterations, self._around, self._collections).to_end()
 
+    def _run(self) -> PipelineRun:
+        errand, interrupted = self._order.errand, self._order.interrupted
+        if errand is not None:
+            return ErrandRun(self._place, surroundings_of(errand, self._around), errand, interrupted=interrupted)
+        return run_of(self._place, self._around, interrupted=interrupted)
+
     async def _pipeline(self) -> Report:
-        pipeline = run_of(self._place, self._around, interrupted=self._order.interrupted)
+        pipeline = self._run()
         try:
             end = await pipeline.to_end(self._order.position)
         except Expired as expired:

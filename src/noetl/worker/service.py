@@ -6,7 +6,7 @@ Reporting the end of one order and claiming the next are one call, so that a cha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
@@ -16,9 +16,10 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
 from noetl.worker.collections import Collections
 from noetl.worker.journal import LeaseLost
+from noetl.worker.leases import Leases
 from noetl.worker.masks import Masks
 from noetl.worker.office import Office
-from noetl.worker.post import Post
+from noetl.worker.post import EVERY_POOL, Post
 from noetl.worker.runner import Runner
 from noetl.worker.slots import Slots
 
@@ -27,7 +28,11 @@ SLOTS = 8  # orders worked on at a time, unless somebody says otherwise
 
 
 class Worker:
-    """`Worker.serve` runs until it is cancelled, and then leaves no process behind."""
+    """`Worker.serve` runs until it is cancelled, or drained, and then leaves no process behind.
+
+    It takes orders of its `pools`. `leases` are those it holds: who gives them prolongs them from elsewhere; without,
+    it does so itself, in its own event loop. `prepare` is called for an order before it is run.
+    """
 
     def __init__(
         self,
@@ -39,20 +44,30 @@ class Worker:
         worker_id: str,
         slots: int = SLOTS,
         sleep: Sleep = asyncio.sleep,
+        pools: tuple[str, ...] = (EVERY_POOL,),
+        leases: Leases | None = None,
+        prepare: Callable[[Order], Awaitable[None]] | None = None,
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
         self._worker_id, self._slots = worker_id, slots
-        self._masks, self._post, self._collections = Masks(), Post(office, worker_id), Collections(office.load)
-        self._held: dict[str, tuple[int, asyncio.Task[Report]]] = {}
+        self._masks, self._post, self._collections = Masks(), Post(office, worker_id, pools), Collections(office.load)
+        self._leases, self._beats_itself, self._prepare = leases or Leases(), leases is None, prepare
+        self._running: dict[str, asyncio.Future[Report | None]] = {}
         self._at_work: Slots | None = None
+        self._is_draining = False
 
     async def serve(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 self._at_work = Slots(group, self._slot, self._dispatch.ring)
-                group.create_task(self._heartbeat())
+                beating = group.create_task(self._heartbeat()) if self._beats_itself else None
                 self._at_work.open(self._slots)
+                if self._is_draining:
+                    self._at_work.drain()
+                await self._at_work.drained()
+                if beating is not None:
+                    beating.cancel()
         finally:
             try:
                 await self._post.settled()  # what a task gave is recorded, even if its worker ends now
@@ -65,21 +80,50 @@ class Worker:
         while not self._at_work.may_leave():
             order = await self._post.claim(end)
             end = await self._run(order) if order is not None else None
-            if order is None:
+            if order is None and not self._is_draining:
                 async with self._at_work.idle():
                     await self._dispatch.wait()
         if end is not None:
             await self._post.hand_in(end)
 
+    def drain(self) -> None:
+        """Take no more orders; `serve` returns when those at hand are done and reported."""
+        self._is_draining = True
+        if self._at_work is not None:
+            self._at_work.drain()
+
     def stop(self, order_ids: Iterable[str]) -> None:
         """Nobody wants these orders any more: their tools are stopped where they stand (SRV-11)."""
         for order_id in order_ids:
-            if held := self._held.get(order_id):
-                held[1].cancel()
+            if running := self._running.get(order_id):
+                running.cancel()
+
+    @property
+    def at_work_on(self) -> list[str]:
+        """The orders that are being run."""
+        return list(self._running)
 
     async def _run(self, order: Order) -> Report | None:
         """The report of the order's end, or None when it is no longer ours."""
+        running = asyncio.ensure_future(self._to_end(order))
+        self._running[order.order_id] = running
+        self._leases.hold(order.order_id, order.lease_epoch)
+        try:
+            await asyncio.wait({running})  # not awaited itself: it may end in its own way while this slot is cancelled
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait({running})
+            running.cancelled() or running.exception()  # whatever it ended with is seen, and no longer matters
+            raise
+        finally:
+            self._leases.drop(order.order_id)
+            del self._running[order.order_id]
+        return None if running.cancelled() else running.result()  # cancelled: nobody wants the order any more
+
+    async def _to_end(self, order: Order) -> Report | None:
         net = await self._office.net(order.net_hash)
+        if self._prepare is not None:
+            await self._prepare(order)
         runner = Runner(
             order,
             net,
@@ -93,21 +137,8 @@ class Worker:
             mask=self._masks.of(order.execution_id),
             lend=self._at_work.lent if self._at_work is not None else keep_slot,
         )
-        running = asyncio.ensure_future(runner.run())
-        self._held[order.order_id] = (order.lease_epoch, running)
         try:
-            await asyncio.wait({running})  # not awaited itself: it may end in its own way while this slot is cancelled
-        except asyncio.CancelledError:
-            running.cancel()
-            await asyncio.wait({running})
-            running.cancelled() or running.exception()  # whatever it ended with is seen, and no longer matters
-            raise
-        finally:
-            del self._held[order.order_id]
-        if running.cancelled():
-            return None  # the lease was gone, or nobody wants the order any more
-        try:
-            return running.result()
+            return await runner.run()
         except LeaseLost:
             return None
 
@@ -115,7 +146,5 @@ class Worker:
         """Prolong what is held; stop what is not ours any more."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            leases = {order_id: epoch for order_id, (epoch, _) in self._held.items()}
-            for lost in await self._office.renew(self._worker_id, leases) if leases else ():
-                if held := self._held.get(lost):
-                    held[1].cancel()
+            if leases := self._leases.held():
+                self.stop(await self._office.renew(self._worker_id, leases))

@@ -17,16 +17,42 @@ class Slots:
         self._group, self._work, self._ring = group, work, ring
         self._idle: set[asyncio.Task[None]] = set()
         self._leaving: deque[asyncio.Future[None]] = deque()
+        self._at_work: set[asyncio.Task[None]] = set()
+        self._is_draining = False
+        self._drained = asyncio.Event()
 
     def open(self, number: int) -> None:
         for _ in range(number):
-            self._group.create_task(self._run())
+            slot = self._group.create_task(self._run())
+            self._at_work.add(slot)
+            slot.add_done_callback(self._ended)
 
     async def _run(self) -> None:
         await self._work()
 
+    def _ended(self, slot: asyncio.Task[None]) -> None:
+        self._at_work.discard(slot)
+        if self._is_draining and not self._at_work:
+            self._drained.set()
+
+    def drain(self) -> None:
+        """Nobody takes anything more: who has nothing to do ends now, the others when they are done."""
+        self._is_draining = True
+        for slot in self._idle:
+            slot.cancel()
+        while self._leaving:
+            _resolve(self._leaving.popleft())
+        if not self._at_work:
+            self._drained.set()
+
+    async def drained(self) -> None:
+        """Return once `drain` was called and every slot has ended."""
+        await self._drained.wait()
+
     def may_leave(self) -> bool:
         """Whether the slot that asks is one too many; then it must end."""
+        if self._is_draining:
+            return True
         while self._leaving:
             waiting = self._leaving.popleft()
             if not waiting.done():
@@ -48,6 +74,9 @@ class Slots:
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
         """A further slot works while the body only waits; afterwards there are as many at work as before."""
+        if self._is_draining:
+            yield
+            return
         self.open(1)
         try:
             yield
@@ -59,6 +88,9 @@ class Slots:
     def _close_one(self) -> asyncio.Future[None]:
         """Done once one slot has ended."""
         closed = asyncio.get_running_loop().create_future()
+        if self._is_draining:
+            closed.set_result(None)  # every slot ends without being told
+            return closed
         if self._idle:
             self._idle.pop().cancel()
             closed.set_result(None)
@@ -66,3 +98,8 @@ class Slots:
             self._leaving.append(closed)
         self._ring()  # should the one that ends just have been woken, or another be about to wait, somebody must look
         return closed
+
+
+def _resolve(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -18,6 +18,7 @@ from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.egress import Egress
+from noetl.worker.errands import part_of
 from noetl.worker.journal import Journal
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
@@ -50,7 +51,7 @@ class Workplace:
         self.journal = Journal(order, clock, worker_id)
         self.steps = index.names
         self._post = post
-        self._tasks = _with_following(self.step.tasks)
+        self._tasks = _with_following(part_of(self.step, order))
 
     @cached_property
     def only_noop(self) -> bool:

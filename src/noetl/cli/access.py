@@ -1,0 +1,99 @@
+"""Access from the command line: what administrators do on a server, or on the store itself; either is audited.
+
+Whoever can write the store needs no token; the name of the user of this machine stands in the log then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from noetl.cli.reading import Refused, refusals
+
+if TYPE_CHECKING:
+    from noetl.cli.reaching import Reached
+    from noetl.store.contract import Store
+
+Found = TypeVar("Found")
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output."
+)
+
+
+def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
+    """What `use` gives for the store, which is made if there is none; what is refused ends the command with 4."""
+    from noetl.store.opening import open_store
+
+    async def used() -> Found:
+        store, _ = await open_store(db)
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
+    with refusals():
+        return asyncio.run(used())
+
+
+def asked(found: Reached, method: str, path: str, body: Any = None, **params: Any) -> Any:
+    """What a server answers; what it refuses ends the command with 4."""
+    import msgspec
+
+    from noetl.client.requests import Request
+
+    given = {name: value for name, value in params.items() if value is not None}
+    content = msgspec.json.encode(body) if body is not None else None
+    request: Request[Any] = Request(
+        method=method,
+        path=path,
+        read=lambda response: msgspec.json.decode(response.content) if response.content else None,
+        params=given,
+        content=content,
+    )
+    with refusals(), found.client() as client:
+        return client.send(request)
+
+
+async def note(store: Store, action: str, what: str) -> None:
+    """Write down what was done here."""
+    from noetl.clock import SystemClock
+    from noetl.store.audit import AuditEntry
+
+    entry = AuditEntry(
+        at=SystemClock().now(), actor=actor(), action=action, object=what, address="this machine", outcome="done"
+    )
+    await store.audit.append([entry])
+
+
+def actor() -> str:
+    import getpass
+
+    try:
+        return f"cli {getpass.getuser()}"
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        return "cli"
+
+
+def readable(value: Any) -> dict[str, Any]:
+    """A record as a server would tell it: times as text."""
+    import msgspec
+
+    from noetl.clock import rfc3339
+
+    fields = msgspec.to_builtins(value)
+    return {name: rfc3339(told) if isinstance(told, float) else told for name, told in fields.items()}
+
+
+def when(time: str | None) -> str:
+    """A time for a table."""
+    return time[:19] + "Z" if time is not None else "-"
+
+
+def nothing_called(what: str, name: str) -> Refused:
+    from noetl.cli.terminal import visible
+
+    return Refused(f'there is no {what} "{visible(name)}"')

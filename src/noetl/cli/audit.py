@@ -1,0 +1,89 @@
+"""`noetl audit`: read the audit log, and check that nobody has changed it (RELIABILITY 3.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.access import asked, on_store, output_option, when
+from noetl.cli.reaching import reached, server_option
+from noetl.cli.reading import as_json, db_option
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.store.contract import Store
+
+BROKEN = 1
+
+
+@click.group("audit", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Read and check the audit log: every change and every refusal, in a chain of hashes."""
+
+
+@command.command("list")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
+@click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
+@output_option
+@server_option
+@db_option
+def list_command(limit: int, before: int | None, output: str, server: str | None, db: str | None) -> None:
+    """List what was done and refused, the newest first."""
+    from noetl.cli.columns import columns
+
+    found = reached(server, db)
+    if found:
+        rows = asked(found, "GET", "/api/audit", limit=limit, cursor=before)["rows"]
+    else:
+        rows = on_store(db, lambda store: _listed(store, limit, before))
+    if output == "json":
+        click.echo(as_json(rows))
+        return
+    shown = [
+        (str(one["seq"]), when(one["at"]), *(one[name] for name in ("actor", "action", "object", "address", "outcome")))
+        for one in rows
+    ]
+    heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
+    for line in columns(heads, shown, nothing="nothing was written yet"):
+        click.echo(line)
+
+
+async def _listed(store: Store, limit: int, before: int | None) -> list[dict[str, Any]]:
+    from noetl.cli.access import readable
+
+    return [readable(row) for row in await store.audit.newest(limit=limit, before=before)]
+
+
+@command.command("verify")
+@click.option("--holds", metavar="HASH", help="A hash noted earlier, which must still be in the chain.")
+@server_option
+@db_option
+def verify_command(holds: str | None, server: str | None, db: str | None) -> None:
+    """Walk the chain of hashes; exit code 1 when it is broken.
+
+    Note the last hash in another place: with --holds it shows later that nothing was cut off the end.
+    """
+    found = reached(server, db)
+    if found:
+        walk = asked(found, "GET", "/api/audit/verify", holds=holds)
+    else:
+        walk = on_store(db, lambda store: _walked(store, holds))
+    if walk["broken_at"] is not None:
+        click.echo(f"broken at row {walk['broken_at']}: {walk['why']}", err=True)
+        raise SystemExit(BROKEN)
+    if holds is not None and not walk["holds"]:
+        click.echo("the hash is not in the chain: rows were cut off its end, or it is of another log", err=True)
+        raise SystemExit(BROKEN)
+    rows = walk["rows"]
+    click.echo(f"{rows} row{'' if rows == 1 else 's'}, unbroken; the last hash is {walk['last_hash']}")
+
+
+async def _walked(store: Store, holds: str | None) -> dict[str, Any]:
+    import msgspec
+
+    from noetl.store.audit import walked
+
+    walk: dict[str, Any] = msgspec.to_builtins(await walked(store.audit, looking_for=holds))
+    return walk

@@ -1,0 +1,123 @@
+"""Contexts: servers by name, each with the file of its token. One of them may be in use (DEPENDENCIES §6).
+
+A token is never in the list itself: it lies in a file of its own that only its user can read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from noetl.errors import RefusedError
+from noetl.settings import config_folder
+
+_NAME = re.compile(r"[\w.-]{1,64}")
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    token_file: str | None = None
+
+
+class Contexts(msgspec.Struct, frozen=True, kw_only=True):
+    current: str | None = None
+    known: dict[str, Context] = {}
+
+
+def load_contexts() -> Contexts:
+    try:
+        return msgspec.json.decode(_place().read_bytes(), type=Contexts)
+    except FileNotFoundError:
+        return Contexts()
+    except msgspec.DecodeError as problem:
+        raise RefusedError(f"{_place()} cannot be read: {problem}") from None
+
+
+def add(name: str, server: str, token: str | None = None) -> Context:
+    """Remember a server; its token, if one is given, replaces the one before."""
+    if not _NAME.fullmatch(name):
+        raise RefusedError(f'"{name}" is no name of a context: letters, digits and . _ -')
+    contexts = load_contexts()
+    before = contexts.known.get(name)
+    token_file = before.token_file if before is not None else None  # it may have moved to another port
+    if token is not None:
+        token_file = str(_keep(name, token))
+    context = Context(server=address(server), token_file=token_file)
+    _store(msgspec.structs.replace(contexts, known={**contexts.known, name: context}))
+    return context
+
+
+def use(name: str | None) -> None:
+    """Have commands talk to this one from now on; None: to none."""
+    contexts = load_contexts()
+    if name is not None and name not in contexts.known:
+        known = ", ".join(contexts.known) or "none yet"
+        raise RefusedError(f'there is no context "{name}"; there is {known}: noetl context add NAME URL')
+    _store(msgspec.structs.replace(contexts, current=name))
+
+
+def remove(name: str) -> None:
+    contexts = load_contexts()
+    if (context := contexts.known.get(name)) is None:
+        raise RefusedError(f'there is no context "{name}"')
+    if context.token_file is not None and Path(context.token_file).parent == _tokens():
+        Path(context.token_file).unlink(missing_ok=True)
+    known = {one: value for one, value in contexts.known.items() if one != name}
+    _store(Contexts(current=contexts.current if contexts.current != name else None, known=known))
+
+
+def address(server: str) -> str:
+    """A server's URL as it is kept; RefusedError for what is none."""
+    text = server if "://" in server else f"http://{server}"
+    if not re.fullmatch(r"https?://[^\s/?#]+(?:/[^\s?#]*)?", text):
+        raise RefusedError(f'"{server}" is no address of a server, such as http://127.0.0.1:8082')
+    return text.rstrip("/")
+
+
+def token_for(server: str) -> str | None:
+    """The token that is kept for an address, under whatever name."""
+    for context in load_contexts().known.values():
+        if context.server == server and context.token_file is not None:
+            return read_token(context.token_file)
+    return None
+
+
+def read_token(file: str | Path) -> str:
+    try:
+        return Path(file).expanduser().read_text("utf-8").strip()
+    except OSError as problem:
+        raise RefusedError(f"the token file {file} cannot be read: {problem.strerror}") from None
+
+
+def write_token(file: Path, token: str) -> None:
+    """Only its user can read it, from the first moment on."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+        opened.write(token + "\n")
+    part.replace(file)
+
+
+def _keep(name: str, token: str) -> Path:
+    file = _tokens() / name
+    write_token(file, token)
+    return file
+
+
+def _store(contexts: Contexts) -> None:
+    place = _place()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_suffix(".part")
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(contexts)))
+    part.replace(place)
+
+
+def _place() -> Path:
+    return config_folder() / "contexts.json"
+
+
+def _tokens() -> Path:
+    return config_folder() / "tokens"

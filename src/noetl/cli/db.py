@@ -1,0 +1,165 @@
+"""`noetl db`: bring a store up to date, look whether it is whole, tell its rows anew from the log (DESIGN §2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from noetl.cli.reading import FAILED, Refused, as_json, db_option, is_there, place_of, refusals
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.store.inspection import Inspection, SqlStore
+    from noetl.store.migrations import Applied
+
+_SHOWN = 20  # flaws on a terminal; JSON has all of them
+_MEMORY = ":memory:"
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output."
+)
+
+
+@click.group("db")
+def command() -> None:
+    """Look after a store: a file, or a schema in PostgreSQL."""
+
+
+@command.command("migrate")
+@db_option
+@output_option
+@color_option
+def migrate_command(db: str | None, output: str) -> None:
+    """Run the migrations that a store still needs.
+
+    They run whenever a store is opened as well; this does it ahead, before servers are started. A store that is not
+    there yet is made.
+    """
+    _refuse_memory(db)
+    with refusals():
+        before, after = asyncio.run(_migrated(db))
+    ran = [name for name in after.done if name not in before]
+    if output == "json":
+        click.echo(as_json({"store": _named(db), "ran": ran, "applied": after.done}))
+        return
+    for name in ran:
+        click.echo(f"ran {name}")
+    if not ran:
+        click.echo(f"up to date: {len(after.done)} migrations, the newest is {after.done[-1]}")
+
+
+async def _migrated(db: str | None) -> tuple[list[str], Applied]:
+    from noetl.store.opening import applied_migrations, open_store
+
+    before = (await applied_migrations(db)).done if is_there(db) else []
+    store, _ = await open_store(db)
+    await store.close()
+    return before, await applied_migrations(db)
+
+
+@command.command("check")
+@db_option
+@click.option("--sample", type=click.IntRange(0), default=200, show_default=True, help="Executions told anew.")
+@output_option
+@color_option
+@click.pass_context
+def check_command(ctx: click.Context, db: str | None, sample: int, output: str) -> None:
+    """Look whether a store is up to date and whole; exit code 1 when it is not.
+
+    No stream may have a gap, nothing may be open that belongs to nobody, and the rows of the newest executions must be
+    those that their logs tell.
+    """
+    _refuse_missing(db)
+    with refusals():
+        applied, inspection = asyncio.run(_checked(db, sample))
+    is_good = inspection is not None and not inspection.flaws
+    if output == "json":
+        flaws = [{"execution_id": one.execution_id, "what": one.what} for one in inspection.flaws] if inspection else []
+        told = {"store": _named(db), "ok": is_good, "applied": applied.done, "pending": applied.missing}
+        found = {"compared": inspection.compared, "warnings": inspection.hazards} if inspection else {}
+        click.echo(as_json(told | {"compared": 0, "warnings": []} | found | {"flaws": flaws}))
+    else:
+        _tell(applied, inspection)
+    if not is_good:
+        ctx.exit(FAILED)
+
+
+async def _checked(db: str | None, sample: int) -> tuple[Applied, Inspection | None]:
+    from noetl.store.inspection import inspected
+    from noetl.store.opening import applied_migrations, open_store
+
+    applied = await applied_migrations(db)
+    if applied.missing:
+        return applied, None  # opening it would run them, and looking changes nothing
+    store, _ = await open_store(db)
+    try:
+        return applied, await inspected(cast("SqlStore", store), sample=sample)
+    finally:
+        await store.close()
+
+
+def _tell(applied: Applied, inspection: Inspection | None) -> None:
+    click.echo(
+        f"migrations: {len(applied.done)} applied" + (f", {len(applied.missing)} pending" * bool(applied.missing))
+    )
+    if inspection is None:
+        click.echo(f"pending: {', '.join(applied.missing)}; run them with: noetl db migrate")
+        return
+    for hazard in inspection.hazards:
+        click.echo(f"warning: {hazard}")
+    for flaw in inspection.flaws[:_SHOWN]:
+        click.echo(f"execution {visible(flaw.execution_id)}: {visible(flaw.what)}")
+    if len(inspection.flaws) > _SHOWN:
+        click.echo(f"and {len(inspection.flaws) - _SHOWN} more: see -o json")
+    if inspection.flaws:
+        click.echo("rows that differ from the log are told anew by: noetl db rebuild")
+    else:
+        click.echo(f"whole: {_executions(inspection.compared)} compared with the log")
+
+
+@command.command("rebuild")
+@db_option
+@output_option
+@color_option
+def rebuild_command(db: str | None, output: str) -> None:
+    """Tell the rows of executions, orders, waits and tasks anew from the log.
+
+    In one transaction; commits wait for it. Leases come back as run out, and whoever holds one renews it.
+    """
+    _refuse_missing(db)
+    with refusals():
+        number = asyncio.run(_rebuilt(db))
+    click.echo(as_json({"executions": number}) if output == "json" else f"rebuilt the rows of {_executions(number)}")
+
+
+async def _rebuilt(db: str | None) -> int:
+    from noetl.store.opening import open_store
+
+    store, _ = await open_store(db)
+    try:
+        return await store.rebuild()
+    finally:
+        await store.close()
+
+
+def _executions(number: int) -> str:
+    return f"{number:,} execution" if number == 1 else f"{number:,} executions"
+
+
+def _named(db: str | None) -> str:
+    from noetl.store.opening import without_password
+
+    return without_password(db) if db is not None else str(place_of(db))
+
+
+def _refuse_missing(db: str | None) -> None:
+    _refuse_memory(db)
+    if not is_there(db):
+        raise Refused(f"there is no store {place_of(db)}: name another with --db")
+
+
+def _refuse_memory(db: str | None) -> None:
+    if db == _MEMORY:
+        raise Refused("a store in memory ends with its process: there is nothing to look after")

@@ -1,0 +1,53 @@
+"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (DESIGN §2)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.run import kinds_option
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.server.serving import Served
+
+CONTEXT = "dev"
+
+
+@click.command("dev")
+@click.option("--db", metavar="PATH|URL", help="Store; without it, the file that `noetl run` uses.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes any that is free.  [default: 8082]")
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@click.option("--cluster", is_flag=True, help="PostgreSQL, NATS, two servers and two workers instead.")
+@kinds_option
+@color_option
+def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allow: tuple[str, ...]) -> None:
+    """Run everything here: server, worker and store, on one port of this machine.
+
+    Its address and the first token are printed once; the token is kept as the context "dev", so that
+    `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
+    """
+    from noetl.cli.reading import refusals
+    from noetl.settings import load_settings
+
+    with refusals():
+        if cluster:
+            from noetl.cli.cluster import run_cluster
+
+            run_cluster(port=port, opens=not no_open)
+            return
+        from noetl.cli.serving import Announced, run_server, server_settings
+
+        settings = load_settings({"db": db, "port": port, "allow": list(allow) or None}).settings
+        serving = server_settings(settings, host="127.0.0.1", workers=settings.concurrency, local=True)
+        run_server(serving, Announced(context=CONTEXT, then=None if no_open else open_browser))
+
+
+def open_browser(served: Served | Any) -> None:
+    """Only where somebody looks at a terminal."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        import webbrowser
+
+        webbrowser.open(served.url)

@@ -1,0 +1,72 @@
+"""`noetl login`: keep a server's token where only its user can read it, once the server knows it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reading import Refused, refusals
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.client.models import WhoAmI
+
+
+@click.command("login")
+@click.argument("server", required=False, metavar="URL|NAME")
+@click.option("--name", metavar="NAME", help="The context it is kept under; without it, the server's host.")
+@color_option
+def command(server: str | None, name: str | None) -> None:
+    """Keep a token for a server. It is read from standard input, never from an argument.
+
+    \b
+    noetl login http://127.0.0.1:8082
+    printf %s "$TOKEN" | noetl login https://noetl.example.org --name prod
+    """
+    from noetl.cli.contexts import address, load_contexts
+
+    with refusals():
+        contexts = load_contexts()
+        chosen = server or contexts.current
+        if chosen is None:
+            raise Refused("which server? noetl login URL")
+        known = contexts.known.get(chosen)
+        url = known.server if known is not None else address(chosen)
+        name = name or (chosen if known is not None else _host(url))
+        token = _given(url)
+        who = _asked(url, token)
+        _keep(name, url, token)
+    click.echo(f"{visible(name)}: {visible(who.subject)}, {who.role} of {url}")
+
+
+def _given(url: str) -> str:
+    if sys.stdin.isatty():
+        token = str(click.prompt(f"Token for {url}", hide_input=True, err=True))
+    else:
+        token = sys.stdin.readline()
+    if not token.strip():
+        raise Refused("there was no token on standard input")
+    return token.strip()
+
+
+def _asked(url: str, token: str) -> WhoAmI:
+    from noetl.client import Client
+
+    with Client(url, token) as client:
+        return client.who_am_i()
+
+
+def _keep(name: str, url: str, token: str) -> None:
+    from noetl.cli.contexts import add, load_contexts, use
+
+    add(name, url, token)
+    if load_contexts().current is None:
+        use(name)
+
+
+def _host(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).netloc.replace(":", "-") or "server"

@@ -1,0 +1,108 @@
+"""`noetl message`: send a message to whoever waits for it (CLI-05, MSG-02)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reading import as_json, db_option, refusals
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.store.contract import Store
+    from noetl.store.waits import MessageRow
+
+_PATIENCE_S, _POLL_S = 3.0, 0.05  # whoever waits looks for messages every half second
+
+
+@click.group("message", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Send messages to executions that wait for them."""
+
+
+@command.command("send")
+@click.argument("name")
+@click.option(
+    "--correlation",
+    "-c",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What tells its receiver from others; JSON values are taken as such.",
+)
+@click.option("--payload", metavar="JSON|@FILE|@-", help="What the message says.")
+@click.option("--id", "message_id", metavar="ID", help="Sent again under the same id, it counts once.")
+@click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it is kept for a receiver.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@db_option
+def send(
+    name: str,
+    correlation: tuple[str, ...],
+    payload: str | None,
+    message_id: str | None,
+    ttl: str,
+    output: str,
+    db: str | None,
+) -> None:
+    """Send a message. It is stored first; the step that has waited for it longest gets it, now or when there is one.
+
+    \b
+    noetl message send approval_received -c order_id=7 --payload '{"approved": true}'
+    """
+    from noetl.cli.given import pairs_from, value_from
+    from noetl.durations import seconds
+    from noetl.orchestrator.deliveries import new_message
+
+    try:
+        ttl_s = seconds(ttl)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--ttl") from None
+    keys = pairs_from(correlation, "--correlation")
+    with refusals():
+        message = new_message(
+            name, keys, value_from(payload, "--payload"), message_id=message_id, ttl_s=ttl_s, now=time.time()
+        )
+    is_new, taken_by = _kept(message, db)
+    if output == "json":
+        said = {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
+        click.echo(as_json(said))
+        return
+    before = "" if is_new else " had been sent before and"
+    where = f"was delivered to execution {taken_by}" if taken_by else f'is kept until somebody waits for "{name}"'
+    click.echo(visible(f"message {message.message_id}{before} {where}"))
+
+
+def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
+    """Whether it is new here, and the execution that has it after a moment, when somebody is there who could take
+    it."""
+    import asyncio
+
+    from noetl.orchestrator.deliveries import keep
+    from noetl.orchestrator.presence import is_anybody_there
+    from noetl.store.opening import open_store
+    from noetl.store.waits import MESSAGE, parts_of
+    from noetl.worker.identity import is_gone
+
+    async def kept() -> tuple[bool, str | None]:
+        store, _ = await open_store(db)
+        try:
+            is_new = await keep(store, message)
+            waits = await store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
+            until = time.monotonic() + _PATIENCE_S
+            while waits and await is_anybody_there(store.shelf, is_gone, now=time.time()) and time.monotonic() < until:
+                if (taken_by := await _taken_by(store, message.message_id)) is not None:
+                    return is_new, taken_by
+                await asyncio.sleep(_POLL_S)
+            return is_new, await _taken_by(store, message.message_id)
+        finally:
+            await store.close()
+
+    with refusals():
+        return asyncio.run(kept())
+
+
+async def _taken_by(store: Store, message_id: str) -> str | None:
+    row = await store.waits.message(message_id)
+    return row.taken_by if row is not None else None

@@ -1,0 +1,165 @@
+"""Processes that were started from the command line, found again by the word they leave in the state folder (CLI-01).
+
+A record says number and start time of its process. Numbers are given out again, so nothing is signalled before both are
+seen to be those of the process that left the word.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from noetl.errors import RefusedError
+from noetl.settings import state_folder
+from noetl.worker.identity import started_at
+
+_POLL_S = 0.05
+_LAST_LINES = 20
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """`kind` is server or worker; `url` is where a server listens, or which one a worker serves."""
+
+    kind: str
+    name: str
+    pid: int
+    started: int
+    url: str
+    at: float
+    detail: dict[str, str] = {}
+
+
+def own_record(kind: str, name: str, url: str, **detail: str) -> Record:
+    pid = os.getpid()
+    return Record(kind=kind, name=name, pid=pid, started=started_at(pid) or 0, url=url, at=time.time(), detail=detail)
+
+
+def leave(record: Record) -> Path:
+    """Leave word of this process; only its user can read it."""
+    place = _place(record.kind, record.pid)
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = place.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(record))
+    part.chmod(0o600)
+    part.replace(place)
+    return place
+
+
+def is_alive(record: Record) -> bool:
+    return record.started != 0 and started_at(record.pid) == record.started and not _is_zombie(record.pid)
+
+
+def listed(kind: str) -> list[Record]:
+    """Those that still run, the oldest first; word of others is removed."""
+    found = []
+    for place in sorted(state_folder().glob(f"{kind}-*.json")):
+        try:
+            record = msgspec.json.decode(place.read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError):
+            continue
+        if is_alive(record):
+            found.append(record)
+        else:
+            place.unlink(missing_ok=True)
+    return sorted(found, key=lambda record: record.at)
+
+
+def chosen(kind: str, given: str | None, *, everything: bool = False) -> list[Record]:
+    """The process that is meant, by its name or its number; without either there must be one only."""
+    records = listed(kind)
+    if everything:
+        return records
+    if given is not None:
+        matching = [record for record in records if given in (record.name, str(record.pid))]
+        if matching:
+            return matching
+        raise RefusedError(f'no {kind} "{given}" was started here; there is {_told(records)}')
+    if len(records) > 1:
+        raise RefusedError(f"several run here: {_told(records)}; name one, or say --all")
+    return records
+
+
+def stop(record: Record, *, within_s: float, force: bool = False) -> bool:
+    """Ask a process to end and wait for it; with `force` it is killed when it has not in time. False if it stays."""
+    if not is_alive(record):
+        return True
+    _send(record, signal.SIGTERM)
+    if _gone(record, within_s):
+        return True
+    if force:
+        _send(record, signal.SIGKILL)
+        return _gone(record, within_s=5.0)
+    return False
+
+
+def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Callable[[Record], None]) -> None:
+    """Run the same command in the background; `ready` hears of it when it has left word of itself.
+
+    RefusedError with the end of its log when it ended instead."""
+    folder = state_folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = folder / f"{kind}-{int(time.time() * 1000)}.log"
+    with log.open("wb") as output:
+        log.chmod(0o600)
+        child = subprocess.Popen(  # noqa: S603  ourselves, with our own arguments
+            [sys.executable, "-m", "noetl.cli.main", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        if child.poll() is not None:
+            raise RefusedError(f"the {kind} ended at once:\n{_end_of(log)}")
+        place = _place(kind, child.pid)
+        if place.exists():
+            ready(msgspec.json.decode(place.read_bytes(), type=Record))
+            return
+        time.sleep(_POLL_S)
+    child.terminate()
+    child.wait()
+    raise RefusedError(f"the {kind} did not come up within {within_s:g} s:\n{_end_of(log)}")
+
+
+def _place(kind: str, pid: int) -> Path:
+    return state_folder() / f"{kind}-{pid}.json"
+
+
+def _send(record: Record, what: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(record.pid, what)
+
+
+def _gone(record: Record, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while is_alive(record):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_S)
+    _place(record.kind, record.pid).unlink(missing_ok=True)
+    return True
+
+
+def _is_zombie(pid: int) -> bool:
+    """One that has ended and was not yet waited for by its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def _told(records: list[Record]) -> str:
+    return ", ".join(f"{record.name} ({record.pid})" for record in records) or "none"
+
+
+def _end_of(log: Path) -> str:
+    return "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:])

@@ -1,0 +1,93 @@
+"""`noetl server`: run a server here, and find again those that were started (CLI-01, DESIGN §2)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.process_commands import add_process_commands, addresses_option
+from noetl.cli.run import kinds_option
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.settings import Settings
+
+_READY_S = 60.0
+
+
+@click.group("server", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Run a server: it decides and records; workers run the tools."""
+
+
+@command.command("start")
+@click.option("--host", metavar="ADDRESS", help="Where to listen.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes any that is free.  [default: 8082]")
+@click.option(
+    "--db", metavar="PATH|URL", help="Store: a file, or postgresql://…; without it, the one in your data folder."
+)
+@click.option("--nats", metavar="URL", help="A broker that wakes workers of several servers sooner.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate, to serve https.")
+@click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option("--behind-proxy", is_flag=True, default=None, help="A proxy in front of it does TLS.")
+@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name people reach it by.")
+@click.option(
+    "--workers-in-process", type=click.IntRange(0), metavar="N", help="Orders run in this process.  [default: 0]"
+)
+@click.option("--token-file", metavar="FILE", help="Where the first token goes; without it, it is printed once.")
+@kinds_option
+@addresses_option
+@click.option("--context", metavar="NAME", help="Remember its address, and its first token, as this context.")
+@click.option("--detach", is_flag=True, help="Run it in the background.")
+@color_option
+def start_command(detach: bool, context: str | None, **flags: Any) -> None:
+    """Serve the API until told to stop.
+
+    The first start on a store makes a token for an administrator. Listening on anything but this machine's own address
+    needs tokens, and TLS or --behind-proxy. SIGTERM or Ctrl-C ends it: what is being answered is answered first.
+    """
+    from noetl.cli.reading import refusals
+    from noetl.settings import load_settings
+
+    with refusals():
+        given = {name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()}
+        settings = load_settings(given).settings
+        if detach:
+            _detach(settings)
+            return
+        from noetl.cli.serving import Announced, run_server, server_settings
+
+        run_server(server_settings(settings), Announced(token_file=settings.token_file, context=context))
+
+
+def _detach(settings: Settings) -> None:
+    """The token is handed over in a file, so that it is in no log."""
+    from noetl.cli.contexts import read_token
+    from noetl.cli.processes import Record, detached
+    from noetl.cli.serving import say_token
+    from noetl.settings import state_folder
+
+    own = settings.token_file is None
+    handed = state_folder() / "first-token"
+    arguments = [one for one in sys.argv[1:] if one != "--detach"] + (["--token-file", str(handed)] if own else [])
+
+    def ready(record: Record) -> None:
+        click.echo(f"server {record.name} ({record.pid}) at {record.url}")
+
+    try:
+        detached(arguments, "server", within_s=_READY_S, ready=ready)
+        if own and handed.exists():
+            say_token(read_token(handed))
+    finally:
+        if own:
+            handed.unlink(missing_ok=True)
+
+
+def _status(record: Any) -> tuple[str, ...]:
+    return (record.detail.get("store", ""),)
+
+
+add_process_commands(command, "server", heads=("STORE",), more=_status)

@@ -1,0 +1,59 @@
+"""`noetl signal`: broadcast to everybody who listens now (CLI-05, MSG-05)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reading import ID_HELP, db_option, found
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.store.contract import Store
+
+
+@click.group("signal", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Send signals to executions that listen for them."""
+
+
+@command.command("send", epilog=ID_HELP)
+@click.argument("name")
+@click.option("--execution", metavar="ID", help="Only to this one; without it, to all.")
+@click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
+@db_option
+def send(name: str, execution: str | None, data: str | None, db: str | None) -> None:
+    """Broadcast a signal: every step that waits for it goes on, and rules that listen see it. It is not kept for
+    later."""
+    from noetl.cli.given import value_from
+    from noetl.cli.telling import tell_each, using
+    from noetl.engine.commands import DeliverSignal
+    from noetl.ids import uuid7
+    from noetl.orchestrator.verdicts import check
+
+    signal = DeliverSignal(at=time.time(), signal_id=uuid7(time.time()), name=name, data=value_from(data, "--data"))
+
+    async def sent(store: Store) -> list[str]:
+        ids = await _audience(store, name, execution)
+        told = await tell_each(store, db, [(one, signal) for one in ids])
+        if execution is not None:
+            check(told[0], what=f'signal "{name}"')
+        return [one for one, answer in zip(ids, told, strict=True) if answer.verdict == "accepted"]
+
+    heard = using(db, sent)
+    if not heard:
+        click.echo(f'nobody listens for "{visible(name)}" now, and signals are not kept', err=True)
+        return
+    for execution_id in heard:
+        click.echo(f"execution {execution_id} heard {visible(name)}")
+
+
+async def _audience(store: Store, name: str, execution: str | None) -> list[str]:
+    from noetl.orchestrator.audience import Audience
+
+    if execution is not None:
+        return [(await found(store, execution)).execution_id]
+    return await Audience(store).of_signal(name)

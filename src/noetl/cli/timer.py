@@ -1,0 +1,123 @@
+"""`noetl timer`: what waits for its moment, and cancelling it where its author allows that (TMR-04)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.records.envelope import Event
+    from noetl.store.contract import ExecutionRow, Store
+
+_AMONG = 200  # the newest open executions
+
+
+@click.group("timer", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """List timers that run, and cancel them."""
+
+
+@command.command("list", epilog=ID_HELP)
+@click.argument("given", metavar="[ID]", required=False)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@db_option
+def list_command(given: str | None, output: str, db: str | None) -> None:
+    """List the timers that run in an execution, or in all that are open, the nearest first."""
+    from noetl.cli.telling import using
+
+    async def look(store: Store) -> list[dict[str, Any]]:
+        rows = [await found(store, given)] if given is not None else await _open(store)
+        timers = [timer for row in rows if row.finished_at is None for timer in await _running(store, row.execution_id)]
+        return sorted(timers, key=lambda timer: float(timer["due_at"]))
+
+    timers = using(db, look)
+    if output == "json":
+        from noetl.clock import rfc3339
+
+        click.echo(as_json([timer | {"due_at": rfc3339(timer["due_at"])} for timer in timers]))
+        return
+    for line in _table(timers):
+        click.echo(line)
+
+
+@command.command("cancel", epilog=ID_HELP)
+@id_argument
+@click.argument("timer")
+@click.option("--as", "actor", metavar="USER", help="Who cancels it; your user name when left out.")
+@db_option
+def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
+    """Cancel a timer of an execution; its step goes on with timer.cancelled.
+
+    TIMER is its id, or the name its author gave it. Only timers with spec.cancellable: true can be cancelled.
+    """
+    from getpass import getuser
+
+    from noetl.cli.telling import tell, using
+    from noetl.engine.commands import CancelTimer
+    from noetl.orchestrator.verdicts import check
+
+    async def cancelled(store: Store) -> str:
+        row = await found(store, given)
+        wanted = CancelTimer(at=time.time(), timer_id=timer, actor=actor or getuser())
+        check(await tell(store, db, row.execution_id, wanted), what=f'timer "{timer}"')
+        return row.execution_id
+
+    execution_id = using(db, cancelled)
+    click.echo(f'cancelled timer "{visible(timer)}" of execution {execution_id}')
+
+
+async def _open(store: Store) -> list[ExecutionRow]:
+    rows = [row for status in ("running", "paused") for row in await store.executions(limit=_AMONG, status=status)]
+    return sorted(rows, key=lambda row: -row.created_at)
+
+
+async def _running(store: Store, execution_id: str) -> list[dict[str, Any]]:
+    """The timers of an execution that have neither fired nor been cancelled."""
+    from noetl.store.contract import Only
+
+    timers: dict[str, dict[str, Any]] = {}
+    for event in await store.events(execution_id, only=Only(types=("timer.*",))):
+        _apply(timers, event)
+    return list(timers.values())
+
+
+def _apply(timers: dict[str, dict[str, Any]], event: Event) -> None:
+    from noetl.records.waits import TimerCancelled, TimerFired, TimerScheduled
+
+    match event.payload:
+        case TimerScheduled() as scheduled:
+            timers[scheduled.wait_id] = {
+                "id": scheduled.wait_id,
+                "timer": scheduled.timer_id,
+                "execution_id": event.execution_id,
+                "step": event.step,
+                "due_at": scheduled.due_at,
+                "cancellable": scheduled.cancellable,
+            }
+        case TimerFired() | TimerCancelled() as over:
+            timers.pop(over.wait_id, None)
+        case _:
+            pass
+
+
+def _table(timers: list[dict[str, Any]]) -> list[str]:
+    from noetl.cli.columns import columns
+    from noetl.cli.live_words import local_time
+
+    rows = [
+        (
+            timer["timer"],
+            local_time(timer["due_at"]),
+            "yes" if timer["cancellable"] else "no",
+            str(timer["step"]),
+            timer["execution_id"],
+        )
+        for timer in timers
+    ]
+    return columns(("TIMER", "DUE", "CANCELLABLE", "STEP", "EXECUTION"), rows, nothing="no timers")

@@ -1,0 +1,158 @@
+"""`noetl token`: make, list and revoke the tokens of a server. A token is shown once and kept as a hash."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.access import asked, note, nothing_called, on_store, output_option, readable, when
+from noetl.cli.reaching import reached, server_option
+from noetl.cli.reading import as_json, db_option
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.store.contract import Store
+
+_ROLES = ["viewer", "operator", "author", "admin", "worker"]
+
+
+@click.group("token", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Make, list and revoke tokens of a server.
+
+    \b
+    viewer    sees everything but credentials
+    operator  runs what is registered, pauses, cancels, sends messages
+    author    registers playbooks, which is running code
+    admin     credentials, tokens, webhooks, pools, the audit log
+    worker    takes orders of its pools, and nothing else
+    """
+
+
+@command.command("create")
+@click.argument("subject", metavar="NAME")
+@click.option("--role", type=click.Choice(_ROLES), required=True, help="What it may do.")
+@click.option("--human-role", "human_roles", multiple=True, metavar="ROLE", help="A role of human tasks; repeatable.")
+@click.option("--pool", "pools", multiple=True, metavar="POOL", help="A pool that a worker serves; repeatable.")
+@click.option("--expires", metavar="DURATION", help="Ends after this long, such as 90d or 12h; never when left out.")
+@output_option
+@server_option
+@db_option
+def create_command(output: str, server: str | None, db: str | None, expires: str | None, **given: Any) -> None:
+    """Make a token for NAME and print it, once."""
+    wanted = {**given, "expires_in_s": _seconds(expires)}
+    found = reached(server, db)
+    made = asked(found, "POST", "/api/tokens", wanted) if found else on_store(db, lambda store: _made(store, wanted))
+    if output == "json":
+        click.echo(as_json(made))
+        return
+    click.echo(made["token"])
+    click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
+
+
+async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
+    from noetl.clock import SystemClock
+    from noetl.server.access.identity import Role
+    from noetl.server.access.tokens import Tokens, Wanted
+
+    role = Role(wanted["role"])
+    text, token = await Tokens(store.shelf, SystemClock()).create(Wanted(**{**wanted, "role": role}))
+    await note(store, "token create", token.token_id)
+    return {**_without_hash(readable(token)), "token": text}
+
+
+@command.command("list")
+@output_option
+@server_option
+@db_option
+def list_command(output: str, server: str | None, db: str | None) -> None:
+    """List tokens, without their secrets."""
+    from noetl.cli.columns import columns
+
+    found = reached(server, db)
+    tokens = asked(found, "GET", "/api/tokens")["tokens"] if found else on_store(db, _listed)
+    if output == "json":
+        click.echo(as_json(tokens))
+        return
+    rows = [
+        (
+            one["token_id"],
+            one["subject"],
+            one["role"],
+            _also(one),
+            _state(one),
+            when(one["created_at"]),
+            when(one["used_at"]),
+        )
+        for one in tokens
+    ]
+    heads = ("TOKEN", "NAME", "ROLE", "ALSO", "STATE", "CREATED", "USED")
+    for line in columns(heads, rows, nothing="no tokens yet: noetl token create NAME --role ROLE"):
+        click.echo(line)
+
+
+async def _listed(store: Store) -> list[dict[str, Any]]:
+    from noetl.clock import SystemClock
+    from noetl.server.access.tokens import Tokens
+
+    return [_without_hash(readable(token)) for token in await Tokens(store.shelf, SystemClock()).list()]
+
+
+@command.command("revoke")
+@click.argument("token_id", metavar="TOKEN")
+@server_option
+@db_option
+def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
+    """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
+    from urllib.parse import quote
+
+    public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
+    found = reached(server, db)
+    if found:
+        token = asked(found, "DELETE", f"/api/tokens/{quote(public, safe='')}")
+    else:
+        token = on_store(db, lambda store: _revoked(store, public))
+    if token is None:
+        raise nothing_called("token", public)
+    click.echo(f"revoked {visible(token['token_id'])} of {visible(token['subject'])}")
+
+
+async def _revoked(store: Store, token_id: str) -> dict[str, Any] | None:
+    from noetl.clock import SystemClock
+    from noetl.server.access.tokens import Tokens
+
+    token = await Tokens(store.shelf, SystemClock()).revoke(token_id)
+    if token is None:
+        return None
+    await note(store, "token revoke", token.token_id)
+    return readable(token)
+
+
+def _seconds(expires: str | None) -> float | None:
+    from noetl.durations import seconds
+
+    try:
+        return seconds(expires) if expires is not None else None
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--expires") from None
+
+
+def _also(token: dict[str, Any]) -> str:
+    return ", ".join((*token["human_roles"], *(f"pool {pool}" for pool in token["pools"]))) or "-"
+
+
+def _state(token: dict[str, Any]) -> str:
+    from noetl.clock import rfc3339
+
+    if token["revoked_at"] is not None:
+        return "revoked"
+    if token["expires_at"] is None:
+        return "valid"
+    return f"{'valid until' if rfc3339(time.time()) < token['expires_at'] else 'expired'} {when(token['expires_at'])}"
+
+
+def _without_hash(token: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in token.items() if name != "secret_hash"}

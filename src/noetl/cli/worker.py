@@ -1,0 +1,180 @@
+"""`noetl worker`: run workers of a server, here, and find again those that were started (CLI-01, WRK-01)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.process_commands import add_process_commands, addresses_option
+from noetl.cli.run import kinds_option
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.cli.reaching import Reached
+    from noetl.settings import Settings
+    from noetl.tools.registry import Registry
+    from noetl.worker.station import Station
+
+UNFINISHED = 1
+_READY_S = 30.0
+
+
+@click.group("worker", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Run workers: they take orders from a server, run the tools, and report. They listen on no port."""
+
+
+def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    labels = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise click.BadParameter(f'"{text}" is not key=value')
+        labels[key] = value
+    return labels
+
+
+@command.command("start")
+@click.option("--server", metavar="URL|NAME", help="The server to work for, or the context that names it.")
+@click.option("--pool", metavar="POOL,…", help="Pools to take orders of.  [default: default]")
+@click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Orders worked on at a time.  [default: 8]")
+@click.option("--name", metavar="NAME", help="What it is called; without it, as this machine.")
+@click.option(
+    "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE", help="Something to know it by."
+)
+@kinds_option
+@addresses_option
+@click.option(
+    "--drain-timeout", type=click.FloatRange(0), metavar="S", help="How long it may take to end.  [default: 30]"
+)
+@click.option("--token-file", metavar="FILE", help="Where its token is; NOETL_TOKEN comes first.")
+@click.option("--detach", is_flag=True, help="Run it in the background.")
+@color_option
+@click.pass_context
+def start_command(
+    ctx: click.Context,
+    server: str | None,
+    pool: str | None,
+    concurrency: int | None,
+    name: str | None,
+    labels: dict[str, str],
+    allow: tuple[str, ...],
+    allow_addresses: tuple[str, ...],
+    drain_timeout: float | None,
+    token_file: str | None,
+    detach: bool,
+) -> None:
+    """Work for a server until told to stop.
+
+    SIGTERM or Ctrl-C drains it: it takes no more orders, finishes and reports what runs, and exits with 0; with 1 when
+    that took longer than --drain-timeout. A second one stops it at once. What it leaves is taken up by another worker.
+    """
+    from noetl.cli.reaching import must_reach
+    from noetl.cli.reading import refusals
+    from noetl.settings import load_settings
+
+    if detach:
+        _detach()
+        return
+    flags = {
+        "server": server,
+        "pools": pool,
+        "concurrency": concurrency,
+        "allow": list(allow) or None,
+        "allow_addresses": list(allow_addresses) or None,
+        "drain_timeout": drain_timeout,
+        "token_file": token_file,
+    }
+    with refusals():
+        settings = load_settings(flags).settings
+        there = must_reach(server, token_file)
+        ctx.exit(asyncio.run(_served(there, settings, name, labels)))
+
+
+def _detach() -> None:
+    from noetl.cli.processes import Record, detached
+    from noetl.cli.reading import refusals
+
+    def ready(record: Record) -> None:
+        click.echo(f"worker {record.name} ({record.pid}) serves {record.url}")
+
+    with refusals():
+        detached([one for one in sys.argv[1:] if one != "--detach"], "worker", within_s=_READY_S, ready=ready)
+
+
+async def _served(there: Reached, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
+    from importlib.metadata import version
+
+    from noetl.cli.live import say
+    from noetl.cli.processes import leave, own_record
+    from noetl.worker.identity import remote_worker_id
+    from noetl.worker.station import Station, WorkerSpec
+
+    spec = WorkerSpec(
+        url=there.url,
+        token=there.token,
+        worker_id=remote_worker_id(name),
+        pools=settings.pools,
+        concurrency=settings.concurrency,
+        labels=labels,
+        drain_s=settings.drain_timeout,
+        version=version("noetl"),
+    )
+    word = own_record("worker", spec.worker_id.partition(":")[0], there.url, pools=",".join(settings.pools))
+    place = None
+
+    def registered() -> None:
+        nonlocal place
+        place = leave(word)
+
+    station = Station(spec, _tools(settings), say=say, registered=registered)
+    _hear(station)
+    try:
+        left = await station.serve()
+    finally:
+        if place is not None:
+            place.unlink(missing_ok=True)
+    if left:
+        say(f"{left} unfinished; another worker takes it up when its lease runs out")
+    return UNFINISHED if left else 0
+
+
+def _tools(settings: Settings) -> Registry:
+    """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
+    from noetl.tools.http.addresses import AddressPolicy
+    from noetl.tools.http.tool import HttpTool
+    from noetl.tools.permissions import Permissions
+    from noetl.tools.registry import Registry
+
+    permissions = Permissions(
+        kinds=frozenset(settings.allow),
+        data_folders=settings.data_folders,
+        quantum_providers=settings.quantum_providers,
+    )
+    return Registry({"http": HttpTool(AddressPolicy(allow=settings.allow_addresses))}, permissions=permissions)
+
+
+def _hear(station: Station) -> None:
+    """The first signal drains, the second stops where it stands."""
+    heard = 0
+
+    def hear() -> None:
+        nonlocal heard
+        heard += 1
+        station.drain() if heard == 1 else station.stop()
+
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, hear)
+
+
+def _status(record: Any) -> tuple[str, ...]:
+    return (record.detail.get("pools", ""),)
+
+
+add_process_commands(command, "worker", heads=("POOLS",), more=_status)

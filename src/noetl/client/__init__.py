@@ -1,0 +1,10 @@
+"""The Python client of a server: `noetl.Client` for scripts and notebooks, `noetl.AsyncClient` for event loops.
+
+The command line talks to servers through it and through nothing else.
+"""
+
+from noetl.client.asynchronous import AsyncClient
+from noetl.client.blocking import Client
+from noetl.client.errors import ApiError, UnreachableError
+
+__all__ = ["ApiError", "AsyncClient", "Client", "UnreachableError"]

@@ -1,0 +1,51 @@
+"""What goes wrong between a client and a server: it says no, or it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import msgspec
+
+from noetl.errors import BackendError, RefusedError
+
+
+class ApiError(RefusedError):
+    """The server has understood and will not. `status` is HTTP's; `problem` what it answered; `diagnostics` those of
+    a playbook with errors."""
+
+    def __init__(self, message: str, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.status, self.problem = status, problem
+
+    @property
+    def diagnostics(self) -> list[dict[str, Any]]:
+        found = self.problem.get("diagnostics")
+        return found if isinstance(found, list) else []
+
+
+class UnreachableError(BackendError):
+    """Nobody answers at this address, or not in time."""
+
+
+def error_of(response: httpx2.Response) -> ApiError:
+    """A response that is an error, in the server's own words where it has some."""
+    try:
+        problem = msgspec.json.decode(response.content)
+    except msgspec.DecodeError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    where, status = response.request.url, response.status_code
+    detail = problem.get("detail") or problem.get("title") or response.reason_phrase
+    match status:
+        case 401:
+            detail = f"{detail}: noetl login {where.scheme}://{where.netloc.decode()}, or set NOETL_TOKEN"
+        case 404 if not problem:
+            detail = f"there is no {where.path} at {where.netloc.decode()}: is this a NoETL server?"
+    return ApiError(str(detail), status, problem)
+
+
+def unreachable(url: str, problem: Exception) -> UnreachableError:
+    return UnreachableError(f"{url} does not answer: {problem or type(problem).__name__}")

@@ -1,0 +1,156 @@
+"""What a server tells, as values. Times are RFC 3339 texts, ids are texts; what is not known here is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution that has begun. `result` and `error` are told when it ended while one waited."""
+
+    execution_id: str
+    path: str
+    status: str
+    trace_id: str = ""
+    version: int | None = None
+    catalog_id: str | None = None
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the list; what follows `wake_at` is told of a single one only."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    created_at: str
+    finished_at: str | None = None
+    duration_s: float | None = None
+    events: int = 0
+    trace_id: str = ""
+    net_hash: str = ""
+    parent_execution_id: str | None = None
+    wake_at: str | None = None
+    version: int | None = None
+    label: str | None = None
+    catalog_id: str | None = None
+    payload: Any = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished_at is not None
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is the cursor of the page after, None at the end."""
+
+    executions: list[Execution]
+    next: str | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What an execution, or one of its steps, gave."""
+
+    execution_id: str
+    status: str
+    result: Any = None
+    error: dict[str, Any] | None = None
+    step: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status in ("completed", "done")
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    events: list[dict[str, Any]]
+    next: int | None = None
+    last_seq: int = 0
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    ts: str
+    task: str
+    step: str | None = None
+    path: list[int] = []
+    attempt: int = 1
+    stdout: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    lines: list[LogLine]
+    next: int | None = None
+
+
+class Playbook(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
+
+    path: str
+    version: int
+    label: str | None = None
+    catalog_id: str = ""
+    net_hash: str = ""
+    registered_at: str = ""
+    created: bool = True
+    dialect: str = ""
+    verdict: str = ""
+    diagnostics: list[dict[str, Any]] = []
+
+
+class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
+    playbooks: list[Playbook]
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    versions: list[Playbook]
+
+
+class Steered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a pause, a resumption or a cancellation. `changed` is false when it was so already."""
+
+    execution_id: str
+    action: str
+    changed: bool
+    execution: Execution
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    pools: list[str] = []
+    capacity: int = 0
+    labels: dict[str, str] = {}
+    kinds: list[str] = []
+    protocol: int = 1
+    version: str = ""
+    registered_at: str = ""
+    last_seen: str = ""
+    live: bool = False
+    leases: list[str] = []
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds."""
+
+    name: str
+    capacity: int | None = None
+    rate: dict[str, Any] | None = None
+    leased: int = 0
+    workers: int = 0
+
+    @property
+    def rate_text(self) -> str:
+        return f"{self.rate['limit']} in {self.rate['per']:g} s" if self.rate else ""
+
+
+class WhoAmI(msgspec.Struct, frozen=True, kw_only=True):
+    subject: str
+    role: str
+    human_roles: list[str] = []

@@ -1,0 +1,254 @@
+"""Requests: every call of the API as a value, so that the blocking and the asynchronous client say the same.
+
+Nothing here sends anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx2
+import msgspec
+
+from noetl.client import models
+
+T = TypeVar("T")
+Read = Callable[[httpx2.Response], T]
+_YAML = "text/yaml"
+_JSON = "application/json"
+
+
+class Request(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """`read` makes its value of the answer. `again`: it may be sent twice and means the same."""
+
+    method: str
+    path: str
+    read: Callable[[httpx2.Response], T]
+    params: Mapping[str, Any] = {}
+    content: bytes | None = None
+    media_type: str = _JSON
+    headers: Mapping[str, str] = {}
+    wait_s: float = 0.0
+    again: bool = False
+
+
+def _as(kind: type[T]) -> Callable[[httpx2.Response], T]:
+    return lambda response: msgspec.json.decode(response.content, type=kind)
+
+
+def _plain(response: httpx2.Response) -> Any:
+    return msgspec.json.decode(response.content) if response.content else None
+
+
+def _text(response: httpx2.Response) -> str:
+    return response.text
+
+
+def _nothing(_: httpx2.Response) -> None:
+    return None
+
+
+def _listed(name: str, kind: type[T]) -> Callable[[httpx2.Response], list[T]]:
+    """A list, given as such or under its name."""
+
+    def read(response: httpx2.Response) -> list[T]:
+        told = msgspec.json.decode(response.content)
+        return msgspec.convert(told[name] if isinstance(told, dict) else told, list[kind])  # type: ignore[valid-type]
+
+    return read
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _get(path: str, read: Callable[[httpx2.Response], T], /, **params: Any) -> Request[T]:
+    return Request(method="GET", path=path, read=read, params=_given(**params), again=True)
+
+
+def _post(path: str, read: Callable[[httpx2.Response], T], body: Any = None, **more: Any) -> Request[T]:
+    content = msgspec.json.encode(body) if body is not None else None
+    return Request(method="POST", path=path, read=read, content=content, **more)
+
+
+def _execution(execution_id: str, rest: str = "") -> str:
+    return f"/api/executions/{quote(execution_id, safe='')}{rest}"
+
+
+def _catalog(path: str, rest: str = "") -> str:
+    return f"/api/catalog/{quote(path)}{rest}"
+
+
+# the catalogue
+
+
+def register(source: str) -> Request[models.Playbook]:
+    return Request(
+        method="POST",
+        path="/api/catalog",
+        read=_as(models.Playbook),
+        content=source.encode(),
+        media_type=_YAML,
+        again=True,  # the same text is the same version
+    )
+
+
+def playbooks(limit: int) -> Request[list[models.Playbook]]:
+    return _get("/api/catalog", lambda response: _as(models.CatalogPage)(response).playbooks, limit=limit)
+
+
+def playbook(path: str, version: str | int | None) -> Request[models.Playbook]:
+    rest = "" if version is None else f"/versions/{quote(str(version), safe='')}"
+    return _get(_catalog(path, rest), _as(models.Playbook))
+
+
+def versions(path: str) -> Request[list[models.Playbook]]:
+    return _get(_catalog(path, "/versions"), lambda response: _as(models.Versions)(response).versions)
+
+
+def source(path: str, version: str | int | None) -> Request[str]:
+    return _get(_catalog(path, "/source"), _text, version=version)
+
+
+# executions
+
+
+def start(
+    path: str, payload: Mapping[str, Any], version: str | int | None, wait_s: float, key: str | None
+) -> Request[models.Started]:
+    body = {"path": path, "payload": payload, **_given(version=version, wait=wait_s or None)}
+    key = key or uuid4().hex  # so that a repeated request starts nothing twice
+    headers = {"Idempotency-Key": key}
+    return _post("/api/executions", _as(models.Started), body, headers=headers, wait_s=wait_s, again=True)
+
+
+def execution(execution_id: str) -> Request[models.Execution]:
+    return _get(_execution(execution_id), _as(models.Execution))
+
+
+def execution_with_children(execution_id: str) -> Request[dict[str, Any]]:
+    return _get(_execution(execution_id), _plain)
+
+
+def executions(
+    status: str | None, path: str | None, text: str | None, limit: int, cursor: str | None
+) -> Request[models.ExecutionPage]:
+    params = {"status": status, "path": path, "text": text, "limit": limit, "cursor": cursor}
+    return _get("/api/executions", _as(models.ExecutionPage), **params)
+
+
+def events(
+    execution_id: str, after: int, limit: int, types: tuple[str, ...], step: str | None
+) -> Request[models.EventPage]:
+    params = {"after": after, "limit": limit, "types": ",".join(types) or None, "step": step}
+    return _get(_execution(execution_id, "/events"), _as(models.EventPage), **params)
+
+
+def result(execution_id: str, step: str | None) -> Request[models.Result]:
+    return _get(_execution(execution_id, "/result"), _as(models.Result), step=step)
+
+
+def ctx(execution_id: str) -> Request[dict[str, Any]]:
+    return _get(_execution(execution_id, "/ctx"), _plain)
+
+
+def logs(execution_id: str, step: str | None, task: str | None, after: int, limit: int) -> Request[models.LogPage]:
+    params = {"step": step, "task": task, "after": after, "limit": limit}
+    return _get(_execution(execution_id, "/logs"), _as(models.LogPage), **params)
+
+
+def steer(execution_id: str, action: str, reason: str | None) -> Request[models.Steered]:
+    """`compensate` is a cancellation that undoes first what was done (O-02)."""
+    compensates = action == "compensate"
+    body = _given(reason=reason, compensate=True if compensates else None)
+    return _post(
+        _execution(execution_id, f"/{'cancel' if compensates else action}"), _as(models.Steered), body, again=True
+    )
+
+
+def rerun(execution_id: str, version: str | int | None, payload: Mapping[str, Any] | None) -> Request[models.Started]:
+    body, headers = _given(version=version, payload=payload), {"Idempotency-Key": uuid4().hex}
+    return _post(_execution(execution_id, "/rerun"), _as(models.Started), body, headers=headers, again=True)
+
+
+def explain(execution_id: str) -> Request[dict[str, Any]]:
+    return _get(_execution(execution_id, "/explain"), _plain)
+
+
+def stored(checksum: str) -> Request[bytes]:
+    return _get(f"/api/results/{quote(checksum, safe='')}", lambda response: response.content)
+
+
+def net(net_hash: str) -> Request[bytes]:
+    return _get(f"/api/nets/{quote(net_hash, safe='')}", lambda response: response.content)
+
+
+# messages, signals, human tasks
+
+
+def message(body: Mapping[str, Any], key: str | None) -> Request[dict[str, Any]]:
+    headers = {"Idempotency-Key": key or uuid4().hex}
+    return _post("/api/messages", _plain, body, headers=headers, again=True)
+
+
+def signal(body: Mapping[str, Any], key: str | None) -> Request[dict[str, Any]]:
+    headers = {"Idempotency-Key": key or uuid4().hex}
+    return _post("/api/signals", _plain, body, headers=headers, again=True)
+
+
+def tasks(params: Mapping[str, Any]) -> Request[list[dict[str, Any]]]:
+    return _get("/api/tasks", _listed("tasks", dict[str, Any]), **params)
+
+
+def task(task_id: str) -> Request[dict[str, Any]]:
+    return _get(f"/api/tasks/{quote(task_id, safe='')}", _plain)
+
+
+def act_on_task(task_id: str, action: str, body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return _post(f"/api/tasks/{quote(task_id, safe='')}/{action}", _plain, body)
+
+
+# what a server has
+
+
+def set_credential(name: str, value: Any, kind: str) -> Request[dict[str, Any]]:
+    body = msgspec.json.encode({"value": value, "type": kind})
+    path = f"/api/credentials/{quote(name, safe='')}"
+    return Request(method="PUT", path=path, read=_plain, content=body, again=True)
+
+
+def credentials() -> Request[list[dict[str, Any]]]:
+    return _get("/api/credentials", _listed("credentials", dict[str, Any]))
+
+
+def delete_credential(name: str) -> Request[None]:
+    return Request(method="DELETE", path=f"/api/credentials/{quote(name, safe='')}", read=_nothing)
+
+
+def make_token(body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return _post("/api/tokens", _plain, body)
+
+
+def pools() -> Request[list[models.Pool]]:
+    return _get("/api/pools", _listed("pools", models.Pool))
+
+
+def set_pool(name: str, body: Mapping[str, Any]) -> Request[models.Pool]:
+    content = msgspec.json.encode(body)
+    path = f"/api/pools/{quote(name, safe='')}"
+    return Request(method="PUT", path=path, read=_as(models.Pool), content=content, again=True)
+
+
+def workers() -> Request[list[models.Worker]]:
+    return _get("/api/workers", _listed("workers", models.Worker))
+
+
+def who_am_i() -> Request[models.WhoAmI]:
+    return _get("/api/session", _as(models.WhoAmI))
+
+
+def ready() -> Request[dict[str, Any]]:
+    return _get("/api/health/ready", _plain)

@@ -1,0 +1,67 @@
+"""The doorbell of a remote worker: one long poll, for as long as some slot has nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Collection
+
+from noetl.dispatch.contract import DEFAULT_POOL
+from noetl.worker.attempt import Sleep
+from noetl.worker.remote import RemoteOffice
+
+_QUICK_S = 1.0  # a poll that comes back empty sooner was no long poll: do not ask in a circle
+
+
+class PollingBell:
+    def __init__(self, office: RemoteOffice, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._office, self._sleep = office, sleep
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._polling: asyncio.Task[None] | None = None
+
+    def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+        for _ in range(times):
+            while self._waiting:
+                waiter = self._waiting.popleft()
+                if not waiter.done():
+                    waiter.set_result(None)
+                    break
+
+    async def wait(self, pools: Collection[str] | None = None, timeout: float | None = None) -> bool:
+        """Which pools is the office's to know."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        if self._polling is None:
+            self._polling = asyncio.ensure_future(self._poll())
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter
+        except TimeoutError:
+            return False
+        return True
+
+    async def _poll(self) -> None:
+        try:
+            while wanted := sum(1 for waiter in self._waiting if not waiter.done()):
+                began = time.monotonic()
+                come = await self._office.poll(wanted)
+                self.ring(come)
+                if not come and time.monotonic() - began < _QUICK_S:
+                    await self._sleep(random.uniform(0.1, 0.5))  # noqa: S311  it only spreads requests
+        except Exception as problem:
+            self._break(problem)
+        finally:
+            self._polling = None
+
+    def _break(self, problem: Exception) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(problem)
+
+    async def close(self) -> None:
+        """Wait for nothing more."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait({self._polling})

@@ -1,0 +1,70 @@
+"""Heartbeat: prolongs leases from a thread of its own, over a connection of its own (RELIABILITY 3.3).
+
+A tool that keeps the event loop busy must not cost its worker the lease, so the loop has no part in it. What turns out
+to be somebody else's is stopped; so is everything once the server could not be told for two thirds of the lease, before
+another worker may begin the same work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from threading import Event, Thread
+
+from noetl.errors import BackendError
+from noetl.worker.leases import Leases
+
+LEASE_S = 30.0  # O-33
+EVERY_S = LEASE_S / 6
+PATIENCE = 2 / 3  # of a lease: so long a worker goes on without being able to prolong it
+
+Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: nobody there
+Stop = Callable[[Collection[str]], None]
+
+
+class Heartbeat(Thread):
+    """`stop` is told which orders to stop, in this thread."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        renew: Renew,
+        stop: Stop,
+        *,
+        every_s: float = EVERY_S,
+        lease_s: float = LEASE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name="noetl-heartbeat", daemon=True)
+        self._leases, self._renew, self._stop_orders = leases, renew, stop
+        self._every_s, self._patience_s, self._monotonic = every_s, lease_s * PATIENCE, monotonic
+        self._over = Event()
+        self._safe_until: dict[tuple[str, int], float] = {}
+
+    def run(self) -> None:
+        while not self._over.wait(self._every_s):
+            self.beat()
+
+    def beat(self) -> None:
+        """Prolong everything once."""
+        leases, asked_at = self._leases.held(), self._monotonic()
+        self._safe_until = {
+            lease: self._safe_until.get(lease, asked_at - self._every_s + self._patience_s) for lease in leases.items()
+        }
+        if not leases:
+            return
+        try:
+            lost = set(self._renew(leases))
+        except BackendError:
+            now = self._monotonic()
+            lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
+        else:
+            self._safe_until = dict.fromkeys(leases.items(), asked_at + self._patience_s)
+        if lost:
+            self._stop_orders(lost)
+
+    def end(self) -> None:
+        """No further beat; returns once the thread has ended."""
+        self._over.set()
+        if self.is_alive():
+            self.join()

@@ -1,0 +1,207 @@
+"""The office of a worker that is elsewhere: everything it knows of the server comes over HTTP (WRK-01, WRK-06).
+
+It opens connections and accepts none, and has no store. Who takes an order waits on a long poll; what it brings is kept
+until a slot asks. Reports never wait behind it, for it is a request of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from typing import Any, NoReturn
+
+import msgspec
+
+from noetl.clock import SystemClock
+from noetl.errors import ToolError
+from noetl.net.encoding import from_json
+from noetl.net.net import Net
+from noetl.records.calls import Call, Called
+from noetl.records.materials import Ask, Material
+from noetl.records.orders import Answer, Order, Report, Turn, Verdict
+from noetl.records.references import Reference
+from noetl.worker.attempt import Sleep
+from noetl.worker.leases import Leases
+from noetl.worker.line import Line, Say, ServerRefusedError
+from noetl.worker.server_clock import ServerClock
+from noetl.worker.stored import StoredValues
+
+POLL_S = 20.0  # a long poll with nothing to give is answered after so long
+CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
+PAUSE_S = 1.0  # between looks at a paused execution
+_NETS = 64
+_UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
+
+_answers = msgspec.json.Decoder(Answer)
+_called = msgspec.json.Decoder(Called)
+_materials = msgspec.json.Decoder(Material)
+
+
+class RemoteOffice:
+    """`leases` are those of orders that have come and wait for a slot; the worker adds those it runs."""
+
+    def __init__(
+        self,
+        line: Line,
+        values: StoredValues,
+        *,
+        worker_id: str,
+        pools: tuple[str, ...] = ("default",),
+        leases: Leases | None = None,
+        clock: ServerClock | None = None,
+        say: Say = lambda _: None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._line, self._values, self._say, self._sleep = line, values, say, sleep
+        self._worker_id, self._pools = worker_id, pools
+        self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
+        self._arrived: deque[Order] = deque()
+        self._nets: OrderedDict[str, Net] = OrderedDict()
+        self._held: dict[str, tuple[str, int]] = {}  # execution -> an order of it that was held last
+
+    # reporting and claiming
+
+    async def turn(self, turn: Turn) -> Answer:
+        at_hand = self._taken(turn.capacity)
+        if len(at_hand) == turn.capacity and not turn.reports:
+            return Answer(orders=at_hand)
+        await self._values.settled()
+        sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
+        asked = msgspec.structs.replace(turn, reports=tuple(sound), capacity=turn.capacity - len(at_hand))
+        answer = await self._answered(asked)
+        verdicts = iter(answer.verdicts)
+        told = {id(report): next(verdicts) for report in sound}
+        return msgspec.structs.replace(
+            answer,
+            verdicts=tuple(told.get(id(report), Verdict.REFUSED) for report in turn.reports),
+            orders=(*at_hand, *answer.orders),
+        )
+
+    async def poll(self, capacity: int) -> int:
+        """Wait for orders, and say how many have come; they are given with the next turns."""
+        turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
+        answer = await self._sent(turn, wait_s=POLL_S)
+        for order in answer.orders:
+            self.leases.hold(order.order_id, order.lease_epoch)
+        self._arrived += answer.orders
+        return len(answer.orders)
+
+    def _taken(self, most: int) -> tuple[Order, ...]:
+        return tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
+
+    async def _answered(self, turn: Turn) -> Answer:
+        try:
+            return await self._sent(turn)
+        except ServerRefusedError as problem:
+            if problem.status not in _UNREADABLE or not turn.reports:
+                raise
+            return await self._one_by_one(turn, problem)
+
+    async def _one_by_one(self, turn: Turn, problem: ServerRefusedError) -> Answer:
+        """A report that the server cannot read costs its own order, and no other."""
+        if len(turn.reports) == 1 and turn.capacity == 0:
+            self._say(f"a report of order {turn.reports[0].order_id} was not taken: {problem}")
+            return Answer(verdicts=(Verdict.REFUSED,))
+        parts = [msgspec.structs.replace(turn, reports=(report,), capacity=0) for report in turn.reports]
+        answers = [await self._answered(part) for part in parts]
+        if turn.capacity:
+            answers.append(await self._sent(msgspec.structs.replace(turn, reports=())))
+        return Answer(
+            verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
+            orders=tuple(order for answer in answers for order in answer.orders),
+            stopped={order_id: paths for answer in answers for order_id, paths in answer.stopped.items()},
+            paused=tuple(order_id for answer in answers for order_id in answer.paused),
+        )
+
+    async def _sent(self, turn: Turn, wait_s: float = 0.0) -> Answer:
+        response = await self._line.ask(
+            "POST",
+            "/api/orders/turn",
+            body=msgspec.json.encode(turn),
+            params={"wait_s": f"{wait_s:g}"},
+            patience_s=wait_s + 30.0,
+        )
+        if not wait_s:
+            self.clock.heard(response.headers.get("Date"))
+        answer = _answers.decode(response.content)
+        for order in answer.orders:
+            self._held[order.execution_id] = order.order_id, order.lease_epoch
+        return answer
+
+    def _names_what_was_refused(self, report: Report) -> bool:
+        if not self._values.refused:
+            return False
+        text = msgspec.json.encode(report).decode()
+        found = next((why for checksum, why in self._values.refused.items() if checksum in text), None)
+        if found is not None:
+            self._say(f"a result of order {report.order_id} was not stored: {found}")
+        return found is not None
+
+    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+        """The same as the heartbeat thread does, for whoever has none."""
+        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases})
+        answer = msgspec.json.decode((await self._line.ask("POST", "/api/orders/heartbeat", body=body)).content)
+        return frozenset(answer.get("lost", ())) | frozenset(answer.get("stop", ()))
+
+    async def resumed(self, execution_id: str) -> None:
+        """A report with nothing in it is answered with whether its execution is paused."""
+        order_id, epoch = self._held.get(execution_id, ("", 0))
+        nothing = Report(
+            order_id=order_id, execution_id=execution_id, lease_epoch=epoch, worker_id=self._worker_id, entries=()
+        )
+        while order_id:
+            answer = await self._answered(Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools))
+            if order_id not in answer.paused or answer.verdicts[0] not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
+                return
+            await self._sleep(PAUSE_S)
+
+    # what an order needs
+
+    async def net(self, net_hash: str) -> Net:
+        if net_hash not in self._nets:
+            self._nets[net_hash] = from_json((await self._line.ask("GET", f"/api/nets/{net_hash}")).content)
+            while len(self._nets) > _NETS:
+                self._nets.popitem(last=False)
+        self._nets.move_to_end(net_hash)
+        return self._nets[net_hash]
+
+    async def secret(self, ask: Ask) -> Material:
+        try:
+            response = await self._line.ask("POST", "/api/orders/secret", body=msgspec.json.encode(ask))
+        except ServerRefusedError as problem:
+            _fail(problem, "keychain.unresolved")
+        return _materials.decode(response.content)
+
+    async def call(self, call: Call) -> Called:
+        body = msgspec.json.encode(call)
+        while True:
+            try:
+                response = await self._line.ask("POST", "/api/orders/call", body=body, patience_s=CALL_S)
+            except ServerRefusedError as problem:
+                _fail(problem, "playbook.failed", child_status="refused")
+            called = _called.decode(response.content)
+            if called.status != "running" or not call.wait:
+                return called
+
+    async def give_up(self, call: Call, reason: str) -> None:
+        body = msgspec.json.encode({"call": call, "reason": reason})
+        await self._line.ask("POST", "/api/orders/give-up", body=body)
+
+    def keep(self, value: Any) -> Reference:
+        return self._values.keep(value)
+
+    def load(self, reference: Reference) -> Any:
+        return self._values.load(reference)
+
+    async def prepare(self, order: Order) -> None:
+        """Have at hand what the order refers to."""
+        await self._values.prefetch(order)
+
+
+def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn:
+    """The server's refusal as the error of the task that asked; its own, where a tool's error is told with it."""
+    told = problem.problem.get("error")
+    if not isinstance(told, dict):
+        raise ToolError(kind, str(problem.problem.get("detail") or problem), **details) from None
+    details |= told.get("details") or {}
+    raise ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")), **details) from None

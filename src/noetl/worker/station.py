@@ -1,0 +1,203 @@
+"""Station: a worker process at a server, from its registration to its last report (WRK-01, CLI-01).
+
+`drain` takes no more orders and ends when those at hand are reported; `serve` then says whether all of them were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from noetl.clock import SystemClock
+from noetl.errors import BackendError, NoetlError
+from noetl.tools.registry import BUILT_IN, Registry
+from noetl.worker.bell import PollingBell
+from noetl.worker.heartbeat import EVERY_S, Heartbeat, Renew, Stop
+from noetl.worker.leases import Leases
+from noetl.worker.line import PROTOCOL, Line, PlainLine, Say, ServerRefusedError
+from noetl.worker.remote import RemoteOffice
+from noetl.worker.server_clock import ServerClock
+from noetl.worker.service import SLOTS, Worker
+from noetl.worker.stored import StoredValues
+
+DRAIN_S = 30.0
+_LAST_WORD_S = 5.0
+
+
+class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is: where it serves, and what it takes."""
+
+    url: str
+    worker_id: str
+    token: str | None = None
+    pools: tuple[str, ...] = ("default",)
+    concurrency: int = SLOTS
+    labels: dict[str, str] = {}
+    drain_s: float = DRAIN_S
+    version: str = ""
+
+
+class Station:
+    """`registered` is called once the server knows it."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        tools: Registry,
+        *,
+        say: Say = lambda _: None,
+        verify: ssl.SSLContext | bool = True,
+        registered: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._spec, self._tools, self._say, self._verify = spec, tools, say, verify
+        self._tell_registered = registered
+        self._draining, self._stopping = asyncio.Event(), asyncio.Event()
+
+    def drain(self) -> None:
+        """Take no more orders, and end when those at hand are done."""
+        self._draining.set()
+
+    def stop(self) -> None:
+        """End now; tools are stopped where they stand."""
+        self._stopping.set()
+        self._draining.set()
+
+    async def serve(self) -> int:
+        """Work until drained; gives how many orders were left unfinished. RefusedError when the server wants none."""
+        spec, leases, clock = self._spec, Leases(), ServerClock(SystemClock())
+        line = Line(spec.url, spec.token, say=self._say, verify=self._verify)
+        values = StoredValues(line, lambda: PlainLine(spec.url, spec.token, verify=self._verify))
+        office = RemoteOffice(
+            line, values, worker_id=spec.worker_id, pools=spec.pools, leases=leases, clock=clock, say=self._say
+        )
+        bell = PollingBell(office)
+        worker = Worker(
+            office,
+            bell,
+            self._tools,
+            clock=clock,
+            worker_id=spec.worker_id,
+            slots=spec.concurrency,
+            pools=spec.pools,
+            leases=leases,
+            prepare=office.prepare,
+        )
+        pulse = PlainLine(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
+        heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id), _stopping(worker), every_s=EVERY_S)
+        try:
+            if not await self._registered(line):
+                return 0
+            heartbeat.start()
+            try:
+                return await self._at_work(worker, bell)
+            finally:
+                await self._deregister(line)
+        finally:
+            heartbeat.end()
+            pulse.close()
+            await bell.close()
+            values.close()
+            await line.close()
+
+    async def _registered(self, line: Line) -> bool:
+        """Tell the server who has come; False when we were sent away before it answered."""
+        spec = self._spec
+        kinds = [kind for kind in sorted(BUILT_IN) if self._tools.refusal(kind) is None]
+        told = {
+            "worker_id": spec.worker_id,
+            "pools": spec.pools,
+            "capacity": spec.concurrency,
+            "labels": spec.labels,
+            "kinds": kinds,
+            "protocol": int(PROTOCOL),
+            "version": spec.version,
+        }
+        asking = asyncio.ensure_future(line.ask("POST", "/api/workers", body=msgspec.json.encode(told)))
+        ending = asyncio.ensure_future(self._draining.wait())
+        await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if not asking.done():
+            asking.cancel()
+            return False
+        asking.result()
+        self._tell_registered()
+        self._say(f"worker {spec.worker_id} serves {spec.url}, pools {', '.join(spec.pools)}")
+        return True
+
+    async def _at_work(self, worker: Worker, bell: PollingBell) -> int:
+        serving = asyncio.ensure_future(_served(worker))
+        ending = asyncio.ensure_future(self._draining.wait())
+        try:
+            await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+                return 0
+            await bell.close()  # first of all: an order that came now would have nobody
+            worker.drain()
+            if at_hand := len(worker.at_work_on):
+                self._say(f"draining: {at_hand} to finish, at most {self._spec.drain_s:g} s")
+            await _first_of(serving, self._stopping.wait(), within_s=self._spec.drain_s)
+            left = 0 if serving.done() else len(worker.at_work_on)
+            if serving.done():
+                serving.result()
+            return left
+        finally:
+            ending.cancel()
+            serving.cancel()
+            await asyncio.wait({serving}, timeout=_LAST_WORD_S)
+            serving.cancel()  # who still waits for the server to take its last report has waited enough
+            await asyncio.wait({serving})
+
+    async def _deregister(self, line: Line) -> None:
+        """Say goodbye; that nobody hears it is no matter."""
+        try:
+            async with asyncio.timeout(2):
+                await line.ask("DELETE", f"/api/workers/{quote(self._spec.worker_id, safe='')}")
+        except (TimeoutError, ServerRefusedError):
+            pass
+
+
+async def _first_of(one: asyncio.Future[None], other: Coroutine[Any, Any, Any], *, within_s: float) -> None:
+    """Wait for either, as long as that."""
+    beside = asyncio.ensure_future(other)
+    await asyncio.wait({one, beside}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+    beside.cancel()
+
+
+async def _served(worker: Worker) -> None:
+    """Serve; what breaks it comes out as itself, not as one of a group."""
+    try:
+        await worker.serve()
+    except BaseExceptionGroup as several:
+        ours = several.subgroup(NoetlError)
+        first: BaseException = ours or several
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+def _renewing(pulse: PlainLine, worker_id: str) -> Renew:
+    def renew(leases: dict[str, int]) -> Collection[str]:
+        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases})
+        try:
+            answer = msgspec.json.decode(pulse.ask("POST", "/api/orders/heartbeat", body=body).content)
+        except ServerRefusedError as problem:
+            raise BackendError(str(problem)) from problem  # a token that was taken away: nothing is prolonged any more
+        return {*answer.get("lost", ()), *answer.get("stop", ())}
+
+    return renew
+
+
+def _stopping(worker: Worker) -> Stop:
+    loop = asyncio.get_running_loop()
+
+    def stop(order_ids: Collection[str]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(worker.stop, order_ids)
+
+    return stop

@@ -1,0 +1,133 @@
+"""Values stored apart, as a worker without a store has them: by way of the server (RES-01, WRK-06).
+
+Where a value will be is known before it is there, since its address is its content. So `keep` only begins to send it;
+`settled` waits until the server has it, and no report that names it leaves earlier. `load` cannot wait, for it is
+called in the middle of a template: what an order refers to is fetched beforehand as far as it is small, and the rest by
+a blocking request. That holds up the worker's event loop, not its heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from noetl.errors import BackendError, ToolError
+from noetl.records.orders import Order
+from noetl.records.references import Reference
+from noetl.store.results import STORE, key_of, opened, schema_hint
+from noetl.worker.line import Line, PlainLine, ServerRefusedError
+
+CACHE_BYTES = 64 << 20
+PREFETCHED_BYTES = 1 << 20  # of one value: larger ones may never be read
+_AT_A_TIME = 4
+_PATIENCE_S = 120.0
+
+
+class StoredValues:
+    """`plain` makes a line for a blocking request, when one is first needed."""
+
+    def __init__(self, line: Line, plain: Callable[[], PlainLine]) -> None:
+        self._line, self._make_plain = line, plain
+        self._plain: PlainLine | None = None
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_AT_A_TIME)
+        self.refused: dict[str, str] = {}  # values that the server would not have, and why
+
+    def keep(self, value: Any) -> Reference:
+        body = msgspec.json.encode(value)
+        checksum = hashlib.sha256(body).hexdigest()
+        if checksum not in self._under_way and checksum not in self._bodies:
+            self._under_way[checksum] = asyncio.ensure_future(self._send(checksum, body))
+        self._remember(checksum, body)
+        return Reference(
+            store=STORE, key=key_of(checksum), checksum=checksum, size=len(body), schema_hint=schema_hint(value)
+        )
+
+    async def settled(self) -> None:
+        """Return once everything that was kept has been stored, or refused."""
+        while self._under_way:
+            await asyncio.wait(self._under_way.values())
+
+    async def _send(self, checksum: str, body: bytes) -> None:
+        try:
+            async with self._places:
+                await self._line.ask("PUT", f"/api/results/{checksum}", body=body, patience_s=_PATIENCE_S)
+        except ServerRefusedError as problem:
+            self.refused[checksum] = str(problem)
+            self._forget(checksum)
+        finally:
+            del self._under_way[checksum]
+
+    async def prefetch(self, order: Order) -> None:
+        """Have at hand what an order refers to, as far as it is small; the collection of a loop whatever its size."""
+        wanted = {one.checksum for one in references_in(order) if one.size <= PREFETCHED_BYTES}
+        if order.iterations is not None and order.iterations.items_ref is not None:
+            wanted.add(order.iterations.items_ref.checksum)
+        await asyncio.gather(*(self._fetch(checksum) for checksum in wanted if checksum not in self._bodies))
+
+    async def _fetch(self, checksum: str) -> None:
+        async with self._places:
+            try:
+                answer = await self._line.ask("GET", f"/api/results/{checksum}", patience_s=_PATIENCE_S)
+            except ServerRefusedError:
+                return  # whoever reads it hears of it
+        self._remember(checksum, answer.content)
+
+    def load(self, reference: Reference) -> Any:
+        body = self._bodies.get(reference.checksum)
+        if body is None:
+            body = self._read(reference)
+            self._remember(reference.checksum, body)
+        else:
+            self._bodies.move_to_end(reference.checksum)
+        return opened(reference, body)
+
+    def _read(self, reference: Reference) -> bytes:
+        if self._plain is None:
+            self._plain = self._make_plain()
+        try:
+            return self._plain.ask("GET", f"/api/results/{reference.checksum}").content
+        except ServerRefusedError as problem:
+            raise ToolError("result.missing", f"the stored result {reference.key} cannot be read: {problem}") from None
+        except BackendError as problem:
+            raise ToolError("result.missing", str(problem), retryable=True) from None
+
+    def _remember(self, checksum: str, body: bytes) -> None:
+        self._forget(checksum)
+        self._bodies[checksum] = body
+        self._size += len(body)
+        while self._size > CACHE_BYTES and len(self._bodies) > 1:
+            self._size -= len(self._bodies.popitem(last=False)[1])
+
+    def _forget(self, checksum: str) -> None:
+        self._size -= len(self._bodies.pop(checksum, b""))
+
+    def close(self) -> None:
+        for sending in self._under_way.values():
+            sending.cancel()
+        if self._plain is not None:
+            self._plain.close()
+
+
+def references_in(value: Any) -> Iterator[Reference]:
+    """Every reference inside a record."""
+    inner: Iterable[Any] = ()
+    match value:
+        case Reference():
+            yield value
+        case msgspec.Struct():
+            inner = (getattr(value, name) for name in value.__struct_fields__)
+        case dict():
+            inner = value.values()
+        case list() | tuple():
+            inner = value
+    for one in inner:
+        if isinstance(one, msgspec.Struct | dict | list | tuple):
+            yield from references_in(one)

@@ -1,0 +1,116 @@
+"""Real processes of ours in a test: a server and workers in a home of their own, ended by their ids."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from noetl.client import Client
+from noetl.client.requests import make_token
+
+Found = TypeVar("Found")
+
+
+class Here:
+    """`server` and `worker` start one each; everything that was started has ended when the block is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / "home"
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.url = self.token = ""
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+        return {**kept, "NOETL_HOME": str(self.home), "NO_COLOR": "1", **more}
+
+    def spawn(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"{len(self.children)}-{arguments[0]}.log").open("wb")
+        command = [sys.executable, "-m", "noetl.cli.main", *arguments]
+        child = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment(**more), cwd=self.folder)
+        log.close()
+        self.children.append(child)
+        return child
+
+    def call(self, *arguments: str, within_s: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "noetl.cli.main", *arguments]
+        return subprocess.run(
+            command,
+            env=self.environment(**more),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
+
+    def server(self, *options: str, **more: str) -> str:
+        """Its address; the first one's token is kept."""
+        token_file = self.folder / "token"
+        child = self.spawn("server", "start", "--port", "0", "--token-file", str(token_file), *options, **more)
+        url = str(self._word(child, "server")["url"])
+        self.url = self.url or url
+        if token_file.exists():
+            self.token = token_file.read_text().strip()
+        return url
+
+    def worker(self, *options: str, url: str = "", **more: str) -> subprocess.Popen[bytes]:
+        token = self.folder / "worker-token"
+        if not token.exists():
+            with Client(self.url, self.token) as client:
+                made = client.send(make_token({"subject": "w", "role": "worker", "pools": ["default"]}))
+            token.write_text(made["token"])
+        child = self.spawn("worker", "start", "--server", url or self.url, "--token-file", str(token), *options, **more)
+        self._word(child, "worker")
+        return child
+
+    def client(self) -> Client:
+        return Client(self.url, self.token)
+
+    def _word(self, child: subprocess.Popen[bytes], kind: str) -> dict[str, Any]:
+        place = self.home / "run" / f"{kind}-{child.pid}.json"
+
+        def look() -> dict[str, Any] | None:
+            assert child.poll() is None, self.logs()
+            return msgspec.json.decode(place.read_bytes()) if place.exists() else None
+
+        return until(look)
+
+    def logs(self) -> str:
+        return "\n".join(file.read_text(errors="replace") for file in sorted(self.folder.glob("*.log")))
+
+    def end(self) -> None:
+        for child in reversed(self.children):
+            if child.poll() is None:
+                child.terminate()
+        for child in self.children:
+            try:
+                child.wait(20)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+@contextmanager
+def here(folder: Path) -> Iterator[Here]:
+    place = Here(folder)
+    try:
+        yield place
+    finally:
+        place.end()
+
+
+def until(look: Callable[[], Found | None], within_s: float = 40) -> Found:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")

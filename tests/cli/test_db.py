@@ -1,0 +1,211 @@
+"""`noetl db`: a store is brought up to date, looked at and told anew, in a file and in PostgreSQL alike."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from noetl.embedded import run
+from noetl.store.postgres.address import address_of
+from tests.cli.running import call, process
+from tests.contracts.stores import fresh_url
+from tests.conversing import playbook
+from tests.servers.postgres import server
+
+SMALL = """
+workflow:
+  - {step: start, tool: {kind: noop}, next: {arcs: [{step: end}]}}
+  - {step: end, tool: {kind: noop}}
+"""
+
+STRAY_WAIT = """INSERT INTO wait (wait_id, execution_id, step_run_id, kind, name, correlation, opened_at)
+                VALUES ('w1', 'gone', 'r', 'message', 'n', '{}', 1)"""
+STRAY_ORDER = """INSERT INTO orders (order_id, execution_id, step_run_id, state, pool, priority, lease_epoch)
+                 VALUES ('o1', 'gone', 'r', 'ready', 'default', 0, 0)"""
+STRAY_TASK = "INSERT INTO task (task_id, execution_id, state, created_at, body) VALUES ('t1', 'gone', 'open', 1, '{}')"
+
+LONG = """
+workflow: [{step: start, tool: {kind: python, code: "import time; time.sleep(60)"}}]
+"""
+
+Spoil = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "store.db") if request.param == "sqlite" else fresh_url()
+
+
+@pytest.fixture
+def spoil(db: str) -> Spoil:
+    """Run a statement behind the program's back."""
+
+    def spoiled(statement: str) -> None:
+        if db.startswith("postgresql"):
+            server().ask(f"SET search_path = {address_of(db).schema}; {statement}", "stores")
+        else:
+            connection = sqlite3.connect(db)
+            connection.execute(statement)
+            connection.commit()
+            connection.close()
+
+    return spoiled
+
+
+def looked(db: str, *arguments: str) -> tuple[int, dict[str, object]]:
+    code, out, err = call("db", "check", "--db", db, "-o", "json", *arguments)
+    assert not err
+    return code, json.loads(out)
+
+
+@pytest.mark.req("CLI-02")
+def test_a_store_is_made_and_brought_up_to_date_once(db: str) -> None:
+    code, out, _ = call("db", "migrate", "--db", db)
+    assert code == 0
+    assert "ran 0001_" in out
+
+    assert call("db", "migrate", "--db", db)[1].startswith("up to date: ")
+    code, out, _ = call("db", "migrate", "--db", db, "-o", "json")
+    told = json.loads(out)
+    assert (code, told["ran"]) == (0, [])
+    assert told["applied"][0].startswith("0001_")
+
+
+@pytest.mark.req("EVT-01")
+def test_a_store_that_is_whole_is_said_to_be(db: str) -> None:
+    for _ in range(3):
+        assert run(playbook(SMALL), db=db).ok
+
+    code, out, _ = call("db", "check", "--db", db)
+    assert code == 0
+    assert out.splitlines()[1:] == ["whole: 3 executions compared with the log"]
+    code, told = looked(db, "--sample", "2")
+    assert (code, told["ok"], told["pending"], told["compared"], told["flaws"]) == (0, True, [], 2, [])
+
+
+@pytest.mark.req("EVT-01", "EVT-02")
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("UPDATE execution SET last_seq = last_seq + 1", "its row is at event"),
+        ("UPDATE execution SET status = 'running'", "its execution in the store"),
+        ("DELETE FROM execution", "it has events and no row"),
+        ("UPDATE execution SET net_hash = 'gone'", "its net gone is not there"),
+        (STRAY_WAIT, "wait w1 is open"),
+        (STRAY_ORDER, "order o1 is open"),
+        (STRAY_TASK, "task t1 is open"),
+    ],
+)
+def test_what_is_wrong_is_found_and_told_anew(db: str, spoil: Spoil, statement: str, what: str) -> None:
+    run(playbook(SMALL), db=db)
+    spoil(statement)
+    code, told = looked(db)
+    assert code == 1
+    assert any(what in flaw["what"] for flaw in told["flaws"])  # type: ignore[attr-defined, index]
+    code, out, _ = call("db", "check", "--db", db)
+    assert code == 1
+    assert what in out
+    assert "noetl db rebuild" in out
+
+    assert call("db", "rebuild", "--db", db)[:2] == (0, "rebuilt the rows of 1 execution\n")
+
+    assert looked(db)[0] == 0
+
+
+def test_a_server_that_may_lose_what_was_committed_is_warned_of() -> None:
+    db = fresh_url()
+    call("db", "migrate", "--db", db)
+    unsafe = db + "&synchronous_commit=off"
+
+    assert "warning: synchronous_commit is off" in call("db", "check", "--db", unsafe)[1]
+    assert looked(db)[1]["warnings"] == []
+
+
+@pytest.mark.req("SRV-07", "SRV-11")
+def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) -> None:
+    db, file = fresh_url(), tmp_path / "long.yaml"
+    file.write_text(playbook(LONG))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", db, "--quiet"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while "task.started" not in call("events", "last", "--db", db)[1]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+        assert call("pause", "last", "--db", db)[1].startswith("paused execution ")
+        assert call("resume", "last", "--db", db)[1].startswith("resumed execution ")
+        assert call("cancel", "last", "--db", db)[1].startswith("cancelled execution ")
+        assert running.wait(30) == 5
+    finally:
+        running.kill()
+        running.wait()
+    assert looked(db)[0] == 0
+
+
+def test_pending_migrations_are_told_and_not_run(db: str, spoil: Spoil) -> None:
+    call("db", "migrate", "--db", db)
+    newest = looked(db)[1]["applied"][-1]  # type: ignore[index]
+    spoil("DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
+
+    code, out, _ = call("db", "check", "--db", db)
+
+    assert code == 1
+    assert out.endswith(f"1 pending\npending: {newest}; run them with: noetl db migrate\n")
+    assert looked(db)[1]["pending"] == [newest]
+
+
+def test_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    for verb in ("check", "rebuild"):
+        code, _, err = call("db", verb, "--db", str(tmp_path / "none.db"))
+        assert code == 4
+        assert "there is no store" in err
+    code, _, err = call("db", "migrate", "--db", "postgresql://ann:secret@127.0.0.1:1/none")
+    assert code == 4
+    assert "cannot be reached" in err
+    assert "secret" not in err
+    for verb in ("migrate", "check", "rebuild"):
+        assert call("db", verb, "--db", ":memory:")[0] == 4
+
+
+@pytest.mark.req("CLI-02")
+def test_the_commands_of_a_user_work_on_a_database(tmp_path: Path) -> None:
+    """Run, list, look and read the result: as on a file."""
+    db, file = fresh_url(), tmp_path / "small.yaml"
+    file.write_text(playbook(SMALL))
+
+    assert call("run", str(file), "--db", db, "--quiet")[0] == 0
+    code, out, _ = call("executions", "--db", db, "-o", "id")
+    execution_id = out.strip()
+
+    assert code == 0
+    assert call("status", execution_id, "--db", db)[0] == 0
+    assert "workflow.finished" in call("events", "last", "--db", db)[1]
+    assert call("result", "last", "--db", db)[0] == 0
+    assert call("ctx", "last", "--db", db)[0] == 0
+    assert call("register", str(file), "--db", db)[1].endswith("version 1\n")
+    assert call("run", "tests/test", "--db", db, "--quiet")[0] == 0, "found in the catalogue by its path"
+    code, _, err = call("cancel", "last", "--db", db)
+    assert (code, "has ended" in err) == (4, True)
+
+
+def test_help_imports_no_driver() -> None:
+    code = "import sys; from noetl.cli.main import run; run(['db', '--help']); print('asyncpg' in sys.modules)"
+    done = subprocess.run([process("--version").args[0], "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.endswith("False\n")

@@ -1,0 +1,51 @@
+"""The sections of docs/deploy.md that need a database and a broker, with real ones and real processes.
+
+The one without either is a console block, which tests/docs runs like all others.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.cli.processes_here import Here
+from tests.servers import nats, postgres
+
+ROOT = Path(__file__).parents[2]
+SECTIONS = re.findall(
+    r"^## ([^\n]+)\n(?:(?!^## ).)*?^```shell-session\n(.*?)^```", (ROOT / "docs/deploy.md").read_text(), re.M | re.S
+)
+
+
+@pytest.mark.req("CLI-01")
+@pytest.mark.parametrize(("name", "text"), SECTIONS, ids=[name for name, _ in SECTIONS])
+def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    place, database = Here(tmp_path), f"t_{uuid4().hex[:12]}"
+    postgres.server().ask(f"CREATE DATABASE {database}")
+    more = {"NOETL_DB": f"postgresql://postgres@/{database}?host={postgres.server().socket}"}
+    if "cluster" in name:
+        more["NOETL_NATS"] = nats.server().url
+    environment = place.environment(**more)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    try:
+        for command in re.findall(r"^\$ (.*)$", text, re.M):
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+            )
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        assert list((tmp_path / "home" / "run").glob("*.json")) == [], "everything has ended"
+    finally:
+        for kind in ("worker", "server"):
+            place.call(kind, "stop", "--all", "--force", "--timeout", "5", **more)
+        postgres.server().ask(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+def test_both_sections_are_there() -> None:
+    assert [name for name, _ in SECTIONS] == ["On PostgreSQL", "A cluster"]

@@ -1,0 +1,73 @@
+"""`noetl doctor`: what it finds, and what it says to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import FIXTURES, call
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(*arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
+    code, out, _ = call("doctor", "-o", "json", *arguments)
+    return code, {one["what"]: one for one in json.loads(out)}
+
+
+def test_a_fresh_machine_is_well() -> None:
+    code, told = found()
+
+    assert code == 0
+    assert told["store"]["state"] == "note"
+    assert told["disk"]["state"] == "ok"
+
+
+def test_a_store_is_opened_and_its_migrations_are_counted() -> None:
+    call("run", str(FIXTURES / "F-000-A.yaml"), "--quiet")
+    code, told = found()
+
+    assert code == 0
+    assert told["store"]["state"] == "ok"
+    assert told["migrations"]["state"] == "ok"
+
+
+def test_a_file_that_is_no_store_is_bad(home: Path) -> None:
+    (home / "broken.db").write_bytes(b"this is not a database at all, but it is long enough to look like one" * 20)
+    code, told = found("--db", str(home / "broken.db"))
+
+    assert code == 1
+    assert told["store"]["state"] == "bad"
+
+
+def test_a_slip_in_the_settings_is_bad_and_hides_nothing_else(home: Path) -> None:
+    (home / "noetl.toml").write_text("prot = 1\n")
+    code, told = found("--db", str(home / "x.db"))
+
+    assert code == 1
+    assert 'did you mean "port"' in told["settings"]["found"]
+    assert told["disk"]["state"] == "ok"
+
+
+def test_a_server_out_of_reach_and_a_broker_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_NATS", "nats://127.0.0.1:9")
+    code, told = found("--server", "http://127.0.0.1:9")
+
+    assert code == 1
+    assert told["server"]["state"] == "bad"
+    assert told["broker"]["state"] == "warning", "a cluster works without it"
+
+
+def test_for_people_each_line_has_a_sign_and_a_way_out() -> None:
+    code, out, _ = call("doctor")
+
+    assert code == 0
+    assert "✓  noetl" in out
+    assert "→ the first run makes it" in out

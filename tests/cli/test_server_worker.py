@@ -1,0 +1,160 @@
+"""Servers and workers are started, shown and stopped by their recorded ids, and leave no process (CLI-01)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.processes import Record, is_alive, leave, listed, own_record, stop
+from tests.cli.processes_here import Here, here, until
+
+SLOW = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: slow, path: tests/slow }
+workflow:
+  - step: start
+    tool:
+      - { name: wait, kind: python, args: { s: "{{ workload.s }}" }, code: "import time; time.sleep(s); result = 1" }
+    next: { arcs: [{ step: after }] }
+  - step: after
+    tool: [{ name: more, kind: python, code: "result = 'and more'" }]
+workload: { s: 1 }
+"""
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.req("CLI-01")
+def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path) -> None:
+    place = Here(tmp_path)
+    try:
+        started = place.call("server", "start", "--detach", "--port", "0", "--context", "team")
+        assert started.returncode == 0, started.stderr
+        assert "noetl_first_" in started.stdout, "the first token is shown once"
+        token = place.call("token", "create", "w", "--role", "worker", "--pool", "default")
+        (tmp_path / "wt").write_text(token.stdout)
+        options = ["--server", "team", "--token-file", "wt", "--pool", "default", "--concurrency", "2", "--name", "one"]
+        worker = place.call("worker", "start", "--detach", *options)
+        assert worker.returncode == 0, worker.stderr
+
+        servers = json.loads(place.call("server", "status", "-o", "json").stdout)
+        workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
+        assert [one["name"] for one in workers] == ["one"]
+        assert _is_there(servers[0]["pid"])
+        shown = json.loads(place.call("pool", "list", "--server", "team", "-o", "json").stdout)
+        assert [(one["name"], one["workers"]) for one in shown] == [("default", 1)]
+        assert place.call("pool", "set", "gpu", "--capacity", "3", "--server", "team").stdout == "gpu: 3 at once\n"
+
+        assert place.call("worker", "stop", "one").stdout == f"stopped worker one ({workers[0]['pid']})\n"
+        assert place.call("server", "stop").stdout.startswith("stopped server ")
+        assert not _is_there(workers[0]["pid"])
+        assert not _is_there(servers[0]["pid"])
+        assert list((tmp_path / "home" / "run").glob("*.json")) == []
+        assert place.call("server", "status").returncode == 4
+    finally:
+        place.call("worker", "stop", "--all", "--force", "--timeout", "5")
+        place.call("server", "stop", "--all", "--force", "--timeout", "5")
+
+
+def test_a_number_that_was_given_to_another_process_is_never_signalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        record = Record(kind="worker", name="old", pid=other.pid, started=1, url="http://x", at=0.0)
+        leave(record)
+
+        assert not is_alive(record)
+        assert stop(record, within_s=1)
+        assert listed("worker") == []
+        assert other.poll() is None, "somebody else's process runs on"
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_process_knows_itself_in_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    place = leave(own_record("server", "8082", "http://127.0.0.1:8082", store="x"))
+
+    assert [one.pid for one in listed("server")] == [os.getpid()]
+    assert place.stat().st_mode & 0o077 == 0
+
+
+def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        place.server()
+        worker = place.worker()
+        with place.client() as client:
+            client.register(SLOW)
+            started = client.start("tests/slow", {"s": 1})
+            until(lambda: [e for e in client.events(started.execution_id) if e.event_type == "task.started"])
+            worker.send_signal(signal.SIGTERM)
+
+            assert worker.wait(20) == 0, place.logs()
+            names = [event.event_type for event in client.events(started.execution_id)]
+            assert names.count("step.done") == 1, "what it ran is reported"
+            assert client.workers() == [], "it has said goodbye"
+            assert client.get(started.execution_id).status == "running", "the rest is for somebody else"
+            place.worker()
+            ended = client.wait(started.execution_id, timeout=20)
+
+    assert ended is not None
+    assert ended.result == "and more"
+
+
+def test_a_second_signal_stops_a_worker_at_once(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        place.server()
+        worker = place.worker()
+        with place.client() as client:
+            client.register(SLOW)
+            started = client.start("tests/slow", {"s": 60})
+            until(lambda: [e for e in client.events(started.execution_id) if e.event_type == "task.started"])
+            worker.send_signal(signal.SIGTERM)
+            until(lambda: "draining" in place.logs())
+            worker.send_signal(signal.SIGTERM)
+
+            assert worker.wait(15) == 1
+            assert "another worker takes it up" in place.logs()
+
+
+def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        port = place.server().rpartition(":")[2]
+        ended = place.call("server", "start", "--port", port, "--db", str(tmp_path / "other.db"))
+
+    assert ended.returncode == 4
+    assert "choose another --port" in ended.stderr
+
+
+def test_the_first_token_goes_to_a_file_that_only_its_user_can_read(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        place.server()
+
+    assert place.token.startswith("noetl_")
+    assert (tmp_path / "token").stat().st_mode & 0o077 == 0
+    assert "noetl_first" not in place.logs()
+
+
+def test_a_worker_with_a_wrong_token_says_so(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        url = place.server()
+        ended = place.call("worker", "start", "--server", url, NOETL_TOKEN="noetl_wrong_x")
+
+    assert ended.returncode == 4
+    assert "(401)" in ended.stderr

@@ -1,0 +1,130 @@
+"""`noetl task`: people's work from the command line, on a run that runs and on one that nobody runs (CLI-05)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.telling import PATIENCE_S
+from tests.cli.running import FIXTURES, call
+from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.conversing import playbook
+from tests.orchestrator.waiting import TASK
+
+PURCHASE = FIXTURES / "F-002-M.yaml"
+MANAGER = ("--as", "bea", "--role", "finance_manager")
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> str:
+    """A store in which a purchase waits for its manager, and nobody runs it."""
+    db = str(tmp_path / "s.db")
+    left_waiting(db, PURCHASE)
+    return db
+
+
+def task_id(db: str) -> str:
+    [task] = told(db, "task", "list")
+    return str(task["task_id"])
+
+
+@pytest.mark.req("CLI-05", "HUM-01")
+@pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
+def test_completing_a_task_moves_the_purchase_on(tmp_path: Path, decision: str, step: str) -> None:
+    with WaitingRun(PURCHASE, tmp_path, "waits", "Approve Purchase Order") as run:
+        task = task_id(run.db)
+        done(run.db, "task", "claim", task, *MANAGER)
+        said = done(run.db, "task", "complete", task, *MANAGER, "--set", f"decision={decision}")
+        code, stderr = run.end()
+
+    assert said == 'completed task "Approve Purchase Order" as bea\n'
+    assert code == 0, stderr
+    assert f"  {step} " in stderr
+
+
+@pytest.mark.req("CLI-05", "HUM-01")
+def test_a_task_of_a_run_that_nobody_runs_is_completed_here(left: str) -> None:
+    said = done(left, "task", "complete", task_id(left), *MANAGER, "--set", "decision=approve")
+
+    assert said == 'completed task "Approve Purchase Order" as bea\n'
+    assert told(left, "status", "last")["status"] == "completed", "nothing of it needed a worker"
+
+
+@pytest.mark.req("HUM-01", "SRV-12")
+def test_a_task_of_a_run_that_was_killed_is_completed_without_waiting_for_the_dead(tmp_path: Path) -> None:
+    with WaitingRun(PURCHASE, tmp_path, "waits") as run:
+        run.process.kill()
+        run.end()
+    began = time.monotonic()
+
+    done(run.db, "task", "complete", task_id(run.db), *MANAGER, "--set", "decision=reject")
+
+    assert time.monotonic() - began < PATIENCE_S
+    assert told(run.db, "status", "last")["status"] == "completed"
+
+
+@pytest.mark.req("CLI-05", "HUM-01", "SRV-12")
+def test_what_a_completed_task_leads_to_is_taken_up_later(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    left_waiting(db, playbook(TASK.replace("{kind: noop}", "{kind: python, code: \"result = 'through'\"}")))
+    who = ("--as", "bea", "--role", "boss")
+
+    said = done(db, "task", "complete", task_id(db), *who, "--set", "decision=yes_please")
+    assert f"nobody runs its execution now; take it up with: noetl run --db {db} --resume" in said
+
+    assert call("run", "--resume", "last", "--db", db)[:2] == (0, "through\n")
+
+
+@pytest.mark.req("HUM-02")
+def test_tasks_are_listed_for_people_and_for_programs(left: str) -> None:
+    listed = done(left, "task", "list", "--role", "finance_manager")
+    assert listed.split("\n")[0].split() == ["TASK", "STATE", "FOR", "DUE", "TITLE"]
+    assert "role finance_manager" in listed
+    assert "Approve Purchase Order" in listed
+    assert done(left, "task", "list", "--role", "janitor") == "no tasks\n"
+    assert done(left, "task", "list", "--state", "completed") == "no tasks\n"
+    assert done(left, "task", "list", "-o", "id").strip() == task_id(left)
+    [task] = told(left, "task", "list", "--execution", "last", "--state", "all")
+    assert (task["state"], task["version"], task["role"]) == ("open", 1, "finance_manager")
+    assert task["due_at"].endswith("Z")
+
+
+@pytest.mark.req("HUM-03")
+def test_a_task_is_shown_with_its_form(left: str) -> None:
+    shown = done(left, "task", "show", task_id(left)[:8])
+
+    assert "title      Approve Purchase Order\n" in shown
+    assert "for        role finance_manager\n" in shown
+    assert "field      decision: enum, approve | reject\n" in shown
+
+
+@pytest.mark.req("HUM-02", "HUM-03")
+def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
+    task = task_id(left)
+
+    assert "is for role finance_manager" in refused(left, "task", "claim", task, "--as", "ann")
+    assert "one of approve, reject" in refused(left, "task", "complete", task, *MANAGER, "--set", "decision=maybe")
+    assert "is not claimed" in refused(left, "task", "release", task, *MANAGER)
+    done(left, "task", "claim", task, *MANAGER, "--seen", "1")
+    assert "you saw version 1, this is version 2" in refused(left, "task", "release", task, *MANAGER, "--seen", "1")
+    assert "claimed by bea" in refused(left, "task", "claim", task, "--as", "bob", "--role", "finance_manager")
+    assert done(left, "task", "release", task, *MANAGER).startswith("released task")
+    assert 'no human task "zzz" in this store' in refused(left, "task", "show", "zzz")
+
+
+def test_values_are_given_as_json_or_one_by_one(left: str) -> None:
+    task = task_id(left)
+
+    assert call("task", "complete", task, "--values", "[1]", "--db", left)[0] == 2
+    assert call("task", "complete", task, "--set", "decision", "--db", left)[0] == 2
+    done(left, "task", "complete", task, *MANAGER, "--values", '{"decision": "approve"}')
+
+    [completed] = told(left, "task", "list", "--state", "completed")
+    assert (completed["result"], completed["completed_by"]) == ({"decision": "approve"}, "bea")
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    assert "there is no store" in refused(str(tmp_path / "none.db"), "task", "list")
+    assert not (tmp_path / "none.db").exists()

@@ -1,0 +1,93 @@
+"""Runs that wait for somebody outside: in a process of their own, or left behind by one that was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from noetl.embedded import driving
+from noetl.orchestrator.presence import KIND
+from noetl.store.sqlite.store import SqliteStore
+from tests.cli.running import call
+
+
+class WaitingRun:
+    """`noetl run FILE` in another process, once it waits."""
+
+    def __init__(self, file: Path, folder: Path, *words: str) -> None:
+        self.db = str(folder / "s.db")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", self.db],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        self.said = ""
+        for line in self.process.stderr:
+            self.said += line
+            if all(word in line for word in words):
+                asyncio.run(self._present())
+                return
+        raise AssertionError(f"it ended before it waited: {self.said}")
+
+    async def _present(self) -> None:
+        """Once others know that there is somebody to be asked."""
+        store = SqliteStore.open(Path(self.db))
+        while not await store.shelf.list(KIND):
+            await asyncio.sleep(0.01)
+        await store.close()
+
+    def interrupt(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def end(self) -> tuple[int, str]:
+        _, stderr = self.process.communicate(timeout=30)
+        return self.process.returncode, stderr
+
+    def __enter__(self) -> WaitingRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate(timeout=30)
+
+
+def left_waiting(db: str, playbook: str | Path, payload: dict[str, Any] | None = None) -> str:
+    """An execution that waits, and that nobody runs."""
+
+    async def begun() -> str:
+        async with driving(db) as driver:
+            execution_id = await driver.start(playbook, payload)
+            while not driver._conductor.is_holding:
+                await asyncio.sleep(0.01)
+            return execution_id
+
+    return asyncio.run(begun())
+
+
+def told(db: str, *arguments: str) -> Any:
+    """What a command says in JSON."""
+    code, stdout, stderr = call(*arguments, "-o", "json", "--db", db)
+    assert code == 0, stderr
+    return json.loads(stdout)
+
+
+def done(db: str, *arguments: str) -> str:
+    """What a command says that must succeed."""
+    code, stdout, stderr = call(*arguments, "--db", db)
+    assert code == 0, stderr
+    return stdout + stderr
+
+
+def refused(db: str, *arguments: str) -> str:
+    code, stdout, stderr = call(*arguments, "--db", db)
+    assert (code, stdout) == (4, ""), stdout + stderr
+    return stderr

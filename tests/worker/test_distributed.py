@@ -1,0 +1,177 @@
+"""Workers as processes of their own: no port, no store, and the same log as a run in one process (WRK-01, 06, 08)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.client import Client
+from noetl.records.envelope import Event
+from tests.cli.processes_here import Here, here
+from tests.fixtures.running import PASSWORD, Tables, fixture
+from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
+from tests.servers.http import HttpServer, reply
+from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+
+# Those that end by themselves and need neither endpoints nor databases; the others run above and in tests/fixtures.
+PLAIN = (
+    *("F-000-A", "F-000-B", "F-000-C", "F-000-D", "F-001-A", "F-002-E", "F-002-G1", "F-002-G2", "F-002-H", "F-002-I"),
+    *("F-004-B", "F-004-C", "F-004-D", "F-R-JOIN", "F-R-SAGA"),
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    folder = tmp_path_factory.mktemp("distributed")
+    with here(folder) as place:
+        place.server("--allow-address", "127.0.0.1", NOETL_MASTER_KEY_FILE=str(_key(folder)))
+        place.worker("--allow-address", "127.0.0.1", "--name", "far")
+        yield place
+
+
+def _key(folder: Path) -> Path:
+    from noetl.keychain.master_keys import load_master_keys
+
+    file = folder / "master.key"
+    load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)}, create=True)
+    return file
+
+
+def _run(place: Here, text: str, payload: dict[str, Any] | None = None) -> tuple[Any, list[Event]]:
+    with place.client() as client:
+        version = client.register(text)
+        started = client.start(version.path, payload, version=version.version, wait=60.0)
+        assert started.status in ("completed", "failed"), place.logs()
+        return started, list(client.events(started.execution_id))
+
+
+@pytest.mark.req("WRK-01", "WRK-06")
+def test_a_worker_without_a_listening_socket_and_without_a_store_completes_f_000_e(
+    place: Here,
+    pg_auth: dict[str, Any],  # noqa: F811
+) -> None:
+    tables = Tables(pg_auth, TABLES)
+    with HttpServer({"/a": list(A), "/b": B}) as pages, place.client() as client:
+        client.set_credential("pg_k8s", {**tables.auth, "password": PASSWORD}, kind="postgres")
+        text = fixture("F-000-E", ELIDED["F-000-E"]).replace("http://127.0.0.1:8099", pages.url)
+        started, events = _run(place, text)
+
+    assert started.status == "completed", started.error
+    assert tables.rows("pages") == ROWS
+    worker = place.children[1]
+    assert _listening(worker.pid) == []
+    assert _open_stores(worker.pid) == []
+    workers = {event.payload.worker_id for event in events if event.event_type == "token.claimed"}
+    assert {one.partition(":")[0] for one in workers} <= {"far", "server"}, "steps without tools are the server's"
+
+
+def _listening(pid: int) -> list[str]:
+    """The sockets of a process that wait for others, as the system tells."""
+    inodes = {
+        target[8:-1] for fd in Path(f"/proc/{pid}/fd").iterdir() if (target := os.readlink(fd)).startswith("socket:[")
+    }
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
+    ]
+    return [row[1] for row in rows if row[3] == "0A" and row[9] in inodes]
+
+
+def _open_stores(pid: int) -> list[str]:
+    return [
+        target for fd in Path(f"/proc/{pid}/fd").iterdir() if (target := os.readlink(fd)).endswith((".db", ".db-wal"))
+    ]
+
+
+@pytest.mark.req("WRK-06")
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_worker_without_store_settings_runs_the_fixtures(place: Here, name: str) -> None:
+    started, events = _run(place, fixture(name))
+
+    assert started.status == "completed", started.error
+    assert not [event for event in events if event.event_type == "report.refused"]
+
+
+@pytest.mark.req("WRK-08")
+def test_the_same_events_per_iteration_here_and_there(place: Here, tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+    """F-004-H, run by one process and by a worker elsewhere."""
+    sql = "CREATE TABLE pages (path text, page int, items jsonb);"
+    logs = []
+    for far in (False, True):
+        tables = Tables(pg_auth, sql)
+        text = _without_sql(fixture("F-004-H"))
+        with HttpServer({"/a": list(A), "/missing": reply(404, json={})}) as pages:
+            text = text.replace("http://127.0.0.1:8099", pages.url)
+            if far:
+                with place.client() as client:
+                    client.set_credential("pg_k8s", {**tables.auth, "password": PASSWORD}, kind="postgres")
+                logs.append(_names(_run(place, text)[1]))
+            else:
+                logs.append(_names(_local(text, tables, tmp_path)))
+
+    assert logs[0] == logs[1]
+
+
+def _without_sql(text: str) -> str:
+    """Elided SQL is replaced by statements that do nothing (O-23)."""
+    import re
+
+    return re.sub(r'command: ".*?\.\.\..*?"', 'command: "SELECT 1"', text)
+
+
+def _local(text: str, tables: Tables, folder: Path) -> list[Event]:
+    import asyncio
+
+    from noetl.clock import SystemClock
+    from noetl.embedded import compiled, run_net
+    from tests.keychain.vaults import new_keychain, new_vault
+
+    events: list[Event] = []
+
+    async def run() -> None:
+        vault = new_vault(SystemClock())  # type: ignore[arg-type]
+        await vault.set("pg_k8s", {**tables.auth, "password": PASSWORD}, kind="postgres")
+        keychain = new_keychain(vault=vault, clock=SystemClock())  # type: ignore[arg-type]
+        await run_net(compiled(text), payload={}, db=folder / "local.db", watch=events.extend, keychain=keychain)
+
+    asyncio.run(run())
+    return events
+
+
+def _names(events: list[Event]) -> dict[tuple[int, ...], list[str]]:
+    """The names of events in order, apart for each iteration and for what is around them. Claims of orders may come
+    in any order among themselves: how a loop is cut into ranges is no part of what it means."""
+    told: dict[tuple[int, ...], list[str]] = {}
+    for event in events:
+        path = tuple(getattr(event.payload, "path", None) or ()) if event.step_run_id else ()
+        if event.event_type not in ("token.claimed", "loop.range.claimed"):
+            told.setdefault(path, []).append(event.event_type)
+    return told
+
+
+@pytest.mark.req("WRK-06")
+def test_large_results_travel_through_the_server(place: Here) -> None:
+    text = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: large, path: tests/large }
+workflow:
+  - step: start
+    tool: [{ name: make, kind: python, code: "result = 'x' * 300000" }]
+    next: { arcs: [{ step: measure }] }
+  - step: measure
+    tool: [{ name: length, kind: python, args: { text: "{{ start }}" }, code: "result = len(text)" }]
+"""
+    started, _ = _run(place, text)
+
+    assert started.result == 300_000
+
+
+def test_a_stranger_with_no_token_is_told_how_to_get_one(place: Here) -> None:
+    from noetl.client import ApiError
+
+    with Client(place.url, "noetl_nobody_x") as client, pytest.raises(ApiError, match="noetl login"):
+        client.list()

@@ -1,0 +1,160 @@
+"""The heartbeat thread: prolongs, stops what is lost, and stops by itself when it cannot prolong (RELIABILITY 3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from noetl.errors import BackendError
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.registry import Registry
+from noetl.worker import station
+from noetl.worker.heartbeat import Heartbeat
+from noetl.worker.leases import Leases
+from noetl.worker.station import Station, WorkerSpec
+from tests.running_here import Scripted
+from tests.worker.test_remote import TWO
+from tests.worker.wire_app import wire_server
+
+
+class Heart:
+    """A heartbeat whose beats a test asks for, at a time it says."""
+
+    def __init__(self, lost: Collection[str] = ()) -> None:
+        self.leases, self.now, self.is_down, self.lost = Leases(), 0.0, False, lost
+        self.stopped: list[set[str]] = []
+        self.renewed: list[dict[str, int]] = []
+        self.beating = Heartbeat(
+            self.leases, self._renew, lambda ids: self.stopped.append(set(ids)), monotonic=lambda: self.now
+        )
+
+    def _renew(self, leases: dict[str, int]) -> Collection[str]:
+        if self.is_down:
+            raise BackendError("nobody there")
+        self.renewed.append(leases)
+        return self.lost
+
+    def beat_at(self, now: float) -> None:
+        self.now = now
+        self.beating.beat()
+
+
+def test_what_is_held_is_prolonged_and_nothing_is_sent_for_nothing() -> None:
+    heart = Heart()
+    heart.beat_at(5)
+    heart.leases.hold("o1", 3)
+    heart.beat_at(10)
+
+    assert heart.renewed == [{"o1": 3}]
+    assert heart.stopped == []
+
+
+@pytest.mark.req("WRK-03")
+def test_what_was_lost_is_stopped() -> None:
+    heart = Heart(lost=["o1"])
+    heart.leases.hold("o1", 1)
+    heart.leases.hold("o2", 1)
+    heart.beat_at(5)
+
+    assert heart.stopped == [{"o1"}]
+
+
+@pytest.mark.req("WRK-03")
+def test_a_server_out_of_reach_stops_the_tools_at_two_thirds_of_the_lease() -> None:
+    """Another worker may begin the same at its end; by then the first one must have stopped."""
+    heart = Heart()
+    heart.leases.hold("o1", 1)
+    heart.beat_at(5)
+    heart.is_down = True
+    heart.beat_at(10)
+    heart.leases.hold("o2", 1)
+    heart.beat_at(15)
+    heart.beat_at(20)
+    assert heart.stopped == []
+
+    heart.beat_at(25)
+    assert heart.stopped == [{"o1"}]
+    heart.beat_at(30)
+    assert heart.stopped[1:] == [{"o1", "o2"}]
+
+
+def test_a_server_that_is_back_in_time_costs_nothing() -> None:
+    heart = Heart()
+    heart.leases.hold("o1", 1)
+    heart.is_down = True
+    heart.beat_at(5)
+    heart.beat_at(15)
+    heart.is_down = False
+    heart.beat_at(19)
+    heart.is_down = True
+    heart.beat_at(38)
+
+    assert heart.stopped == []
+
+
+def test_a_new_lease_of_the_same_order_begins_its_own_time() -> None:
+    heart = Heart()
+    heart.is_down = True
+    heart.leases.hold("o1", 1)
+    heart.beat_at(5)
+    heart.leases.hold("o1", 2)
+    heart.beat_at(21)
+
+    assert heart.stopped == []
+
+
+@pytest.mark.req("WRK-03")
+async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(station, "EVERY_S", 0.02)
+
+    class Blocking(Scripted):
+        async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
+            if context.task == "a":
+                time.sleep(0.3)
+            return await super().run(inputs, context)
+
+    async with wire_server() as server:
+        beats = 0
+        worker = Station(WorkerSpec(url=server.url, worker_id="w", concurrency=1), Registry({"python": Blocking()}))
+        serving = asyncio.ensure_future(worker.serve())
+        # the server shares this event loop, so the beats that came meanwhile are answered after the blocking
+        ended = await server.run(TWO)
+        beats = len(server.beats)
+        worker.drain()
+        await serving
+
+    assert ended.status == "completed"
+    assert beats >= 1
+
+
+@pytest.mark.req("WRK-03", "SRV-11")
+async def test_a_lease_that_the_server_calls_lost_stops_the_tool_and_reports_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(station, "EVERY_S", 0.02)
+    stopped = asyncio.Event()
+
+    class Endless(Scripted):
+        async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
+            server.lost.update(server.claimed())
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+            raise AssertionError
+
+    async with wire_server() as server:
+        worker = Station(WorkerSpec(url=server.url, worker_id="w", concurrency=1), Registry({"python": Endless()}))
+        serving = asyncio.ensure_future(worker.serve())
+        await server.start(TWO)
+        async with asyncio.timeout(5):
+            await stopped.wait()
+        worker.drain()
+        await serving
+
+    assert "step.done" not in server.names()
+    assert "step.failed" not in server.names()

@@ -1,0 +1,220 @@
+"""A worker over HTTP claims, reports, stores and asks, and what is lost on the way is sent again (WRK-01, WRK-06)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import Request, Response
+
+from noetl.errors import RefusedError
+from noetl.tools.registry import Registry
+from noetl.worker import backoff
+from noetl.worker.station import Station, WorkerSpec
+from tests.running_here import Scripted
+from tests.worker.wire_app import WireServer, wire_server
+
+TWO = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: two, path: tests/two }
+workflow:
+  - step: start
+    tool: [{ name: a, kind: python, code: x }, { name: b, kind: python, code: x }]
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: [{ name: c, kind: python, code: x }]
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST_S", 0.001)
+
+
+def spec(server: WireServer, **more: Any) -> WorkerSpec:
+    return WorkerSpec(url=server.url, worker_id="w:1:2", concurrency=more.pop("concurrency", 2), **more)
+
+
+@asynccontextmanager
+async def working(server: WireServer, tool: Scripted, **more: Any) -> AsyncIterator[Station]:
+    station = Station(spec(server, **more), Registry({"python": tool}))
+    serving = asyncio.ensure_future(station.serve())
+    try:
+        yield station
+    finally:
+        station.drain()
+        async with asyncio.timeout(10):
+            await serving
+
+
+@pytest.mark.req("WRK-01")
+async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
+    async with wire_server() as server, working(server, Scripted(a=1, b=2, c={"n": 3})):
+        ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert ended.results["then"].result == {"n": 3}
+
+
+@pytest.mark.req("WRK-01")
+async def test_it_says_what_it_is_and_says_goodbye() -> None:
+    async with wire_server() as server:
+        async with working(server, Scripted(), labels={"zone": "a"}, pools=("default", "gpu")):
+            await server.run(TWO)
+            told = dict(server.workers["w:1:2"])
+        assert server.workers == {}
+
+    assert told["pools"] == ["default", "gpu"]
+    assert told["capacity"] == 2
+    assert told["labels"] == {"zone": "a"}
+    assert "python" in told["kinds"]
+    assert "shell" not in told["kinds"], "nobody turned it on"
+    assert told["protocol"] == 1
+
+
+def lost(_: Request) -> Response:
+    return Response(status_code=503)
+
+
+def busy(_: Request) -> Response:
+    return Response(status_code=429, headers={"Retry-After": "0"})
+
+
+@pytest.mark.parametrize("fault", [lost, busy])
+async def test_what_the_server_could_not_take_is_sent_again(fault: Any) -> None:
+    async with wire_server() as server:
+        server.faults.extend([fault, lambda _: None] * 10)
+        async with working(server, Scripted(a=1, b=2, c=3), concurrency=1):
+            ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert server.names().count("task.processed") == 3
+
+
+async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> None:
+    """The report is sent again, and the server has it already."""
+    async with wire_server() as server:
+        answered: list[int] = []
+
+        class Losing(Scripted):
+            async def run(self, inputs: Any, context: Any) -> Any:
+                if context.task == "a" and not answered:
+                    answered.append(1)
+                    turn = server.conductor.turn
+
+                    async def twice(told: Any) -> Any:
+                        if told.reports and not told.capacity:
+                            server.conductor.turn = turn  # type: ignore[method-assign]
+                            await turn(told)
+                        return await turn(told)
+
+                    server.conductor.turn = twice  # type: ignore[method-assign]
+                return await super().run(inputs, context)
+
+        async with working(server, Losing(a=1, b=2, c=3), concurrency=1):
+            ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert server.names().count("task.processed") == 3
+    assert len({event.event_id for event in server.events}) == len(server.events)
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "NOETL_TOKEN"), (403, "403"), (426, "another protocol")])
+async def test_a_server_that_does_not_want_it_is_a_clear_error(status: int, words: str) -> None:
+    async with wire_server() as server:
+        server.faults.append(lambda _: Response('{"detail": "another protocol"}', status))
+
+        with pytest.raises(RefusedError, match=words):
+            await Station(spec(server), Registry()).serve()
+
+
+async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -> None:
+    """Two orders are reported in one turn; what is wrong with one of them must not stop the worker, nor the other."""
+    refused: list[str] = []
+
+    async with wire_server() as server:
+        first = await server.start(TWO)
+
+        def unreadable(turn: Any) -> bool:
+            return any(report.execution_id == first for report in turn.reports)
+
+        server.unreadable = unreadable
+        async with working(server, Scripted(a=1, b=2, c=3), concurrency=2):
+            second = await server.run(TWO)
+            refused += [one.execution_id for turn in server.turns for one in turn.reports if unreadable(turn)]
+
+    assert second.status == "completed"
+    assert first in refused
+
+
+@pytest.mark.req("WRK-06")
+async def test_large_results_go_through_the_server_before_the_report_that_names_them() -> None:
+    large = "x" * 200_000
+    async with wire_server() as server, working(server, Scripted(a=large, b=2, c=lambda i, c: len(str(i)))):
+        ended = await server.run(TWO)
+
+    stored = [at for at, (method, _) in enumerate(server.requests) if method == "PUT"]
+    assert ended.status == "completed"
+    assert len(stored) == 1
+    named = next(e for e in server.events if e.event_type == "task.processed").payload
+    assert server.results.load(named.outcome.ref) is not None
+
+
+async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    class Slow(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            begun.set()
+            await gate.wait()
+            return await super().run(inputs, context)
+
+    async with wire_server() as server:
+        station = Station(spec(server), Registry({"python": Slow(a=1, b=2, c=3)}))
+        serving = asyncio.ensure_future(station.serve())
+        await server.start(TWO)
+        await begun.wait()
+        station.drain()
+        await asyncio.sleep(0.05)
+        assert not serving.done()
+        gate.set()
+        assert await serving == 0
+
+    assert server.names().count("step.done") == 1, "its step is over and reported"
+    assert server.names().count("step.started") == 1, "the next one is for somebody else"
+
+
+async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -> None:
+    begun, stopped = asyncio.Event(), []
+
+    class Endless(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append(1)
+                raise
+
+    async with wire_server() as server:
+        station = Station(spec(server, drain_s=0.05), Registry({"python": Endless()}))
+        serving = asyncio.ensure_future(station.serve())
+        await server.start(TWO)
+        await begun.wait()
+        station.drain()
+
+        assert await serving == 1
+        assert stopped == [1]
+
+
+async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> None:
+    station = Station(WorkerSpec(url="http://127.0.0.1:9", worker_id="w"), Registry())
+    serving = asyncio.ensure_future(station.serve())
+    await asyncio.sleep(0.02)
+    station.drain()
+
+    assert await asyncio.wait_for(serving, 5) == 0

@@ -1,0 +1,176 @@
+"""The worker's side of a server's API over a real conductor, for tests of workers that are elsewhere.
+
+What is refused, delayed or lost is up to the test: `faults` are taken one by one before a request is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+from noetl.clock import SystemClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.embedded import compiled
+from noetl.errors import ToolError
+from noetl.ids import uuid7
+from noetl.net.encoding import to_json
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.records.calls import Call
+from noetl.records.envelope import Event
+from noetl.records.materials import Ask
+from noetl.records.orders import Turn
+from noetl.records.references import Reference
+from noetl.records.wire import read_turn
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+
+
+class WireServer:
+    """`turns` and `requests` are what came; `url` is where it listens."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.turns: list[Turn] = []
+        self.requests: list[tuple[str, str]] = []
+        self.workers: dict[str, dict[str, Any]] = {}
+        self.beats: list[dict[str, int]] = []
+        self.lost: set[str] = set()
+        self.faults: deque[Callable[[Request], Response | None]] = deque()
+        self.unreadable: Callable[[Turn], bool] = lambda _: False
+        self.url = ""
+        self.results = MemoryResults()
+        self.bell = MemoryDispatch()
+        self.keychain: Any = None
+        self.conductor = Conductor(
+            MemoryStore(),
+            self.results,
+            self.bell,
+            SystemClock(),
+            watch=self.events.extend,
+            desk=SecretDesk(lambda: self.keychain),
+        )
+
+    async def run(self, playbook: str, payload: dict[str, Any] | None = None) -> Any:
+        """Start it, and give its execution once it is over."""
+        execution_id = await self.start(playbook, payload)
+        async with asyncio.timeout(20):
+            return await self.conductor.ended(execution_id)
+
+    async def start(self, playbook: str, payload: dict[str, Any] | None = None) -> str:
+        execution_id = uuid7(SystemClock().now())
+        await self.conductor.start(
+            compiled(playbook), execution_id=execution_id, trace_id=execution_id, payload=payload or {}
+        )
+        return execution_id
+
+    def claimed(self) -> list[str]:
+        """The orders that were claimed."""
+        return [event.payload.order_id for event in self.events if event.event_type == "token.claimed"]
+
+    def names(self) -> list[str]:
+        return [event.event_type for event in self.events]
+
+
+def app_of(server: WireServer) -> Any:
+    app, conductor = FastAPI(), server.conductor
+
+    async def faulty(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope)
+        server.requests.append((request.method, request.url.path))
+        fault = server.faults.popleft()(request) if server.faults else None
+        await (app if fault is None else fault)(scope, receive, send)
+
+    @app.exception_handler(ToolError)
+    async def failed(_: Request, problem: ToolError) -> Response:
+        error = {"kind": problem.kind, "message": problem.message, "retryable": False, "details": problem.details}
+        return _json({"detail": problem.message, "error": error}, 422)
+
+    @app.post("/api/workers")
+    async def register(request: Request) -> Response:
+        told = msgspec.json.decode(await request.body())
+        server.workers[told["worker_id"]] = told
+        return _json({})
+
+    @app.delete("/api/workers/{worker_id}")
+    async def deregister(worker_id: str) -> Response:
+        server.workers.pop(worker_id, None)
+        return Response(status_code=204)
+
+    @app.post("/api/orders/turn")
+    async def turn(request: Request, wait_s: float = 0) -> Response:
+        told = read_turn(await request.body())
+        server.turns.append(told)
+        if server.unreadable(told):
+            return _json({"detail": "what is this?"}, 422)
+        answer = await conductor.turn(told)
+        until = asyncio.get_running_loop().time() + wait_s
+        while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
+            if await request.is_disconnected():
+                break
+            await asyncio.sleep(0.01)
+            answer = await conductor.turn(told)
+        return _json(answer)
+
+    @app.post("/api/orders/heartbeat")
+    async def heartbeat(request: Request) -> Response:
+        told = msgspec.json.decode(await request.body())
+        server.beats.append(told["leases"])
+        lost = await conductor.renew(told["worker_id"], told["leases"])
+        return _json({"lost": sorted(lost | (server.lost & told["leases"].keys())), "stop": []})
+
+    @app.post("/api/orders/secret")
+    async def secret(request: Request) -> Response:
+        return _json(await conductor.secret(msgspec.json.decode(await request.body(), type=Ask)))
+
+    @app.post("/api/orders/call")
+    async def call(request: Request) -> Response:
+        return _json(await conductor.call(msgspec.json.decode(await request.body(), type=Call)))
+
+    @app.get("/api/nets/{net_hash}")
+    async def net(net_hash: str) -> Response:
+        return Response(to_json(await conductor.net(net_hash)))
+
+    @app.put("/api/results/{checksum}")
+    async def keep(checksum: str, request: Request) -> Response:
+        reference = server.results.put(msgspec.json.decode(await request.body()))
+        assert reference.checksum == checksum
+        return _json(reference)
+
+    @app.get("/api/results/{checksum}")
+    async def load(checksum: str) -> Response:
+        reference = Reference(store="", key="", checksum=checksum, size=0)
+        return _json(server.results.load(reference))
+
+    return faulty
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+@asynccontextmanager
+async def wire_server() -> AsyncIterator[WireServer]:
+    """A server on a free port for as long as the block lasts."""
+    server = WireServer()
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    config = uvicorn.Config(app_of(server), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+    http = uvicorn.Server(config)
+    http.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    serving = asyncio.ensure_future(http._serve([listening]))
+    try:
+        yield server
+    finally:
+        http.should_exit = True
+        await serving
+        listening.close()
