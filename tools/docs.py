@@ -8,6 +8,7 @@ from pathlib import Path
 from checks_page import checks_page
 from noetl.records.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
+from patterns_page import patterns_page
 from tool_pages import tool_pages
 
 ROOT = Path(__file__).parent.parent
@@ -64,6 +65,7 @@ def pages() -> dict[str, str]:
         "docs/dsl/scopes.md": scopes_page(),
         "docs/runtime/events.md": events_page(),
         "docs/checks.md": checks_page(),
+        "docs/patterns.md": patterns_page(),
         **{f"docs/tools/{name}": text for name, text in tool_pages().items()},
     }
 

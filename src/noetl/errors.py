@@ -15,6 +15,26 @@ class RefusedError(NoetlError):
     """What was asked cannot be done here, and nothing was begun; the message says why and the way out."""
 
 
+class NotFoundError(RefusedError):
+    """What is named is not there."""
+
+
+class ForbiddenError(RefusedError):
+    """Whoever asks may not do that."""
+
+
+class SettledError(RefusedError):
+    """It is over, or has changed since it was looked at: look again."""
+
+
+class InvalidError(RefusedError):
+    """What was given does not fit; `problems` name each field with what was found and what is allowed."""
+
+    def __init__(self, message: str, problems: tuple[dict[str, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class TemplateError(NoetlError):
     """A template could not be parsed, is not allowed, or failed while it was evaluated (`template.error`)."""
 

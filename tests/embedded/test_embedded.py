@@ -71,10 +71,10 @@ def test_a_failed_run_is_a_result_and_no_exception(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    timed = net_of("workflow: [{step: start, timer: {id: t, duration: PT1S}}]")
+    warehouse = net_of("workflow: [{step: start, tool: {kind: snowflake, query: select 1}}]")
 
-    with pytest.raises(RefusedError, match=r"uses timer \(step start\), which this version cannot run yet"):
-        asyncio.run(run_net(timed, payload={}, db=tmp_path / "s.db"))
+    with pytest.raises(RefusedError, match='tool kind "snowflake"'):
+        asyncio.run(run_net(warehouse, payload={}, db=tmp_path / "s.db"))
 
     assert not (tmp_path / "s.db").exists()
 

@@ -35,7 +35,7 @@ def test_text_shows_branches_and_where_they_meet_again() -> None:
         "tests/drawn · v10\n"
         "\n"
         "start\n"
-        "│  ⫛ fork: all ways at once\n"
+        "│  ∥ fork: all ways at once\n"
         "├─ → a\n"
         "│  │  python\n"
         "│  └─ → merge ↓\n"

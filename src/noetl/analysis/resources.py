@@ -1,10 +1,11 @@
 """Resource deadlock: a limit that is held while waiting for something that needs the same limit.
 
 Looked for, and nothing else: (1) a playbook with a concurrency limit that calls itself and waits for the child;
-(2) a step with a limit that calls its own playbook and waits, so that the child's run of that step queues behind it;
-(3) a step that holds a slot while it waits for an event which only steps queueing for the same slot emit. A limit
-counts when it is a literal number, queues, and its key is absent or the same text on both sides. Limits of other
-playbooks, capacities of pools, rates and leases are not known to a net and are left alone.
+(2) a step that holds a slot while it waits for an event which only steps queueing for the same slot emit. A limit
+counts when it is a literal number and queues. The slot of a step's limit belongs to one execution, so a child never
+waits for that of its parent: without a key it is the step's own, with one it is shared by all steps that have the same
+key, and two keys count as the same when they are written the same way. Limits of other playbooks, capacities of pools,
+rates and leases are not known to a net and are left alone.
 """
 
 from __future__ import annotations
@@ -42,9 +43,6 @@ def _nested(net: Net, step: Transition, task: Task) -> Iterator[Finding]:
     if _limits(net.executor.concurrency):
         message = "this playbook calls itself and waits, while its own concurrency limit keeps the child queued"
         yield Finding("W_RESOURCE_DEADLOCK", where, message, "give the child another key, or call it with async: true")
-    elif _limits(step.concurrency):
-        message = f'step "{step.name}" holds its concurrency slot while the child waits for the same one'
-        yield Finding("W_RESOURCE_DEADLOCK", where, message, "give the child another key, or call it with async: true")
 
 
 def _limits(concurrency: Concurrency | None) -> bool:
@@ -70,7 +68,7 @@ def _only_one(concurrency: Concurrency | None) -> bool:
 
 
 def _same_slot(one: Transition, other: Transition) -> bool:
-    """Whether two steps share a slot: the same key, written the same way."""
+    """Whether two steps share a slot that the one fills: the same key, written the same way (`engine.limits`)."""
     if one.concurrency is None or other.concurrency is None or not _only_one(other.concurrency):
         return False
     return one.concurrency.key is not None and one.concurrency.key == other.concurrency.key

@@ -12,7 +12,7 @@ import msgspec
 from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Trigger
 from noetl.document.quantities import is_templated
-from noetl.document.shapes import Reading, choice, known_keys, mapping, nearest, opening, text
+from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, nearest, opening, text
 from noetl.document.waits.timing import duration
 
 _CODE = "E_TRIGGER"
@@ -28,6 +28,9 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+
+
+_OPTIONS = ("timezone", "missed", "overlap", "jitter", "paused")
 
 
 def read_trigger(reading: Reading, node: Node | None) -> Trigger | None:
@@ -74,9 +77,10 @@ def _cron(reading: Reading, node: Scalar | None) -> Scalar | None:
 
 def _options(reading: Reading, spec: Mapping) -> Scalar | None:
     """Checks the timer's spec and gives its time zone."""
-    known_keys(reading, spec, ("timezone", "missed", "overlap", "jitter"), _CODE, "trigger.timer.spec", closed=True)
+    known_keys(reading, spec, _OPTIONS, _CODE, "trigger.timer.spec", closed=True)
     choice(reading, spec.get("missed"), ("all", "last", "none"), _CODE, "missed")
-    choice(reading, spec.get("overlap"), ("skip", "queue", "allow"), _CODE, "overlap")
+    choice(reading, spec.get("overlap"), ("skip", "queue", "allow", "cancel"), _CODE, "overlap")
+    boolean(reading, spec.get("paused"), _CODE, "paused")
     jitter = duration(reading, spec.get("jitter"), "jitter", _CODE)
     if jitter is not None and is_templated(jitter):
         reading.error(_CODE, jitter, "jitter must be a duration, and this is a template")

@@ -33,7 +33,7 @@ def _entry(step: Transition) -> Iterator[Mark]:
         yield Mark("◇", "admit", admitted)
     if step.router is not None and step.router.mode is Mode.INCLUSIVE and len(step.router.arcs) > 1:
         guarded = any(arc.when is not None for arc in step.router.arcs)
-        yield Mark("⫛", "fork", "every way that holds" if guarded else "all ways at once")
+        yield Mark("∥", "fork", "every way that holds" if guarded else "all ways at once")
 
 
 def _join_words(join: Join) -> str:

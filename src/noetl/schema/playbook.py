@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.net.kinds import Kinds
 from noetl.schema import policies, steps, tasks
-from noetl.schema.forms import DURATION, FREE, SCALAR, TEMPLATE, TEXT, Schema, array, mapping, ref, told, words
+from noetl.schema.forms import DURATION, FLAG, FREE, SCALAR, TEMPLATE, TEXT, Schema, array, mapping, ref, told, words
 
 
 def playbook_schema(kinds: Kinds) -> Schema:
@@ -118,8 +118,9 @@ def _trigger() -> Schema:
         {
             "timezone": told(TEXT, "Zone of the schedule: America/New_York."),
             "missed": words("all", "last", "none"),
-            "overlap": words("skip", "queue", "allow"),
+            "overlap": words("skip", "queue", "allow", "cancel"),
             "jitter": DURATION,
+            "paused": told(FLAG, "Begins paused: starts nothing until it is resumed."),
         }
     )
     cron = told(TEXT, "Five fields: minute, hour, day of month, month, day of week.")

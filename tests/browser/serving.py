@@ -1,0 +1,76 @@
+"""A real server with a worker in its process, on a free port and a file of its own, for one test session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+ROOT = Path(__file__).parents[2]
+
+
+class Site:
+    """Where it listens, and how to speak to it as its first administrator."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url, self.token = url, token
+        self.api = httpx2.Client(base_url=f"{url}/api/", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+    def register(self, text: str) -> None:
+        self.api.post("catalog", json={"source": text}).raise_for_status()
+
+    def start(self, path: str, **payload: Any) -> str:
+        told = self.api.post("executions", json={"path": path, "payload": payload})
+        return str(told.raise_for_status().json()["execution_id"])
+
+    def make_token(self, subject: str, role: str, *human_roles: str) -> str:
+        asked = {"subject": subject, "role": role, "human_roles": human_roles}
+        return str(self.api.post("tokens", json=asked).raise_for_status().json()["token"])
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Site]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.browser.serving", str(folder / "site.db")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, "the server ended before it listened"
+        told = json.loads(line)
+        found = Site(told["url"], told["token"])
+        yield found
+        found.api.close()
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+async def _serve(db: str) -> None:
+    import signal
+
+    from noetl.server.configuration import ServerSettings
+    from noetl.server.serving import Served, serve
+
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+
+    def ready(served: Served) -> None:
+        print(json.dumps({"url": served.url, "token": served.first_token}), flush=True)
+
+    await serve(ServerSettings(db=db, port=0, workers=4, local=True), ready=ready, stop=stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(sys.argv[1]))
