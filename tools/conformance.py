@@ -21,6 +21,7 @@ SPEC = ROOT / "docs" / "spec" / "requirements.md"
 IMPLEMENTED = (
     *("DOC", "DIA", "VAL", "TPL", "SPEC", "TASK", "SUGAR", "MIG"),  # the language
     *("KEY", "TOK", "ADM", "PIPE", "OUT", "POL", "LOOP", "SCOPE", "ROUTE", "EVT", "V2E"),  # the run on one machine
+    *("SAGA", "QNT"),  # undoing, and quantum jobs
 )
 
 _SOURCE = r"\([^)]*(?:\([^)]*\)[^)]*)*\)"  # "(001 §2.1; O-01)", which may itself hold parentheses

@@ -148,7 +148,7 @@ CODES: dict[str, str] = {
     "E_LOOP_SHAPE": "A loop without both in and iterator, or with keys of another dialect.",
     "E_LOOP_MODE": "The loop's mode is unknown, or set twice with different values.",
     # errors: templates, secrets, time
-    "E_TEMPLATE": "A template that does not parse, or that the sandbox refuses.",
+    "E_TEMPLATE": "A template that does not parse, that the sandbox refuses, or that stands in SQL where nothing fits.",
     "E_GUARD_LITERAL": "A condition that is plain text and would always be true.",
     "E_KEYCHAIN": "A malformed keychain entry, or keychain read where the server evaluates, or written to ctx.",
     "E_DURATION": "Text that is not a duration or a time.",

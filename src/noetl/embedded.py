@@ -7,7 +7,7 @@ An embedded run drives its own execution with its children, and nothing else. An
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,12 @@ from noetl.orchestrator.library import StoreLibrary
 from noetl.orchestrator.requests import command_for
 from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.records.carrying import Carried
 from noetl.records.events import Final
 from noetl.records.orders import Verdict
 from noetl.records.outcomes import Error
 from noetl.store.catalog import CatalogRow
-from noetl.store.contract import Store
+from noetl.store.contract import Commit, Store
 from noetl.store.opening import MEMORY, open_store
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
@@ -113,15 +114,16 @@ async def run_net(
     sleep: Sleep = asyncio.sleep,
     keychain: Keychain | None = None,
     origin: Path | None = None,
+    carried: Carried | None = None,
 ) -> RunResult:
     """Run a compiled playbook, read from the file `origin` where there is one. Refused before anything is recorded
-    when it uses what cannot be run yet."""
+    when it uses what cannot be run yet. With `carried` it begins at a step, with what an earlier run had there."""
     tools = tools or tools_here()
     check_runnable(net, tools)
     async with driving(db, tools=tools, clock=clock, watch=watch, sleep=sleep, keychain=keychain) as driver:
         if origin is not None:
             await driver.register(net, origin=origin)
-        result = await driver.result(await driver.start(net, payload, execution_id=execution_id))
+        result = await driver.result(await driver.start(net, payload, execution_id=execution_id, carried=carried))
         await driver.drained()
         return result
 
@@ -153,7 +155,12 @@ class Driver:
         self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
 
     async def start(
-        self, playbook: Net | str | Path, payload: dict[str, Any] | None = None, *, execution_id: str | None = None
+        self,
+        playbook: Net | str | Path,
+        payload: dict[str, Any] | None = None,
+        *,
+        execution_id: str | None = None,
+        carried: Carried | None = None,
     ) -> str:
         """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
         net = playbook if isinstance(playbook, Net) else await self._read(playbook)
@@ -162,14 +169,14 @@ class Driver:
             self._runnable = net
         chosen = execution_id or uuid7(self._clock.now())
         trace_id = chosen.replace("-", "")
-        await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {})
+        await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {}, carried=carried)
         return chosen
 
     async def result(self, execution_id: str) -> RunResult:
         """How an execution ended, once it has."""
         told = _told(await self._conductor.ended(execution_id), self._conductor)
         self._conductor.release(execution_id)
-        self._tools.release(execution_id)
+        self._tools.release(execution_id)  # its end may have come from elsewhere
         return told
 
     async def run(self, playbook: Net | str | Path, payload: dict[str, Any] | None = None) -> RunResult:
@@ -234,6 +241,7 @@ async def driving(
     conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
     worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
     conductor.stop = worker.stop
+    conductor.stored.append(lambda commits: _let_go(commits, tools))
     clockwork = Clockwork(conductor, store, clock, sleep=sleep)
     try:
         async with asyncio.TaskGroup() as group:
@@ -256,6 +264,13 @@ def _own_keychain(store: Store, clock: Clock) -> Keychain:
     from noetl.keychain.opening import open_keychain  # only when a playbook names a secret
 
     return open_keychain(store.credentials, clock)
+
+
+def _let_go(commits: Sequence[Commit], tools: Registry) -> None:
+    """What tools kept for an execution ends with it, nested ones too, for which nobody may ask."""
+    for commit in commits:
+        if commit.execution.finished_at is not None:
+            tools.release(commit.execution.execution_id)
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -276,6 +276,48 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
     assert compiled(tool("select {{ workload.n }}")).loud == []
 
 
+@pytest.mark.req("TOOL-05")
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("select 1{{ workload.n }}", "cannot be part of 1{{ … }}"),
+        ("select B'{{ workload.n }}'", "cannot be part of B'{{ … }}'"),
+        ("select 'a {{ workload.n }}", "never closed"),
+        ("select * from {{ keychain.pg.schema }}.t", "a secret can only be bound"),
+        ("create table t as select '{{ keychain.pg.password }}'", "a secret can only be bound"),
+        ("{{ keychain.pg.sql }}", "a secret can only be bound"),
+        ("{% set x %}select {{ workload.n }}{% endset %}{{ x }}", "would make SQL out of values"),
+        ("select 1 where a = {{ keychain.pg.password }}", ""),
+        ("select '{{ keychain.pg.password }}' {% if workload.n %}, {{ workload.n }}{% endif %}", ""),
+        ("select * from {{ workload.t }} where {{ workload.c }} = 1", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "{{ kind: postgres, auth: pg, command: {} }}",
+        "{{ kind: duckdb, commands: [{}] }}",
+        "{{ kind: transfer, source: {{ kind: duckdb, query: {} }}, target: {{ kind: duckdb, table: t }} }}",
+        "{{ kind: transfer, source: {{ kind: duckdb, query: select 1 }}, target: {{ kind: duckdb, command: {} }} }}",
+    ],
+)
+def test_sql_that_no_value_could_make_run_is_an_error(compiled, tool, sql, why):
+    keychain = "keychain: [{ name: pg, kind: postgres_credential }]"
+    outcome = compiled(step(tool.format(f'"{sql}"')), root=keychain)
+
+    if why:
+        assert why in outcome.only("E_TEMPLATE").message
+    else:
+        assert outcome.loud == []
+
+
+def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compiled):
+    sql = "|\n        select {{ workload.a }},\n          1{{ workload.b }}\n"
+    found = compiled(f"- step: start\n  tool:\n    kind: duckdb\n    command: {sql}").only("E_TEMPLATE")
+
+    assert (found.line, found.span.column) == (11, 14)
+
+
 @pytest.mark.req("V2C-03")
 @pytest.mark.parametrize(
     ("tool", "args"),

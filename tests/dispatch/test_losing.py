@@ -91,7 +91,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
     first.ring()  # neither waits nor fails
     assert not await second.wait(["other"], timeout=0.01)
     again = subprocess.Popen(
-        [Path(sys.executable).parent / "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", server.folder / "new"],
+        [Path(sys.executable).parent / "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", server.folder / "n"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -105,6 +105,21 @@ async def test_a_parent_reads_what_its_child_gave() -> None:
 
 
 @pytest.mark.req("TOOL-11")
+async def test_what_tools_keep_for_a_child_goes_when_the_child_ends() -> None:
+    """Not only when its parent does, which may be much later."""
+    kept: list[str] = []
+
+    class Keeping(Scripted):
+        def release(self, execution_id: str) -> None:
+            kept.append(execution_id)
+
+    async with asyncio.timeout(10), world(CHILD, tool=Keeping(child=double)) as here:
+        parent = await here.driver.start(calling("path: jobs/child"))
+        await here.driver.result(parent)
+
+        assert kept[:2] == [*here.children(), parent]
+
+
 async def test_with_one_slot_a_parent_and_its_child_complete() -> None:
     result, _ = await ran(calling("path: jobs/child"), CHILD, slots=1, start_task=double)
 

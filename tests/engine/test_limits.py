@@ -82,9 +82,7 @@ def test_so_many_runs_of_a_key_go_on_at_once(spec: str, first: list[str]) -> Non
 def shared(**limits: str) -> str:
     """Steps a, b, … begun at once, each with the concurrency given for it."""
     arcs = ", ".join(f"{{step: {name}}}" for name in limits)
-    steps = "".join(
-        f"  - {{step: {name}, spec: {{concurrency: {limit}}}, {PY}}}\n" for name, limit in limits.items()
-    )
+    steps = "".join(f"  - {{step: {name}, spec: {{concurrency: {limit}}}, {PY}}}\n" for name, limit in limits.items())
     return f"workflow:\n  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{steps}"
 
 

@@ -120,3 +120,19 @@ def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
     talk.resume()
 
     assert talk.ran()[-1] == "abort"
+
+
+@pytest.mark.req("MSG-01", "TPL-09")
+@pytest.mark.parametrize(
+    ("correlation", "said"),
+    [
+        ("{" + ", ".join(f"k{n}: {n}" for n in range(9)) + "}", "at most 8 are allowed"),
+        ("{k: \"{{ 'x' * 5000 }}\"}", "over 4096 bytes"),
+    ],
+)
+def test_a_correlation_that_nothing_could_be_found_by_fails_the_step(correlation: str, said: str) -> None:
+    talk = Waiting(f"workflow: [{{step: start, message: {{name: m, correlation: {correlation}}}}}]")
+    talk.start()
+
+    assert talk.status == "failed"
+    assert said in str(talk.execution.error)

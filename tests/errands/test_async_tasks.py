@@ -110,3 +110,29 @@ async def test_stopping_after_any_commit_runs_the_work_to_its_end() -> None:
         assert [one.result.result for one in done] == ["inserted"], length  # type: ignore[union-attr]
         assert execution.status == "completed"
         assert execution.errands == {}
+
+
+CASE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: case_async, path: tests/case_async}
+workflow:
+  - step: start
+    tool: {kind: python, code: x, spec: {async: true}}
+    case:
+      - when: "{{ event.name == 'call.done' }}"
+        then:
+          - save: {tool: {kind: python, code: x, args: {r: "{{ response.status }}"}, spec: {async: true}}}
+          - next: {next: [{step: end}]}
+  - {step: end, tool: {kind: python, code: x}}
+"""
+
+
+@pytest.mark.req("TOOL-12", "V2C-02")
+def test_calls_and_tools_of_rules_may_run_beside_too() -> None:
+    ran = run_here(CASE, start_task="called", save="saved")
+
+    assert ran.tool.inputs_of("save")[0]["args"] == {"r": "running"}, "the rule saw that the call was accepted"
+    done = {one.task: one.result.result for one in ran.payloads("task.async_done")}
+    assert done == {"start_task": "called", "save": "saved"}
+    assert ran.result.status == "completed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.commands import CancelExecution
+from noetl.engine.commands import CancelExecution, LoseOrder
 from noetl.records.events import StepDone, StepFailed
 from noetl.records.outcomes import Error, TaskResult
 from tests.conversing import Conversation
@@ -263,3 +263,17 @@ def test_a_repeated_or_late_report_of_a_compensation_adds_nothing() -> None:
     verdict, events = talk.report(report)
 
     assert (verdict, events, len(talk.log)) == ("duplicate", [], length)
+
+
+@pytest.mark.req("SAGA-03")
+def test_one_that_loses_worker_after_worker_is_given_up() -> None:
+    talk = conversation()
+    undone(talk)
+    talk.claim(under_way(talk))
+
+    order_id = talk.run("undo").order_id
+    assert order_id is not None
+    talk.tell(LoseOrder(at=talk.clock.now(), order_id=order_id, seen_epoch=1))
+
+    assert ended(talk.log) == [("done", "charge"), ("failed", "start")]
+    assert talk.payloads("compensation.failed")[0].error.kind == "lease.lost"

@@ -17,4 +17,4 @@ def test_a_trip_is_booked_or_undone(tmp_path: Path, full: str, said: str) -> Non
 
     assert code == 0, told
     assert said in out
-    assert ("start_compensate" in told + out) is (full == "true")
+    assert ("↶ undone" in told + out) is (full == "true")

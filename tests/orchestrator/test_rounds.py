@@ -9,6 +9,7 @@ import pytest
 
 from noetl.engine.commands import PauseExecution
 from noetl.errors import BackendError, RefusedError
+from noetl.orchestrator import rounds
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.rounds import AgainError
 from noetl.records.orders import Verdict
@@ -153,7 +154,11 @@ async def test_a_commit_whose_outcome_nobody_knows_is_looked_up_in_the_log() -> 
     assert [event.event_type for event in events].count("step.done") == 1
 
 
-async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stored() -> None:
+async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounds, "_LONGEST_S", 0.001)
+
     class Contested(Slow):
         """Somebody else always moves x1 first."""
 
@@ -321,3 +326,44 @@ async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:
     assert isinstance(outcomes[0], asyncio.CancelledError)
     assert outcomes[1:] == [None, None]
     assert {row.execution_id for row in await store.executions()} == {"x1", "x2"}
+
+
+async def test_who_waits_for_another_try_is_not_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment may come while the round that it was put off from is still storing the others."""
+    monkeypatch.setattr(rounds, "_LONGEST_S", 0.0)
+
+    class Contested(Counting):
+        conflicts = 0
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            await asyncio.sleep(0.002)
+            if self.conflicts and any(commit.execution.execution_id == "x0" for commit in commits):
+                self.conflicts -= 1
+                raise ConflictError("moved")
+            await super().commit(commits)
+
+    office = Office(Contested(), shared=True)
+    for n in range(4):
+        await office.start(execution_id=f"x{n}")
+    office.store.conflicts = 4
+
+    verdicts = await asyncio.gather(*(office.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(4)))
+
+    assert verdicts == [Verdict.ACCEPTED] * 4
+    for n in range(4):
+        kinds = [event.event_type for event in await office.store.events(f"x{n}")]
+        assert kinds.count("playbook.paused") == 1
+
+
+async def test_reports_of_one_turn_are_stored_together_and_claim_what_they_make_ready() -> None:
+    office = Office(shared=True)
+    for n in range(3):
+        await office.start(execution_id=f"x{n}")
+    orders = (await office.turn(capacity=3)).orders
+    office.store.commits.clear()
+
+    answer = await office.turn(*map(office.done, orders), capacity=3)
+
+    assert answer.verdicts == (Verdict.ACCEPTED,) * 3
+    assert [order.step for order in answer.orders] == ["b"] * 3
+    assert [len(commits) for commits in office.store.commits] == [3]

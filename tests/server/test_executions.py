@@ -268,3 +268,47 @@ workflow:
         names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
 
         assert "compensation.done" in names
+
+
+CHAIN = """
+workload: {n: 1}
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, code: "result = 1"}]
+    set_ctx: {seen: "{{ workload.n }}"}
+    next: {arcs: [{step: middle, args: {given: "{{ start }}"}}]}
+  - step: middle
+    tool: [{name: echo, kind: noop, args: {got: "{{ args.given }}", ctx: "{{ ctx.seen }}", first: "{{ start }}"}}]
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: [{name: last, kind: noop, args: {n: "{{ workload.n }}", middle: "{{ middle.got }}"}}]
+  - step: never
+"""
+
+
+@pytest.mark.req("CLI-04", "SRV-10")
+async def test_rerun_from_a_step_begins_there_with_what_the_first_run_had() -> None:
+    async with talking() as talk:
+        first = await talk.ran(CHAIN, payload={"n": 7})
+        again = await talk.post(f"/api/executions/{first}/rerun", {"from": "middle", "wait": 10}, 201)
+        new = again["execution_id"]
+
+        assert again["status"] == "completed"
+        assert again["result"] == (await talk.get(f"/api/executions/{first}/result"))["result"]
+        assert [one["step"] for one in (await talk.get(f"/api/executions/{new}/steps"))["steps"]] == ["middle", "end"]
+        assert await talk.get(f"/api/executions/{new}/ctx") == {"seen": 7}
+        state = await talk.get(f"/api/executions/{new}/state")
+        assert state["ctx"] == {"seen": 7} and state["workload"] == {"n": 7}
+        assert state["results"]["middle"]["result"] == {"got": 1, "ctx": 7, "first": 1}
+        told = await talk.get(f"/api/executions/{new}")
+        assert (told["rerun_of"], told["from_step"]) == (first, "middle")
+
+
+@pytest.mark.parametrize("step", ["nowhere", "never"])
+async def test_rerun_from_a_step_that_was_never_entered_is_refused(step: str) -> None:
+    async with talking() as talk:
+        first = await talk.ran(CHAIN)
+        told = await talk.post(f"/api/executions/{first}/rerun", {"from": step}, 422)
+
+        assert step in told["detail"]
+        assert len((await talk.get("/api/executions"))["executions"]) == 1

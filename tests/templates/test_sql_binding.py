@@ -120,8 +120,10 @@ def test_elsewhere_text_that_is_a_name_is_that_name(sql: str, value: Any, text: 
         "INSERT INTO t ({{ x }}) VALUES (1)",
         "DO $$ BEGIN PERFORM {{ x }}; END $$",
         "CREATE FUNCTION f() RETURNS int AS $$ SELECT {{ x }} $$ LANGUAGE sql",
-        "{% if x %}SELECT 1{% endif %}",
-        "SELECT 1 WHERE a IN ({% for i in x %}{{ i }}{% endfor %})",
+        "{% if x != 'never' %}SELECT * FROM {{ x }}{% endif %}",
+        "SELECT * FROM t {% for i in [x] %}{{ i }}{% endfor %}",
+        "SELECT * FROM {% set table = x %}{{ table }}",
+        "SELECT 1 {{ x if x else ',' }}{% if true %}{% endif %}",
     ],
 )
 @pytest.mark.parametrize("value", [EVIL, "a b", "a--", "a/*", "f()", "", "1; SELECT 2", "a\u00a0b", "$$"])

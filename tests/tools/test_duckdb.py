@@ -280,6 +280,56 @@ async def test_tasks_of_one_execution_may_run_at_once(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-06")
+async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
+    await run("CREATE TABLE t (n int)", **kept)
+
+    done = await asyncio.gather(*(run("INSERT INTO t VALUES ({{ n }})", {"n": n}, **kept) for n in range(5)))
+
+    assert [outcome.error for outcome in done] == [None] * 5
+    assert await rows(run, "SELECT count(*) AS n FROM t", **kept) == [{"n": 5}]
+
+
+@pytest.mark.req("TOOL-06")
+async def test_a_database_file_that_another_worker_has_open_is_waited_for(run: Run, tmp_path: Path) -> None:
+    other = DuckdbTool()
+    kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
+    slow = "CREATE TABLE t AS SELECT sum(a.range * b.range) AS n FROM range(20000) a, range(20000) b"
+    busy = asyncio.ensure_future(
+        outcome_of(other, {"command": bind(slow, {}), "database": "d.duckdb"}, data_folders=(str(tmp_path),))
+    )
+    while not (tmp_path / "d.duckdb").exists():
+        await asyncio.sleep(0.01)
+
+    found = await rows(run, "SELECT count(*) AS n FROM t", **kept)
+
+    assert busy.done()
+    assert (await busy).error is None
+    assert found == [{"n": 1}]
+    await other.close()
+
+
+async def test_children_end_with_their_execution(tool: DuckdbTool, run: Run) -> None:
+    await run("SELECT 1")
+    ((owner, child),) = tool._children._idle
+
+    tool.release("another")
+    assert tool._children._idle
+    tool.release(owner)
+
+    assert not tool._children._idle
+    assert not child.usable or await _settled(lambda: not child.usable)
+
+
+async def _settled(there: Callable[[], bool]) -> bool:
+    for _ in range(100):
+        if there():
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+@pytest.mark.req("TOOL-06")
 async def test_attaching_postgres_without_its_extension_names_the_extra(run: Run) -> None:
     outcome = await run("SELECT 1", auth={"host": "127.0.0.1", "user": "me", "password": "sesame"})
 

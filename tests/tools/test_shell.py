@@ -135,13 +135,44 @@ async def test_what_it_leaves_running_ends_with_it() -> None:
     assert time.monotonic() - began < 10
 
 
-async def test_one_that_flees_into_a_session_of_its_own_is_not_waited_for() -> None:
+@pytest.mark.parametrize(
+    "flight",
+    [
+        "setsid sleep 60 & echo $!",
+        "(setsid sh -c 'sleep 60 & echo $!; exec sleep 60' &) ; sleep 0.2",
+        "setsid nohup sleep 60 </dev/null >/dev/null 2>&1 & echo $!",
+    ],
+)
+async def test_a_daemon_in_a_session_of_its_own_ends_with_it(flight: str) -> None:
     began = time.monotonic()
 
-    outcome = await ran("setsid sleep 5 & echo here")
+    outcome = await ran(flight)
+
+    assert await gone(int(outcome.result["stdout"]))
+    assert time.monotonic() - began < 10
+
+
+async def test_a_daemon_without_our_environment_is_ended_at_least_by_a_timeout(tmp_path: Path) -> None:
+    outcome = await ran(f"env -i setsid sleep 60 & echo $! > {tmp_path}/pid; sleep 60", {"timeout": 0.3})
+
+    assert outcome.error is not None
+    assert await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_one_that_cannot_be_found_is_not_waited_for() -> None:
+    began = time.monotonic()
+
+    outcome = await ran("env -i setsid sleep 5 & echo here")
 
     assert outcome.result["stdout"] == "here\n"
     assert time.monotonic() - began < 4
+
+
+async def test_no_other_run_is_ended_with_it() -> None:
+    other = asyncio.ensure_future(ran("sleep 0.5; echo whole"))
+    await ran("setsid sleep 60 & true")
+
+    assert (await other).result["stdout"] == "whole\n"
 
 
 async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
@@ -151,7 +182,7 @@ async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
         import asyncio
         from tests.tools.sql_tasks import outcome_of
         from noetl.tools.shell.tool import ShellTool
-        cmds = "cd {tmp_path}; echo $$ $TMPDIR > part; mv part pid; sleep 60"
+        cmds = "cd {tmp_path}; setsid sleep 60 & echo $$ $! $TMPDIR > part; mv part pid; sleep 60"
         asyncio.run(outcome_of(ShellTool(), {{"cmds": cmds}}))
         """
     )
@@ -161,13 +192,15 @@ async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
         if (tmp_path / "pid").exists():
             break
         await asyncio.sleep(0.01)
-    pid, folder = (tmp_path / "pid").read_text().split()
+    pid, daemon, folder = (tmp_path / "pid").read_text().split()
 
     assert alive(int(pid))
+    assert alive(int(daemon))
     process.send_signal(signal.SIGKILL)
     process.wait()
 
     assert await gone(int(pid))
+    assert await gone(int(daemon)), "in whatever session it is"
     assert not Path(folder).exists()
 
 

@@ -170,6 +170,32 @@ workflow:
     assert started.result == 300_000
 
 
+@pytest.mark.req("TOOL-11")
+def test_a_nested_playbook_is_started_and_waited_for_through_the_server(place: Here) -> None:
+    child = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: child, path: tests/child }
+workload: { n: 0 }
+workflow:
+  - step: start
+    tool: [{ name: add, kind: python, args: { n: "{{ workload.n }}" }, code: "result = n + 1" }]
+"""
+    parent = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: parent, path: tests/parent }
+workflow:
+  - step: start
+    tool: [{ name: call, kind: playbook, path: tests/child, args: { n: 41 } }]
+"""
+    with place.client() as client:
+        client.register(child)
+    started, _ = _run(place, parent)
+
+    assert (started.status, started.result) == ("completed", 42), started.error
+
+
 def test_a_stranger_with_no_token_is_told_how_to_get_one(place: Here) -> None:
     from noetl.client import ApiError
 

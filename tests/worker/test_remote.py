@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from fastapi import Request, Response
 
+from noetl.clock import ManualClock
+from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.errors import RefusedError
 from noetl.tools.registry import Registry
 from noetl.worker import backoff
+from noetl.worker.server_clock import ServerClock
 from noetl.worker.station import Station, WorkerSpec
 from tests.running_here import Scripted
 from tests.worker.wire_app import WireServer, wire_server
@@ -162,6 +165,58 @@ async def test_large_results_go_through_the_server_before_the_report_that_names_
     assert len(stored) == 1
     named = next(e for e in server.events if e.event_type == "task.processed").payload
     assert server.results.load(named.outcome.ref) is not None
+
+
+@pytest.mark.req("SRV-07")
+async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.worker.remote.PAUSE_S", 0.02)
+
+    class Pausing(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            if context.task == "a":
+                await server.conductor.control(started, PauseExecution(at=0.0))
+            return await super().run(inputs, context)
+
+    async with wire_server() as server:
+        tool = Pausing(a=1, b=2, c=3)
+        async with working(server, tool):
+            started = await server.start(TWO)
+            async with asyncio.timeout(10):
+                while sum(1 for turn in server.turns for one in turn.reports if not one.entries) < 3:
+                    await asyncio.sleep(0.01)
+            before = [name for name, _ in tool.calls]
+            await server.conductor.control(started, ResumeExecution(at=0.0))
+            async with asyncio.timeout(10):
+                ended = await server.conductor.ended(started)
+
+    assert before == ["a"]
+    assert [name for name, _ in tool.calls] == ["a", "b", "c"]
+    assert ended.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("date", "ahead_s"),
+    [
+        ("Wed, 01 Jan 2025 00:00:00 GMT", 0.0),
+        ("Wed, 01 Jan 2025 00:00:05 GMT", 0.0),
+        ("Wed, 01 Jan 2025 01:00:00 GMT", 3600.5),
+        ("Tue, 31 Dec 2024 23:00:00 GMT", -3599.5),
+        ("not a date", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: float) -> None:
+    clock = ServerClock(ManualClock())
+    clock.heard(date)
+
+    assert clock.ahead_s == ahead_s
+    assert clock.now() == ManualClock().now() + ahead_s
+
+
+def test_who_asks_again_waits_longer_and_as_long_as_the_server_says() -> None:
+    assert backoff.delay_s(3, spread=lambda: 1.0) > backoff.delay_s(1, spread=lambda: 1.0)
+    assert backoff.delay_s(50, spread=lambda: 1.0) == backoff.LONGEST_S
+    assert backoff.delay_s(0, "7", spread=lambda: 0.0) == 7.0
 
 
 async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:

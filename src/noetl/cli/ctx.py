@@ -28,13 +28,18 @@ def command(given: str, db: str | None) -> None:
 async def ctx_of(history: Records, given: str, results: Results) -> dict[str, Any]:
     from noetl.pipeline.patches import write
     from noetl.records.apart import put_back
-    from noetl.records.events import CtxPatched
+    from noetl.records.events import CtxPatched, ExecutionRequested
     from noetl.store.contract import Only
 
     row = await found(history, given)
     ctx: dict[str, Any] = {}
-    async for events in pages(history, row.execution_id, only=Only(types=(CtxPatched.event_type,))):
+    async for events in pages(
+        history, row.execution_id, only=Only(types=(ExecutionRequested.event_type, CtxPatched.event_type))
+    ):
         for event in events:
             if isinstance(event.payload, CtxPatched):
                 write(ctx, put_back(event.payload, results.load).patch)
+            elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
+                carried = put_back(event.payload, results.load).carried
+                ctx = dict(carried.ctx) if carried is not None else {}
     return ctx

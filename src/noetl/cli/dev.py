@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.run import kinds_option
 from noetl.cli.terminal import color_option
-
-if TYPE_CHECKING:
-    from noetl.server.serving import Served
 
 CONTEXT = "dev"
 
@@ -45,9 +41,9 @@ def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allo
         run_server(serving, Announced(context=CONTEXT, then=None if no_open else open_browser))
 
 
-def open_browser(served: Served | Any) -> None:
+def open_browser(url: str) -> None:
     """Only where somebody looks at a terminal."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         import webbrowser
 
-        webbrowser.open(served.url)
+        webbrowser.open(url)

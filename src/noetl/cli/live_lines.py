@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from noetl.cli.errand_lines import errand_line
 from noetl.cli.live_words import at_work, clipped, counted, printed, told
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
@@ -150,6 +151,8 @@ class Lines:
                 yield self._paint(f"- {payload.event_type.partition('.')[2]}", fg="yellow") + (
                     f": {visible(payload.reason)}" if payload.reason else ""
                 )
+            case _ if (said := errand_line(payload)) is not None:
+                yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
 
     def _iteration(
         self, event: Event, payload: IterationDone | IterationFailed, view: StepView | None

@@ -52,7 +52,7 @@ def run_there(
     if detach:
         click.echo(started.execution_id)
         return 0
-    return _followed(there, started.execution_id, output, quiet)
+    return followed(there, started.execution_id, output, quiet)
 
 
 def _checked(name: str) -> str | None:
@@ -70,7 +70,8 @@ def _checked(name: str) -> str | None:
     return source.text
 
 
-def _followed(there: Reached, execution_id: str, output: str, quiet: bool) -> int:
+def followed(there: Reached, execution_id: str, output: str, quiet: bool) -> int:
+    """Show an execution there as it goes, and say how it ended."""
     from noetl.cli.interruption import Interrupted, run_interruptibly
     from noetl.cli.live import say, shown, view_for
     from noetl.cli.progress import Progress

@@ -6,6 +6,7 @@ What the run gives goes to standard output; how it goes, to standard error. Exit
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from noetl.cli.progress import Progress
     from noetl.cli.reaching import Reached
     from noetl.embedded import RunResult
+    from noetl.net.net import Net
+    from noetl.records.carrying import Carried
     from noetl.store.contract import Records
 
 MEMORY = ":memory:"
@@ -92,7 +95,7 @@ def command(
     """
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook, or an execution with --resume ID")
-    run = _Run(MEMORY if memory else db, output, allow, quiet)
+    run = Run(MEMORY if memory else db, output, allow, quiet)
     if resume_id is not None:
         if settings or payload is not None or version is not None or memory:
             raise click.UsageError("a resumed run keeps its own inputs and its store")
@@ -119,7 +122,7 @@ def _server_for(name: str, server: str | None, db: str | None, *, here: bool) ->
     return reached(server, db)
 
 
-class _Run:
+class Run:
     """One run as the command line asked for it."""
 
     def __init__(self, place: str | None, output: str, allow: Sequence[str], quiet: bool) -> None:
@@ -133,6 +136,12 @@ class _Run:
         net, origin = net_of(name, self._place, version)
         if net is None:
             return INVALID
+        return self.begin_net(net, inputs, origin=origin)
+
+    def begin_net(
+        self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: Carried | None = None
+    ) -> int:
+        """Run a net that was read from `origin`, or begin at a step with what is carried over from an earlier run."""
         from noetl.cli.progress import Progress
         from noetl.clock import SystemClock
         from noetl.embedded import run_net, tools_here
@@ -148,6 +157,7 @@ class _Run:
             watch=view,
             tools=tools_here(self._allow),
             origin=origin,
+            carried=carried,
         )
         return self._ended(running, execution_id, view)
 

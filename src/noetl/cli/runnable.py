@@ -25,14 +25,15 @@ def net_of(name: str, db: str | None, version: str | None) -> tuple[Net | None, 
     is_file = name == STDIN or Path(name).exists()
     if is_file and version is not None:
         raise click.UsageError("--version chooses among registered playbooks, and this is a file")
-    if not is_file and (net := _registered(name, db, version)) is not None:
+    if not is_file and (net := registered(name, db, version)) is not None:
         return net, None
     if version is not None:
         raise Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
     return _checked(name), None if name == STDIN else Path(name)
 
 
-def _registered(path: str, db: str | None, version: str | None) -> Net | None:
+def registered(path: str, db: str | None, version: str | None) -> Net | None:
+    """The net of a playbook in the store's catalogue."""
     if db == _MEMORY or not is_there(db):
         return None
     from noetl.net.encoding import from_json

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ import msgspec
 from noetl.cli.live import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from noetl.server.configuration import ServerSettings
     from noetl.server.serving import Served
     from noetl.settings import Settings
@@ -25,11 +24,11 @@ INTERRUPTED = 130
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
     """What is done once a server is up. `context` is the name it is remembered under, with its first token;
-    `token_file` is where that goes instead of the terminal; `then` is called last."""
+    `token_file` is where that goes instead of the terminal; `then` is called last, with its address."""
 
     token_file: str | None = None
     context: str | None = None
-    then: Any = None
+    then: Callable[[str], object] | None = None
 
 
 def server_settings(settings: Settings, **more: Any) -> ServerSettings:
@@ -115,7 +114,7 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
     if served.first_token is not None and announced.token_file is None:
         say_token(served.first_token)
     if announced.then is not None:
-        announced.then(served)
+        announced.then(served.url)
     return place
 
 

@@ -35,9 +35,9 @@ def command(given: str, output: str, db: str | None) -> None:
 
     row, progress, is_abandoned = read(db, look)
     if output == "json":
-        click.echo(as_json(_readable(row, progress, is_abandoned)))
+        click.echo(as_json(readable_of(row, progress, is_abandoned)))
         return
-    for line in _lines(row, progress, time.time()):
+    for line in lines_of(row, progress, time.time()):
         click.echo(line)
     if is_abandoned:
         click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}")
@@ -63,7 +63,7 @@ async def abandoned(history: Records, row: ExecutionRow) -> bool:
     return bool(owners) and all(is_gone(owner) for owner in owners)
 
 
-def _lines(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
+def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
     from noetl.cli.live_words import doing, lasted, local_time, told, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
@@ -96,7 +96,7 @@ def _place(failure: Failure) -> str:
     return f"step {visible(failure.step)}{task}: "
 
 
-def _readable(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> dict[str, Any]:
+def readable_of(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> dict[str, Any]:
     from noetl.cli.executions import shown
     from noetl.clock import rfc3339
 

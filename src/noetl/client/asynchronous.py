@@ -25,6 +25,7 @@ from noetl.client.models import (
     Result,
     Started,
     Steered,
+    Task,
     WhoAmI,
     Worker,
 )
@@ -260,10 +261,15 @@ class AsyncClient:
         return await self.send(requests.steer(execution_id, "compensate" if compensate else "cancel", reason))
 
     async def rerun(
-        self, execution_id: str, *, version: str | int | None = None, payload: Mapping[str, Any] | None = None
+        self,
+        execution_id: str,
+        *,
+        version: str | int | None = None,
+        payload: Mapping[str, Any] | None = None,
+        from_step: str | None = None,
     ) -> Started:
-        """The same once more, with another version or payload where one is given."""
-        return await self.send(requests.rerun(execution_id, version, payload))
+        """The same once more, with another version or payload where one is given, from the start or from a step."""
+        return await self.send(requests.rerun(execution_id, version, payload, from_step))
 
     async def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""
@@ -272,34 +278,43 @@ class AsyncClient:
     # messages, signals, human tasks
 
     async def send_message(
-        self, name: str, correlation_key: str, payload: Any = None, *, key: str | None = None, **more: Any
+        self,
+        name: str,
+        correlation: Mapping[str, Any] | None = None,
+        payload: Any = None,
+        *,
+        message_id: str | None = None,
+        ttl: float | None = None,
     ) -> dict[str, Any]:
-        """Tell whoever waits for this message under this key, now or later. `key` makes it count once."""
-        body = {"name": name, "correlation_key": correlation_key, "payload": payload, **more}
-        return await self.send(requests.message(body, key))
+        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
+        return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
     async def send_signal(
-        self, name: str, payload: Any = None, *, key: str | None = None, **more: Any
-    ) -> dict[str, Any]:
-        """Tell everybody who waits for this signal now."""
-        return await self.send(requests.signal({"name": name, "payload": payload, **more}, key))
+        self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
+    ) -> Listed[str]:
+        """Tell everybody who listens now, or one execution; gives those that heard it."""
+        return await self.send(requests.signal(name, data, execution_id, signal_id))
 
-    async def tasks(self, **filters: Any) -> Listed[dict[str, Any]]:
-        """Human tasks; filters are those of the API."""
+    async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
+        """Put an event of your own into an execution; False when the same key came before."""
+        return await self.send(requests.inject(execution_id, name, data, key))
+
+    async def tasks(self, **filters: Any) -> Listed[Task]:
+        """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
         return await self.send(requests.tasks(filters))
 
-    async def task(self, task_id: str) -> dict[str, Any]:
+    async def task(self, task_id: str) -> Task:
         return await self.send(requests.task(task_id))
 
-    async def claim_task(self, task_id: str, **more: Any) -> dict[str, Any]:
-        return await self.send(requests.act_on_task(task_id, "claim", more))
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> Task:
+        return await self.send(requests.act_on_task(task_id, "claim", version=version))
 
-    async def release_task(self, task_id: str, **more: Any) -> dict[str, Any]:
-        return await self.send(requests.act_on_task(task_id, "release", more))
+    async def release_task(self, task_id: str, *, version: int | None = None) -> Task:
+        return await self.send(requests.act_on_task(task_id, "release", version=version))
 
-    async def complete_task(self, task_id: str, output: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """Hand in what the task's form asks for."""
-        return await self.send(requests.act_on_task(task_id, "complete", {"output": output, **more}))
+    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> Task:
+        """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
+        return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
 
     # what a server has
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import msgspec
@@ -63,6 +64,26 @@ class RemoteRecords:
             if beyond is None:
                 break
         return found
+
+    async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
+        rows = [await self.execution(execution_id) for execution_id in execution_ids]
+        return {row.execution_id: row.last_seq for row in rows if row is not None}
+
+    async def tally(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        async for row in self._all():
+            counts[row.status] = counts.get(row.status, 0) + 1
+        return counts
+
+    async def _all(self) -> AsyncIterator[Execution]:
+        cursor: str | None = None
+        while True:
+            page = await self._client.list(limit=_PAGE, cursor=cursor)
+            for row in page.executions:
+                yield row
+            if page.next is None:
+                return
+            cursor = page.next
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         told = await self._client.send(requests.execution_with_children(execution_id))

@@ -122,6 +122,20 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
     execution: Execution
 
 
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A human task. `form` are the fields to be filled in; `version` is what to give when acting on what one saw."""
+
+    task_id: str
+    execution_id: str
+    step: str
+    state: str
+    version: int
+    title: str = ""
+    role: str | None = None
+    user: str | None = None
+    form: list[dict[str, Any]] = []
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     pools: list[str] = []

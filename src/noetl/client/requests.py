@@ -169,8 +169,11 @@ def steer(execution_id: str, action: str, reason: str | None) -> Request[models.
     )
 
 
-def rerun(execution_id: str, version: str | int | None, payload: Mapping[str, Any] | None) -> Request[models.Started]:
-    body, headers = _given(version=version, payload=payload), {"Idempotency-Key": uuid4().hex}
+def rerun(
+    execution_id: str, version: str | int | None, payload: Mapping[str, Any] | None, from_step: str | None = None
+) -> Request[models.Started]:
+    body = _given(**{"version": version, "payload": payload, "from": from_step})
+    headers = {"Idempotency-Key": uuid4().hex}
     return _post(_execution(execution_id, "/rerun"), _as(models.Started), body, headers=headers, again=True)
 
 
@@ -189,26 +192,37 @@ def net(net_hash: str) -> Request[bytes]:
 # messages, signals, human tasks
 
 
-def message(body: Mapping[str, Any], key: str | None) -> Request[dict[str, Any]]:
-    headers = {"Idempotency-Key": key or uuid4().hex}
-    return _post("/api/messages", _plain, body, headers=headers, again=True)
+def message(
+    name: str, correlation: Mapping[str, Any], payload: Any, message_id: str | None, ttl: float | None
+) -> Request[dict[str, Any]]:
+    body = {"name": name, "correlation": correlation, "payload": payload, "message_id": message_id or uuid4().hex}
+    return _post("/api/messages", _plain, {**body, **_given(ttl=ttl)}, again=True)
 
 
-def signal(body: Mapping[str, Any], key: str | None) -> Request[dict[str, Any]]:
-    headers = {"Idempotency-Key": key or uuid4().hex}
-    return _post("/api/signals", _plain, body, headers=headers, again=True)
+def signal(name: str, data: Any, execution_id: str | None, signal_id: str | None) -> Request[list[str]]:
+    body = {"name": name, "data": data, "signal_id": signal_id or uuid4().hex, **_given(execution_id=execution_id)}
+    return _post("/api/signals", lambda response: list(_plain(response)["heard"]), body, again=True)
 
 
-def tasks(params: Mapping[str, Any]) -> Request[list[dict[str, Any]]]:
-    return _get("/api/tasks", _listed("tasks", dict[str, Any]), **params)
+def inject(execution_id: str, name: str, data: Any, key: str | None) -> Request[bool]:
+    body = {"name": name, "data": data, "key": key or uuid4().hex}
+    return _post(
+        _execution(execution_id, "/events"), lambda response: bool(_plain(response)["changed"]), body, again=True
+    )
 
 
-def task(task_id: str) -> Request[dict[str, Any]]:
-    return _get(f"/api/tasks/{quote(task_id, safe='')}", _plain)
+def tasks(params: Mapping[str, Any]) -> Request[list[models.Task]]:
+    return _get("/api/tasks", _listed("tasks", models.Task), **params)
 
 
-def act_on_task(task_id: str, action: str, body: Mapping[str, Any]) -> Request[dict[str, Any]]:
-    return _post(f"/api/tasks/{quote(task_id, safe='')}/{action}", _plain, body)
+def task(task_id: str) -> Request[models.Task]:
+    return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(models.Task))
+
+
+def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.Task]:
+    headers = {"Idempotency-Key": uuid4().hex}
+    path = f"/api/tasks/{quote(task_id, safe='')}/{action}"
+    return _post(path, _as(models.Task), _given(**body), headers=headers, again=action == "complete")
 
 
 # what a server has

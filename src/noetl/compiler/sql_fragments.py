@@ -1,33 +1,66 @@
-"""SQL fragments: a command that is one single expression is SQL made at run time (DESIGN §8)."""
+"""SQL: text that no value could make run is an error; text that one single expression makes is worth a warning.
+
+Where templates stand in SQL is told by the author's text alone (DESIGN §8), so most mistakes are found here and not at
+run time.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from noetl.compiler.compilation import Compilation
 from noetl.compiler.parsed_templates import parsed
 from noetl.compiler.pipelines import every_task
-from noetl.document.nodes import scalars
-from noetl.document.playbook import Playbook
+from noetl.compiler.text_places import place_in
+from noetl.document.nodes import Mapping, Node, Scalar, scalars
+from noetl.document.playbook import Playbook, Task
+from noetl.pipeline.transfer_ends import ENDS, SQL_KEYS
+from noetl.pipeline.transfer_ends import KIND as TRANSFER
 from noetl.source import is_template
+from noetl.templates.sql.impossible import KEYCHAIN, impossible
 
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
+_BIND = "let templates stand where values stand: those are bound"
 
 
 def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_SQL_FRAGMENT; text that the author marked with `| sql` says that it is meant."""
-    for task, _ in every_task(playbook):
-        kind = compilation.kinds.get(task.kind)
-        for known in kind.inputs if kind else ():
-            node = task.inputs.get(known.name) if known.sql else None
-            for scalar in scalars(node) if node is not None else ():
-                text = scalar.value if isinstance(scalar.value, str) else ""
-                template = parsed(text) if is_template(text) and not _MARKED.search(text) else None
-                if template is not None and template.single:
-                    compilation.note(
-                        "W_SQL_FRAGMENT",
-                        scalar,
-                        "this SQL is wholly made by a template and runs as it comes out",
-                        "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
-                    )
+    """E_TEMPLATE and W_SQL_FRAGMENT; each place once, wherever a workbook's task is used."""
+    written = {scalar: None for task, _ in every_task(playbook) for scalar in _sql_of(task, compilation)}
+    for scalar in written:
+        text = scalar.value if isinstance(scalar.value, str) else ""
+        template = parsed(text) if is_template(text) else None
+        if template is None:
+            continue
+        if not template.single:
+            if (found := impossible(text)) is not None:
+                why, _, way_out = found.why.partition("; ")
+                place = place_in(scalar, found.at, playbook.source)
+                compilation.note("E_TEMPLATE", place, f"this SQL cannot run: {why}", way_out or _BIND)
+        elif any(read.root in KEYCHAIN for read in template.references):
+            message = "this SQL cannot run: it is wholly made of a secret, and a secret can only be bound"
+            compilation.note("E_TEMPLATE", scalar, message, _BIND)
+        elif not _MARKED.search(text):
+            compilation.note(
+                "W_SQL_FRAGMENT",
+                scalar,
+                "this SQL is wholly made by a template and runs as it comes out",
+                "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
+            )
     return playbook
+
+
+def _sql_of(task: Task, compilation: Compilation) -> Iterator[Scalar]:
+    """The texts of a task that are SQL; those of a transfer stand in its ends."""
+    kind = compilation.kinds.get(task.kind)
+    for known in kind.inputs if kind else ():
+        if known.sql:
+            yield from _texts(task.inputs.get(known.name))
+    for end in ENDS if task.kind == TRANSFER else ():
+        node = task.inputs.get(end)
+        for key in SQL_KEYS:
+            yield from _texts(node.values.get(key) if isinstance(node, Mapping) else None)
+
+
+def _texts(node: Node | None) -> Iterator[Scalar]:
+    return scalars(node) if node is not None else iter(())

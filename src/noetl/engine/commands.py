@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.records.carrying import Carried
 from noetl.records.compensation import CompensationRegistered
 from noetl.records.orders import Report
 from noetl.records.outcomes import Error
@@ -16,7 +17,8 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `refused`: it did not
     resolve, and the execution ends where it begins (KEY-02). `depth` counts the playbooks around a nested one
     (TOOL-11); one whose parent is `paused` begins so, `held` says why another does. One that `compensates` another
-    only undoes what that one had registered (DESIGN §8)."""
+    only undoes what that one had registered (DESIGN §8). `carried`: begin at a step, with what an earlier run had
+    there."""
 
     at: float
     net_hash: str
@@ -29,6 +31,7 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     refused: Error | None = None
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
+    carried: Carried | None = None
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):

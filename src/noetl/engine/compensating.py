@@ -53,12 +53,13 @@ def register_iteration(
     result: TaskResult,
     iter_: dict[str, Any],
     children: tuple[str, ...],
+    ctx: dict[str, Any],
 ) -> None:
-    """One iteration has succeeded; whether the loop does is another matter (SAGA-04)."""
+    """One iteration has succeeded; whether the loop does is another matter (SAGA-04). `ctx` is as it saw it last."""
     around = tuple(Surrounding(iterator=one.iterator, index=one.index, item=one.item) for one in outer)
     path = tuple(one.index for one in outer)
     parts = {"args": run.args, "result": result, "iter": iter_, "path": path, "around": around}
-    _note(draft, execution, run, step, children, parts, execution.ctx)
+    _note(draft, execution, run, step, children, parts, ctx)
 
 
 def _note(

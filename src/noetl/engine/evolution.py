@@ -86,7 +86,7 @@ def _apply(execution: Execution, event: Event) -> None:
     payload = event.payload
     match payload:
         case ExecutionRequested():
-            _requested(execution, payload)
+            _requested(execution, event, payload)
         case WorkflowStarted():
             execution.workload, execution.started_at = payload.workload, event.ts
         case TokenCreated():
@@ -168,11 +168,15 @@ def _apply(execution: Execution, event: Event) -> None:
             _note_failure(execution, errands.evolve(execution, event, payload))
 
 
-def _requested(execution: Execution, payload: ExecutionRequested) -> None:
+def _requested(execution: Execution, event: Event, payload: ExecutionRequested) -> None:
     execution.path, execution.version = payload.path, payload.version
     execution.net_hash, execution.request = payload.net_hash, payload.payload
     execution.parent_execution_id, execution.depth = payload.parent_execution_id, payload.depth
     execution.parent_step_run_id, execution.compensates = payload.parent_step_run_id, payload.compensates
+    if (carried := payload.carried) is not None:
+        execution.ctx = dict(carried.ctx)
+        execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
+        execution.results = {one.step: one.result for one in carried.results}
 
 
 def _token_created(execution: Execution, event: Event, payload: TokenCreated) -> None:

@@ -1,8 +1,8 @@
 """Rates: how many runs of a step may begin in a stretch of time, within one execution (`spec.rate`, BEYOND §1).
 
-A key is shared by all steps that have it, as that of a concurrency is.
 Exact over every stretch, not over fixed windows. Whoever comes when none is left is given the next free moment for
-itself and held until then, so that nobody is judged twice and all go on in the order they came.
+itself and held until then, so that nobody is judged twice and all go on in the order they came. A key is shared by all
+steps that have it, as that of a concurrency is.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
             parent_step_run_id=command.parent_step_run_id,
             depth=command.depth,
             compensates=command.compensates,
+            carried=command.carried,
         )
     )
     if command.refused is not None:
@@ -45,12 +46,14 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
         draft.owe(EndExecution(Final.FAILED))
         return draft.decision()
     draft.add(RequestEvaluated(name=net.name))
-    draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=net.entry))
+    carried = command.carried
+    entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
+    draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=entry))
     if command.compensates is not None:
         return _undoing(draft, execution, command)
     token_id = token_id_of(execution.execution_id)
-    about: dict[str, Any] = {"step": net.entry, "step_run_id": run_id_of(token_id)}
-    draft.add(TokenCreated(token_id=token_id, step=net.entry, path=net.path, version=net.version, args={}), **about)
+    about: dict[str, Any] = {"step": entry, "step_run_id": run_id_of(token_id)}
+    draft.add(TokenCreated(token_id=token_id, step=entry, path=net.path, version=net.version, args=args), **about)
     draft.add(TokenEnqueued(token_id=token_id), **about)
     if command.paused:
         draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))

@@ -31,6 +31,7 @@ from noetl.orchestrator.survey import Survey
 from noetl.orchestrator.takeover import IsGone, take_over
 from noetl.orchestrator.turns import Turns
 from noetl.records.calls import Call, Called
+from noetl.records.carrying import Carried
 from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Turn, Verdict
 from noetl.records.references import Reference
@@ -67,7 +68,7 @@ class Conductor:
         self.pools = Pools(store, clock)
         self._claims = Claims(self._decisions, self.pools, store, clock, is_shared=shared)
         self.survey = Survey(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
-        self._turns = Turns(self._decisions, self._claims, clock, is_shared=shared)
+        self._turns = Turns(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
         self._starts = Starts(self._rounds, self._decisions, clock)
         self._calls = Calls(self, library or NoLibrary())
         self._decisions.left_by = self._calls.left_by
@@ -101,10 +102,21 @@ class Conductor:
 
     # executions
 
-    async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None:
-        """Begin an execution; once this returns, it is durable and will be completed."""
+    async def start(
+        self,
+        net: Net,
+        *,
+        execution_id: str,
+        trace_id: str,
+        payload: dict[str, Any],
+        carried: Carried | None = None,
+    ) -> None:
+        """Begin an execution; once this returns, it is durable and will be completed. With `carried` it begins at a
+        step, with what an earlier run had there."""
         refused = await self._desk.refusal(net)
-        start = Start(net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused)
+        start = Start(
+            net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
+        )
         await self.begin(start if self.gate is None else await self.gate(start))
 
     async def begin(self, start: Start) -> None:
@@ -202,10 +214,7 @@ class Conductor:
     # what a worker asks
 
     async def turn(self, turn: Turn) -> Answer:
-        async def decided(batch: Batch) -> Answer:
-            return await self._turns.take(turn, batch)
-
-        return await self.together(decided)
+        return await self._turns.take(turn)
 
     async def call(self, call: Call) -> Called:
         return await self._calls.call(call)

@@ -10,22 +10,28 @@ memory is in the log, or was decided in this very round and is stored with it or
 nobody knows whether it did, everything the round has touched is forgotten and read again from the log. If one caller's
 decision breaks, what that caller has touched is forgotten likewise; others of the round who touched the same executions
 built on it, and decide again. The rest of the round is stored.
+
+A conflict with another server is met by deciding again at once, then each for itself, so that one contested execution
+does not hold up the others; who meets it again waits a random moment, growing, outside of any round.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 from noetl.errors import BackendError
 from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.wishes import Decide, Wish, fail
 from noetl.store.contract import Commit, ConflictError
 
-Decide = Callable[[Batch], Awaitable[Any]]
 _T = TypeVar("_T")
-_TRIES = 5
+_TRIES = 5  # at once
+_MOST_TRIES = 30  # with a moment in between
+_FIRST_S, _LONGEST_S = 0.001, 0.2
 
 
 class AgainError(Exception):
@@ -48,36 +54,13 @@ class Memory(Protocol):
         """Drop what was decided and not stored. `conflicting`: because others have moved some of them."""
 
 
-class _Wish:
-    """What one caller wants. `answer` is set for one who waits."""
-
-    def __init__(self, decide: Decide, answer: asyncio.Future[Any] | None = None) -> None:
-        self.decide, self.answer = decide, answer
-        self.touched: set[str] = set()
-        self.result: Any = None
-        self.problem: BaseException | None = None
-        self.tries = 0
-
-    @property
-    def is_unwanted(self) -> bool:
-        return self.answer is not None and self.answer.done()
-
-    def tell(self) -> None:
-        if self.answer is None or self.answer.done():
-            return
-        if self.problem is not None:
-            self.answer.set_exception(self.problem)
-        else:
-            self.answer.set_result(self.result)
-
-
 class Rounds:
     """`gathers`: give whoever runs at this moment the chance to join, before a round begins. It is for servers, where
     callers come from outside by the dozen and a commit of the store may not let them in."""
 
     def __init__(self, memory: Memory, *, gathers: bool = False) -> None:
         self._memory, self._gathers = memory, gathers
-        self._waiting: list[_Wish] = []
+        self._waiting: list[Wish] = []
         self._carrier: asyncio.Task[None] | None = None
         self._is_busy = False
 
@@ -87,36 +70,51 @@ class Rounds:
         if self._is_busy or self._gathers:
             return await self._join(decide)
         self._is_busy = True
-        wishes = [_Wish(decide)]
+        wishes = [Wish(decide)]
         try:
             if gathers:
                 await asyncio.sleep(0)  # whoever else asks at this moment has had their word then
                 wishes += self._taken()
             await self._round(wishes)
         except BaseException:
-            self._waiting[:0] = wishes[1:]  # this caller goes away, and the others decide again without it
+            self._queue(*wishes[1:])  # they decide again, without it
             raise
         finally:
+            for wish in wishes:
+                wish.tell()
             self._go_on()
-        for wish in wishes:
-            wish.tell()
         if wishes[0].problem is not None:
             raise wishes[0].problem
         result: _T = wishes[0].result
         return result
 
-    def _taken(self) -> list[_Wish]:
+    def _taken(self) -> list[Wish]:
         """Those who wait and still want it."""
         waiting, self._waiting = self._waiting, []
+        for wish in waiting:
+            wish.is_queued = False
         return [wish for wish in waiting if not wish.is_unwanted]
 
     async def _join(self, decide: Callable[[Batch], Awaitable[_T]]) -> _T:
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Wish(decide, answer))
-        if not self._is_busy:
+        self._queue(Wish(decide, answer))
+        return await answer
+
+    async def each(self, decides: Sequence[Decide]) -> list[Any]:
+        """Have several things decided in their order, in one round, each for itself: what became of each, or the
+        problem that kept it from being."""
+        answers = [asyncio.get_running_loop().create_future() for _ in decides]
+        self._queue(*(Wish(decide, answer) for decide, answer in zip(decides, answers, strict=True)))
+        return await asyncio.gather(*answers, return_exceptions=True)
+
+    def _queue(self, *wishes: Wish) -> None:
+        for wish in wishes:
+            if not (wish.is_settled or wish.is_queued):
+                wish.is_queued = True
+                self._waiting.append(wish)
+        if self._waiting and not self._is_busy:
             self._is_busy = True
             self._go_on()
-        return await answer
 
     async def settled(self) -> None:
         """Return once nothing is under way."""
@@ -130,7 +128,7 @@ class Rounds:
             self._is_busy = False
 
     async def _carry(self) -> None:
-        wishes: list[_Wish] = []
+        wishes: list[Wish] = []
         try:
             while self._waiting:
                 wishes = self._taken()
@@ -146,7 +144,7 @@ class Rounds:
         finally:
             self._carrier, self._is_busy = None, False
 
-    async def _round(self, wishes: list[_Wish]) -> None:
+    async def _round(self, wishes: list[Wish]) -> None:
         """Every wish ends with a result or a problem."""
         for tries in range(1, _TRIES + 1):
             batch, decided = Batch(), wishes
@@ -154,14 +152,19 @@ class Rounds:
                 await self._memory.refresh()
                 decided = await self._decided(batch, wishes)
                 commits = await self._memory.commit(batch)
+                for wish in decided:
+                    wish.is_settled = True
                 self._perform(batch, commits, decided)
                 break
             except Exception as problem:
                 is_conflict = isinstance(problem, ConflictError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
                 wishes = decided
+                if is_conflict and len(wishes) == 1 and wishes[0].answer is not None and wishes[0].tries < _MOST_TRIES:
+                    self._postpone(wishes[0])
+                    break
                 if tries == _TRIES or not (is_conflict or len(wishes) > 1) or _is_fatal(problem):
-                    _fail(wishes, problem)
+                    fail(wishes, problem)
                     break
                 if len(wishes) > 1 and (tries > 1 or not is_conflict):  # one of them spoils it for all
                     await self._one_by_one(wishes)
@@ -170,21 +173,26 @@ class Rounds:
                 self._memory.forget(batch.touched)
                 raise
 
-    def _perform(self, batch: Batch, commits: Sequence[Commit], wishes: list[_Wish]) -> None:
+    def _postpone(self, wish: Wish) -> None:
+        """Let others have their turn, also those of other servers."""
+        longest_s = min(_FIRST_S * 2**wish.tries, _LONGEST_S)
+        asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, wish)  # noqa: S311
+
+    def _perform(self, batch: Batch, commits: Sequence[Commit], wishes: list[Wish]) -> None:
         """Whatever breaks here, it is stored: nothing is decided again, and the callers hear of it."""
         try:
             self._memory.perform(batch, commits)
         except Exception as problem:
-            _fail(wishes, problem)
+            fail(wishes, problem)
 
-    async def _one_by_one(self, wishes: list[_Wish]) -> None:
+    async def _one_by_one(self, wishes: list[Wish]) -> None:
         for wish in wishes:
             if wish.problem is None:
                 await self._round([wish])
 
-    async def _decided(self, batch: Batch, wishes: list[_Wish]) -> list[_Wish]:
+    async def _decided(self, batch: Batch, wishes: list[Wish]) -> list[Wish]:
         """Have every wish decided; gives those that did not break."""
-        decided: list[_Wish] = []
+        decided: list[Wish] = []
         pending = deque(wishes)
         while pending:
             wish = pending.popleft()
@@ -197,17 +205,18 @@ class Rounds:
                 broken = self._undo(batch, wish, decided)
                 decided = [one for one in decided if one not in broken]
                 pending += broken
-                if isinstance(problem, AgainError) and wish.tries < _TRIES:
+                if isinstance(problem, AgainError) and wish.tries < _MOST_TRIES:
                     pending.append(wish)
                 else:
-                    wish.problem = problem.__cause__ or problem if isinstance(problem, AgainError) else problem
+                    cause = problem.__cause__ if isinstance(problem, AgainError) else None
+                    wish.problem, wish.is_settled = cause or problem, True
                 if wish.touched or broken:
                     await self._memory.refresh()
         return decided
 
-    def _undo(self, batch: Batch, wish: _Wish, decided: list[_Wish]) -> list[_Wish]:
+    def _undo(self, batch: Batch, wish: Wish, decided: list[Wish]) -> list[Wish]:
         """Forget what a wish touched, and with it the wishes that share something with it, directly or not."""
-        spoiled, broken = set(wish.touched), list[_Wish]()
+        spoiled, broken = set(wish.touched), list[Wish]()
         while more := [one for one in decided if one not in broken and not spoiled.isdisjoint(one.touched)]:
             broken += more
             spoiled.update(*(one.touched for one in more))
@@ -219,9 +228,3 @@ class Rounds:
 def _is_fatal(problem: Exception) -> bool:
     """The store itself does not work: there is no use in trying again, or one by one."""
     return isinstance(problem, BackendError) and not isinstance(problem, ConflictError)
-
-
-def _fail(wishes: list[_Wish], problem: BaseException) -> None:
-    for wish in wishes:
-        if wish.problem is None:
-            wish.problem = problem

@@ -12,6 +12,7 @@ from noetl.net.net import Net
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.decisions import Decisions
 from noetl.orchestrator.rounds import Rounds
+from noetl.records.carrying import Carried
 from noetl.records.compensation import CompensationRegistered
 from noetl.records.outcomes import Error
 from noetl.store.contract import ConflictError
@@ -20,7 +21,8 @@ from noetl.store.contract import ConflictError
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """An execution to begin; a nested one says whose child it is. `refused`: it ends where it begins (KEY-02).
     `held`: it begins paused, and this is why.
-    One that `compensates` another only undoes what that one had registered."""
+    One that `compensates` another only undoes what that one had registered. `carried`: it begins at a step, with what
+    an earlier run had there."""
 
     net: Net
     execution_id: str
@@ -34,6 +36,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     refused: Error | None = None
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
+    carried: Carried | None = None
 
     def command(self, at: float, net_hash: str) -> StartExecution:
         return StartExecution(
@@ -48,6 +51,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             refused=self.refused,
             compensates=self.compensates,
             registrations=self.registrations,
+            carried=self.carried,
         )
 
 

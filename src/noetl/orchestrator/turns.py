@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from noetl.clock import Clock
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
@@ -10,27 +13,40 @@ from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Decisions
 from noetl.orchestrator.hot import UnreadableError
-from noetl.orchestrator.rounds import AgainError
-from noetl.records.orders import Answer, Report, Turn, Verdict
+from noetl.orchestrator.rounds import AgainError, Rounds
+from noetl.records.orders import Answer, Order, Report, Turn, Verdict
 
 
 class Turns:
-    """All of it inside a round."""
+    def __init__(self, rounds: Rounds, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool) -> None:
+        self._rounds, self._decisions, self._claims = rounds, decisions, claims
+        self._clock, self._is_shared = clock, is_shared
 
-    def __init__(self, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool) -> None:
-        self._decisions, self._claims, self._clock, self._is_shared = decisions, claims, clock, is_shared
+    async def take(self, turn: Turn) -> Answer:
+        """Where executions are shared with other servers, every report is decided for itself: what is contested by
+        another server does not hold up the rest."""
+        if self._is_shared:
+            recorded = [partial(self._record_safely, report) for report in turn.reports]
+            *decisions, orders = await self._rounds.each([*recorded, partial(self._claims.claim, turn)])
+            for one in (*decisions, orders):
+                if isinstance(one, BaseException):
+                    raise one
+            return self._answer(turn, decisions, orders)
 
-    async def take(self, turn: Turn, batch: Batch) -> Answer:
-        verdicts: list[Verdict] = []
-        stopped: dict[str, tuple[tuple[int, ...], ...]] = {}
-        for report in turn.reports:
-            decision = await (self._record_safely if self._is_shared else self._record)(report, batch)
-            verdicts.append(decision.verdict)
-            if decision.stopped:
-                stopped[report.order_id] = decision.stopped
-        orders = await self._claims.claim(turn, batch)
-        paused = tuple(report.order_id for report in turn.reports if self._is_paused(report.execution_id))
-        return Answer(verdicts=tuple(verdicts), orders=tuple(orders), stopped=stopped, paused=paused)
+        async def decided(batch: Batch) -> Answer:
+            decisions = [await self._record(report, batch) for report in turn.reports]
+            return self._answer(turn, decisions, await self._claims.claim(turn, batch))
+
+        return await self._rounds.together(decided)
+
+    def _answer(self, turn: Turn, decisions: Sequence[Decision], orders: Sequence[Order]) -> Answer:
+        told = list(zip(turn.reports, decisions, strict=True))
+        return Answer(
+            verdicts=tuple(decision.verdict for decision in decisions),
+            orders=tuple(orders),
+            stopped={report.order_id: decision.stopped for report, decision in told if decision.stopped},
+            paused=tuple(report.order_id for report in turn.reports if self._is_paused(report.execution_id)),
+        )
 
     def _is_paused(self, execution_id: str) -> bool:
         return execution_id in self._decisions.hot and self._decisions.hot[execution_id].execution.paused

@@ -19,8 +19,9 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenHeld(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`), delay or
-    rate (for the moment `until`). One held by `rate` has that moment for itself."""
+    """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`),
+    compensation (until everything is undone), delay or rate (for the moment `until`). One held by `rate` has that
+    moment for itself."""
 
     event_type = "token.held"
 

@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.records.bases import Body as _Payload
 from noetl.records.bases import Reported as _Entry
+from noetl.records.carrying import Carried
 from noetl.records.cases import (
     CaseDecision,
     CaseEvaluated,
@@ -58,7 +59,8 @@ class Final(StrEnum):
 
 
 class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`compensates`: it only undoes what that execution, which is over, had done (DESIGN §8)."""
+    """`compensates`: it only undoes what that execution, which is over, had done (DESIGN §8). `carried`: it begins at a
+    step, with what an earlier run had when it came there."""
 
     event_type = "playbook.execution_requested"
 
@@ -71,6 +73,7 @@ class ExecutionRequested(_Payload, frozen=True, kw_only=True, omit_defaults=True
     parent_step_run_id: str | None = None
     depth: int = 0
     compensates: str | None = None
+    carried: Carried | None = None
 
 
 class RequestEvaluated(_Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -257,8 +260,8 @@ class CaseWaiting(_Entry, frozen=True, kw_only=True, omit_defaults=True, tag="ca
 
 
 class CaseHeard(_Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A waiting step run has heard events of others, or can hear none any more. `order_id`: a worker is needed for what
-    its rules run now; `later` are events kept until that is done."""
+    """A waiting step run has heard events of others, or of its own waits, or can hear none any more. `order_id`: a
+    worker is needed for what its rules run now; `later` are events kept until that is done."""
 
     event_type = "case.heard"
 

@@ -99,14 +99,14 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
 
 async def put_down(tasks: Collection[asyncio.Future[Any]]) -> None:
     """End background work. One that misses its cancellation at an unlucky moment is told again."""
-    pending = {task for task in tasks if not task.done()}
-    for _ in range(_TOLD):
+    pending, told = {task for task in tasks if not task.done()}, 0
+    while pending and told < _TOLD:
+        told += 1
         for task in pending:
             task.cancel()
-        if not pending:
-            return
         _, pending = await asyncio.wait(pending, timeout=1.0)
-    log.error("background work does not end", tasks=[str(task)[:200] for task in pending])
+    if pending:
+        log.error("background work does not end", tasks=[str(task)[:200] for task in pending])
 
 
 async def _listens(server: _Server, http: asyncio.Task[None]) -> None:

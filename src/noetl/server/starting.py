@@ -16,6 +16,7 @@ from noetl.net.net import Net
 from noetl.orchestrator.runnable import check_runnable
 from noetl.server.idempotency import Keys, digest, named
 from noetl.server.problems import Problem, too_busy, unknown
+from noetl.server.rerunning import Source, taken_over
 from noetl.server.services import Services
 from noetl.server.views.executions import catalog_id
 from noetl.server.views.results import result_of
@@ -49,24 +50,29 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     error: dict[str, Any] | None = None
 
 
-async def start(services: Services, asked: StartRequest, *, subject: str, key: str | None) -> tuple[bytes, bool]:
-    """The answer as JSON, and whether it is that of an earlier request with the same key."""
+async def start(
+    services: Services, asked: StartRequest, *, subject: str, key: str | None, source: Source | None = None
+) -> tuple[bytes, bool]:
+    """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
+    that one was."""
     _check_load(services)
     if key is None:
         row = await found(services, asked)
         execution_id = uuid7(services.clock.now())
-        await begin(services, row, execution_id, asked.payload)
+        await begin(services, row, execution_id, asked.payload, source)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = Keys(services.store.shelf, services.clock), named(subject, _ROUTE, key)
     row = await found(services, asked)
-    kept, repeated = await keys.reserve(name, digest(asked), f"{uuid7(services.clock.now())} {row.version}")
+    kept, repeated = await keys.reserve(
+        name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
+    )
     if kept.answer is not None:
         return kept.answer.encode(), True
     execution_id, _, version = kept.created.partition(" ")
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            await _begin_once(services, row, execution_id, asked.payload)
+            await _begin_once(services, row, execution_id, asked.payload, source)
         except (RefusedError, Problem):
             await keys.release(name)
             raise
@@ -75,10 +81,12 @@ async def start(services: Services, asked: StartRequest, *, subject: str, key: s
     return answer, repeated
 
 
-async def _begin_once(services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any]) -> None:
+async def _begin_once(
+    services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any], source: Source | None
+) -> None:
     """Begin it, unless whoever sent the same request at the same moment has."""
     try:
-        await begin(services, row, execution_id, payload)
+        await begin(services, row, execution_id, payload, source)
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -109,13 +117,18 @@ async def registered(services: Services, path: str, version: str | None = None) 
     return row
 
 
-async def begin(services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any]) -> None:
+async def begin(
+    services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any], source: Source | None = None
+) -> None:
     """Begin an execution of a registered version; once this returns, it is durable (P1)."""
     net = await net_of(services, row)
+    carried = await taken_over(services, net, source) if source is not None else None
     trace_id = execution_id.replace("-", "")
     services.starting += 1
     try:
-        await services.conductor.start(net, execution_id=execution_id, trace_id=trace_id, payload=payload)
+        await services.conductor.start(
+            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
+        )
     finally:
         services.starting -= 1
 

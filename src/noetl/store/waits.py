@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.records.waits import MAX_KEYS as MAX_KEYS
+
 MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
-MAX_KEYS = 8  # of a message's correlation: every part of it may be what somebody waits for
 
 
 class WaitRow(msgspec.Struct, frozen=True, kw_only=True):

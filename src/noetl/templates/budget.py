@@ -23,9 +23,10 @@ _SLOT_BYTES = 40  # a pointer and a small object; dictionaries cost more and are
 
 
 class Run:
-    """The state of one evaluation. `lookup` gives a name's value or raises KeyError."""
+    """The state of one evaluation. `lookup` gives a name's value or raises KeyError. `record`, where there is one, is
+    told each value that stands between text, with its expression, and gives what is written instead of it."""
 
-    __slots__ = ("_made", "_made_bytes", "_steps", "locals", "lookup", "now", "out", "strict")
+    __slots__ = ("_made", "_made_bytes", "_steps", "locals", "lookup", "now", "out", "record", "strict")
 
     def __init__(self, lookup: Callable[[str], Any], *, now: float | None = None, strict: bool = False) -> None:
         self.lookup = lookup
@@ -33,6 +34,7 @@ class Run:
         self.strict = strict
         self.locals: dict[str, Any] = {}
         self.out: list[str] = []
+        self.record: Callable[[Run, Any, Any], str] | None = None
         self._steps = MAX_STEPS
         self._made_bytes = MAX_MADE_BYTES
         self._made: dict[int, Any] = {}

@@ -22,6 +22,8 @@ __all__ = ["Comparison", "Names", "Reference", "Template", "parse"]
 
 MAX_CACHED = 4_096
 
+Record = Callable[[Run, Any, Any], str]  # told the run, an expression's node and its value
+
 
 class Names(Protocol):
     """Anything that resolves a name: a Scope. A plain mapping will do too."""
@@ -63,6 +65,12 @@ class Template:
                 return paths.value_of(self._parts[0], lookup, strict)  # type: ignore[arg-type]
             return paths.text_of(self._parts, lookup, strict)
         return self._run(Run(lookup, now=now, strict=strict), marks)
+
+    def recorded(self, scope: Names | Mapping[str, Any], now: float | None, record: Record) -> str:
+        """The text of the template with what `record` gives in place of each value; for templates with blocks."""
+        run = Run(scope.__getitem__ if isinstance(scope, Mapping) else scope.lookup, now=now)
+        run.record = record
+        return str(self._run(run, marks=False))
 
     def _run(self, run: Run, marks: bool) -> Any:
         try:

@@ -46,11 +46,13 @@ def _captured(run: Run, execute: Code) -> str:
 
 
 def _output(node: Any) -> Code:
-    parts = [expression(part) for part in node.nodes]
+    parts = [(expression(part), None if type(part).__name__ == "TemplateData" else part) for part in node.nodes]
 
     def write(run: Run) -> None:
-        for part in parts:
-            run.out.append(run.text(written(run, part(run))))
+        for code, part in parts:
+            value = code(run)
+            plain = run.record is None or part is None
+            run.out.append(run.text(written(run, value)) if plain else run.record(run, part, value))
 
     return write
 

@@ -30,6 +30,7 @@ POLL_S = 20.0  # a long poll with nothing to give is answered after so long
 CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
 PAUSE_S = 1.0  # between looks at a paused execution
 _NETS = 64
+_EXECUTIONS = 4096  # far more than a worker has orders of at a time
 _UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
 
 _answers = msgspec.json.Decoder(Answer)
@@ -57,7 +58,7 @@ class RemoteOffice:
         self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
         self._arrived: deque[Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
-        self._held: dict[str, tuple[str, int]] = {}  # execution -> an order of it that was held last
+        self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
 
     # reporting and claiming
 
@@ -126,6 +127,9 @@ class RemoteOffice:
         answer = _answers.decode(response.content)
         for order in answer.orders:
             self._held[order.execution_id] = order.order_id, order.lease_epoch
+            self._held.move_to_end(order.execution_id)
+        while len(self._held) > _EXECUTIONS:
+            self._held.popitem(last=False)
         return answer
 
     def _names_what_was_refused(self, report: Report) -> bool:
@@ -202,6 +206,7 @@ def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn
     """The server's refusal as the error of the task that asked; its own, where a tool's error is told with it."""
     told = problem.problem.get("error")
     if not isinstance(told, dict):
-        raise ToolError(kind, str(problem.problem.get("detail") or problem), **details) from None
-    details |= told.get("details") or {}
-    raise ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")), **details) from None
+        told = {"kind": kind, "message": str(problem.problem.get("detail") or problem)}
+    error = ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")))
+    error.details = {**details, **(told.get("details") or {})}
+    raise error from None

@@ -160,6 +160,7 @@ def _compensated(
 def _let_go_on(execution: Execution, saga: Saga) -> None:
     """Nothing is left to undo: the tokens that waited for it come next (SAGA-02)."""
     for token_id in saga.waiting:
+        execution.tokens[token_id].held = None
         execution.agenda[token_id] = Due.ENQUEUE
     saga.waiting = {}
 

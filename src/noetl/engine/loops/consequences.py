@@ -5,6 +5,8 @@ A report may hold all of an iteration at once, so where it stood at each entry i
 
 from __future__ import annotations
 
+from typing import Any
+
 from noetl.engine.compensating import register_iteration
 from noetl.engine.decision import Draft
 from noetl.engine.deferring import defer
@@ -27,13 +29,12 @@ class Consequences:
         self._step = plan.step(run.step)
         self._stands: dict[Path, Position] = {}
         self._children: dict[Path, tuple[str, ...]] = {}
-        self._writes: dict[Path, dict[str, object]] = {}
+        self._writes: dict[Path, dict[str, Any]] = {}
 
     def processed(self, entry: TaskProcessed, event_id: str, at: float) -> None:
         path, position = entry.path, self._position(entry.path)
         if entry.deferred:
-            ctx = written(ctx_for(self._execution, self._run, self._span), self._written(path))
-            outer = outer_of(self._plan, self._run, self._step, path)
+            ctx, outer = self._ctx(path), outer_of(self._plan, self._run, self._step, path)
             defer(self._draft, self._run, self._step, entry, position, event_id=event_id, outer=outer, ctx=ctx)
         self._stands[path] = after(position, entry, at)
         self._writes[path] = {**self._written(path), **entry.decision.set_ctx}
@@ -48,7 +49,17 @@ class Consequences:
             return
         outer = outer_of(self._plan, self._run, step, path)
         position = self._position(path)
-        register_iteration(self._draft, self._execution, self._run, step, outer, entry.result, position.iter, children)
+        register_iteration(
+            self._draft,
+            self._execution,
+            self._run,
+            step,
+            outer,
+            entry.result,
+            position.iter,
+            children,
+            self._ctx(path),
+        )
 
     def _begun(self, path: Path) -> Begun | None:
         return self._run.loop.begun.get(path) if self._run.loop is not None else None
@@ -59,6 +70,10 @@ class Consequences:
         begun = self._begun(path)
         return begun.stands() if begun is not None else self._run.position
 
-    def _written(self, path: Path) -> dict[str, object]:
+    def _ctx(self, path: Path) -> dict[str, Any]:
+        """`ctx` as the iteration sees it."""
+        return written(ctx_for(self._execution, self._run, self._span), self._written(path))
+
+    def _written(self, path: Path) -> dict[str, Any]:
         begun = self._begun(path)
         return {**(begun.writes if begun is not None else {}), **self._writes.get(path, {})}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from noetl.engine.decision import ChangeTask, Decision, Draft, OpenWait
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
@@ -26,6 +28,8 @@ from noetl.records.waits import MAX_KEYS, FormField, HumanCreated, MessageAwaite
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+
+_CORRELATION_BYTES = 4_096  # it is looked up by its whole text, and never stored apart
 
 Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 
@@ -89,11 +93,11 @@ def _timer(timer: net.Timer, wait_id: str, scope: Scope, at: float) -> TimerSche
 
 
 def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> MessageAwaited:
-    correlation = render(message.correlation, scope, now=at)
-    if not isinstance(correlation, dict):
-        raise TemplateError(f"message.correlation must be a mapping, this gave {type(correlation).__name__}")
+    correlation: dict[str, Any] = render(message.correlation, scope, now=at)  # written as a mapping, or refused
     if len(correlation) > MAX_KEYS:
         raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {MAX_KEYS} are allowed")
+    if len(msgspec.json.encode(correlation)) > _CORRELATION_BYTES:
+        raise TemplateError(f"message.correlation is over {_CORRELATION_BYTES} bytes; a key is enough to find it by")
     due_at = at + times.length("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
     return MessageAwaited(
         wait_id=wait_id,

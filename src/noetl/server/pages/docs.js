@@ -11,7 +11,8 @@ function made(tag, text, className) {
 }
 
 function resolved(schema, all, depth = 0) {
-  if (!schema || depth > 6) return schema;
+  if (!schema) return "anything";
+  if (depth > 12) return "…";
   if (schema.$ref) return resolved(all[schema.$ref.split("/").pop()], all, depth + 1);
   if (schema.type === "array") return [resolved(schema.items, all, depth + 1)];
   const either = schema.anyOf || schema.oneOf;

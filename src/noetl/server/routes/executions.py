@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.server.bodies import read, read_optional
 from noetl.server.finding import Filter, Status, checked_cursor, execution_of, matching
 from noetl.server.idempotency import HEADER, REPLAYED
+from noetl.server.rerunning import Source
 from noetl.server.routing import Json, shows
 from noetl.server.services import identity_of, services_of
 from noetl.server.starting import Started, StartRequest, start
@@ -38,11 +39,13 @@ class Cancellation(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True
     compensate: bool = False
 
 
-class Rerun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without `version` the one it ran; without `payload` the one it had."""
+class Rerun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"from_step": "from"}):
+    """Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
+    results and arguments as they were when it was last entered."""
 
     version: str | int | None = None
     payload: dict[str, Any] | None = None
+    from_step: str | None = None
     wait: float = 0.0
 
 
@@ -57,9 +60,9 @@ async def begin(request: Request) -> Response:
     return await _started(request, await read(request, StartRequest))
 
 
-async def _started(request: Request, asked: StartRequest) -> Response:
+async def _started(request: Request, asked: StartRequest, source: Source | None = None) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
-    answer, replayed = await start(services_of(request), asked, subject=subject, key=key)
+    answer, replayed = await start(services_of(request), asked, subject=subject, key=key, source=source)
     return Response(answer, 201, REPLAYED if replayed else None, "application/json")
 
 
@@ -128,7 +131,7 @@ async def _steer(request: Request, execution_id: str, action: Action) -> Respons
 
 @router.post(
     "/api/executions/{execution_id}/rerun",
-    **_with_key(shows(Started, reads=Rerun, status=201, summary="Run it again from the start")),
+    **_with_key(shows(Started, reads=Rerun, status=201, summary="Run it again, from the start or from a step")),
 )
 async def rerun(request: Request, execution_id: str) -> Response:
     """A new execution of the same playbook, with another version or payload where one is given."""
@@ -137,4 +140,6 @@ async def rerun(request: Request, execution_id: str) -> Response:
     before = await detailed(services, row)
     version = asked.version if asked.version is not None else await version_of(services, row)
     payload = asked.payload if asked.payload is not None else before.payload
-    return await _started(request, StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait))
+    source = Source(execution_id=execution_id, step=asked.from_step) if asked.from_step is not None else None
+    wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
+    return await _started(request, wanted, source)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.clock import rfc3339
 from noetl.pipeline.patches import write
 from noetl.records.apart import put_back
-from noetl.records.events import CtxPatched, TaskProcessed
+from noetl.records.events import CtxPatched, ExecutionRequested, TaskProcessed
 from noetl.server.finding import execution_of
 from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawn
@@ -85,11 +85,14 @@ async def variables(request: Request, execution_id: str) -> Response:
 
 async def _ctx(services: Services, execution_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    after, only = 0, Only(types=(CtxPatched.event_type,), limit=_PAGE)
+    after, only = 0, Only(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
-            assert isinstance(event.payload, CtxPatched)
-            write(found, put_back(event.payload, services.results.load).patch)
+            if isinstance(event.payload, CtxPatched):
+                write(found, put_back(event.payload, services.results.load).patch)
+            elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
+                request = put_back(event.payload, services.results.load)
+                found = dict(request.carried.ctx) if request.carried is not None else {}
         after = page[-1].seq
     return found
 

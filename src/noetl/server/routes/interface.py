@@ -7,6 +7,7 @@ it. It is given for the address of every screen, so that a link leads to what it
 from __future__ import annotations
 
 from functools import cache
+from gzip import compress
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -37,7 +38,8 @@ _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>NoETL</title>
 <h1>The server runs; its web UI is not built here</h1>
 <p>In a checkout, <code>make ui</code> builds it (Node 20 or newer). Releases have it.</p>
-<p>The command line does not need it: <code>noetl executions</code>. The API is described at <a href="docs">docs</a>.</p>
+<p>The command line does not need it: <code>noetl executions</code>.
+The API is described at <a href="docs">docs</a>.</p>
 """
 
 
@@ -63,24 +65,33 @@ for _screen in SCREENS:
 
 
 @router.get("/favicon.svg")
-async def icon() -> Response:
-    return _file("favicon.svg", "public, max-age=86400")
+async def icon(request: Request) -> Response:
+    return _file(request, "favicon.svg", "public, max-age=86400")
 
 
 @router.get("/assets/{name}")
-async def asset(name: str) -> Response:
+async def asset(request: Request, name: str) -> Response:
     """A script or style by its name; no path of a request is ever opened, only names that were built."""
     if name not in _assets():
         raise Problem(404, f'there is no asset "{name}"')
-    return _file(f"assets/{name}", _FOREVER)
+    return _file(request, f"assets/{name}", _FOREVER)
 
 
-def _file(name: str, cached: str) -> Response:
+def _file(request: Request, name: str, cached: str) -> Response:
     found = _folder() / name
     if not found.is_file():
         raise Problem(404, f'there is no "{name}"')
     kind = guess_type(name)[0] or "application/octet-stream"
-    return Response(found.read_bytes(), headers={"cache-control": cached}, media_type=kind)
+    headers = {"cache-control": cached, "vary": "accept-encoding"}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(found.read_bytes(), headers=headers, media_type=kind)
+    return Response(_packed(name), headers=headers | {"content-encoding": "gzip"}, media_type=kind)
+
+
+@cache
+def _packed(name: str) -> bytes:
+    """Nothing of it is secret, so packing tells nobody anything."""
+    return compress((_folder() / name).read_bytes(), mtime=0)
 
 
 @cache

@@ -70,8 +70,9 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
 @router.get("/api/stream", **shows(media=MEDIA_TYPE, summary="Executions as they change"))
 async def everything(request: Request) -> Response:
     """Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
-    long absence): list the executions again. Changes that other servers make are seen among the newest 200 and the
-    open ones."""
+    long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
+    execution tells, such as workers. Changes that other servers make are seen among the newest 200 and the open
+    ones."""
     services = services_of(request)
     return _stream(services, _rows(services, request.headers.get(_LAST)))
 
@@ -101,4 +102,4 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
             if changes:
                 await asyncio.sleep(_GATHER_S)
             elif not await heard_within(heard, services.settings.stream_heartbeat_s):
-                yield None
+                yield told({}, at=f"{hub.era}.{at}", name="still")

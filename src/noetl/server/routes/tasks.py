@@ -66,7 +66,9 @@ async def tasks(
     role: Annotated[str | None, Query(max_length=200)] = None,
     user: Annotated[str | None, Query(max_length=200, description="Also finds what this user has claimed.")] = None,
     execution_id: Annotated[str | None, Query(max_length=100)] = None,
-    mine: Annotated[bool, Query(description="What you may do: for you, for a role of yours, or claimed by you.")] = False,
+    mine: Annotated[
+        bool, Query(description="What you may do: for you, for a role of yours, or claimed by you.")
+    ] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
@@ -80,7 +82,7 @@ async def tasks(
     actor, roles = _who(request)
     whose: list[dict[str, str | None]] = [{"role": role, "user": user}]
     if mine:
-        whose = [{"user": actor}, *({"role": one} for one in roles)]
+        whose = [{"user": actor, "role": None}, *({"user": None, "role": one} for one in roles)]
     found: dict[str, TaskRow] = {}
     for one in whose:
         rows = await services.clockwork.inbox.list(

@@ -32,7 +32,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
-    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started."""
+    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
+    `rerun_of` and `from_step`: it began at that step, with what the other one had there."""
 
     version: int | None
     label: str | None
@@ -40,6 +41,8 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     payload: Any
     error: dict[str, Any] | None
     children: list[ExecutionView]
+    rerun_of: str | None = None
+    from_step: str | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +81,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
     version = await version_of(services, row)
+    carried = request.carried if request is not None else None
     return ExecutionDetail(
         **_fields(row),
         version=version,
@@ -86,6 +90,8 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         payload=request.payload if request is not None else {},
         error=error.readable() if error is not None else None,
         children=[shown(child) for child in await services.store.children(row.execution_id)],
+        rerun_of=carried.execution_id if carried is not None else None,
+        from_step=carried.step if carried is not None else None,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from noetl.engine.evolution import replayed
 from noetl.engine.execution import Execution
 from noetl.errors import BackendError, ToolError
+from noetl.orchestrator.standing import loop_of
 from noetl.records.envelope import Event, whole
 from noetl.server.problems import Problem
 from noetl.server.services import Services
@@ -98,18 +99,4 @@ def _run(run: Any) -> dict[str, Any]:
         "attempt": position.attempt,
         "iter": position.iter,
         "loop": loop_of(run),
-    }
-
-
-def loop_of(run: Any) -> dict[str, int] | None:
-    """How far a looped step run is: its outermost level."""
-    if run.loop is None:
-        return None
-    frame = run.loop.frames.get(())
-    total = frame.total if frame is not None else 0
-    return {
-        "total": total,
-        "done": frame.done if frame is not None else run.loop.done,
-        "failed": frame.failed if frame is not None else run.loop.failed,
-        "running": len(run.loop.begun),
     }

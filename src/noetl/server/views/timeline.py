@@ -1,4 +1,9 @@
-"""The timeline: every step run with its times and its tasks, for a Gantt chart. Iterations are counted, not listed."""
+"""The timeline: every step run with its times, its waits and its tasks, for a Gantt chart. Iterations are counted, not
+listed.
+
+A step run ends with the event its arcs are evaluated on: one that waits for time, a message or a person has not ended
+when its pipeline has.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,20 @@ import msgspec
 
 from noetl.clock import rfc3339
 from noetl.records.envelope import Event
-from noetl.records.events import StepDone, StepFailed, StepScheduled, StepStarted, TaskProcessed, TaskStarted
+from noetl.records.events import (
+    CaseHeard,
+    CaseWaiting,
+    NextSelected,
+    StepDone,
+    StepFailed,
+    StepScheduled,
+    StepStarted,
+    TaskProcessed,
+    TaskStarted,
+    TokenDropped,
+)
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, Only
 
@@ -19,34 +36,50 @@ _TYPES = (
     "step.started",
     "step.done",
     "step.failed",
+    "step.timeout",
     "task.started",
     "task.processed",
     "loop.started",
     "loop.done",
     "loop.iteration.done",
     "loop.iteration.failed",
+    "timer.scheduled",
+    "message.awaited",
+    "signal.awaited",
+    "human.created",
+    "case.waiting",
+    "case.heard",
+    "next.selected",
+    "token.dropped",
 )
 _PAGE = 2_000
 _MOST_TASKS = 500  # listed of one step run
+_WITHDRAWN = frozenset({"cancelled", "ended", "late"})  # drops that are nobody's failure
 
 
 class TaskBar(msgspec.Struct, kw_only=True):
+    """`delay_s` is how long the policy waits after it before the same task is run again."""
+
     task: str
     attempt: int
     started_at: str | None
     finished_at: str | None = None
     status: str = "running"
     do: str | None = None
+    delay_s: float = 0.0
 
 
 class StepBar(msgspec.Struct, kw_only=True):
-    """`total`, `done` and `failed` are iterations of its outermost level. `task_runs` counts tasks that are not listed
+    """It was queued from `scheduled_at` to `started_at`, and waits since `waiting_at` for what `waits_for` names.
+    `total`, `done` and `failed` are iterations of its outermost level. `task_runs` counts tasks that are not listed
     too."""
 
     step: str
     step_run_id: str
     scheduled_at: str
     started_at: str | None = None
+    waiting_at: str | None = None
+    waits_for: list[str] = []
     finished_at: str | None = None
     status: str = "scheduled"
     worker_id: str | None = None
@@ -90,9 +123,10 @@ def _take(bars: dict[str, StepBar], event: Event, step_run_id: str) -> None:
         case StepStarted():
             bar.started_at, bar.status, bar.worker_id = bar.started_at or ts, "running", payload.worker_id
         case StepDone() | LoopDone():
-            bar.finished_at, bar.status = ts, "done"
+            _end(bar, ts, "done")
         case StepFailed():
-            bar.finished_at, bar.status, bar.error = ts, "failed", payload.error.readable()
+            bar.error = payload.error.readable()
+            _end(bar, ts, "failed")
         case LoopStarted() if payload.path == ():
             bar.total = payload.total
         case IterationDone() if len(payload.path) == 1:
@@ -101,6 +135,42 @@ def _take(bars: dict[str, StepBar], event: Event, step_run_id: str) -> None:
             bar.failed += 1
         case TaskStarted() | TaskProcessed():
             _task(bar, event, payload)
+        case _:
+            _moved(bar, ts, payload)
+
+
+def _moved(bar: StepBar, ts: str, payload: Any) -> None:
+    """Into a wait, out of it, or away."""
+    match payload:
+        case TimerScheduled():
+            _wait(bar, ts, f"until {rfc3339(payload.due_at)}")
+        case MessageAwaited():
+            _wait(bar, ts, f"message {payload.name}")
+        case SignalAwaited():
+            _wait(bar, ts, f"signal {payload.name}")
+        case HumanCreated():
+            _wait(bar, ts, f"{payload.user or payload.role or 'somebody'}: {payload.title}")
+        case CaseWaiting():
+            _wait(bar, ts, "an event that its rules name")
+        case CaseHeard():
+            bar.status, bar.waiting_at, bar.waits_for = "running", None, []
+        case StepTimeout():
+            _end(bar, ts, "failed" if payload.action == "fail" else "done")
+        case NextSelected() if bar.status == "waiting":
+            _end(bar, ts, "failed" if payload.error is not None else "done")
+        case TokenDropped() if bar.finished_at is None:
+            _end(bar, ts, "cancelled" if payload.reason in _WITHDRAWN else "failed")
+
+
+def _wait(bar: StepBar, ts: str, what: str) -> None:
+    """A step without tools is decided in place and has started then; its pipeline's end was not its own."""
+    bar.started_at = bar.started_at or ts
+    bar.waiting_at, bar.finished_at, bar.status = bar.waiting_at or ts, None, "waiting"
+    bar.waits_for = [*bar.waits_for, what]
+
+
+def _end(bar: StepBar, ts: str, status: str) -> None:
+    bar.finished_at, bar.status = ts, status
 
 
 def _task(bar: StepBar, event: Event, payload: TaskStarted | TaskProcessed) -> None:
@@ -120,3 +190,4 @@ def _task(bar: StepBar, event: Event, payload: TaskStarted | TaskProcessed) -> N
         found = TaskBar(task=payload.task, attempt=payload.attempt, started_at=rfc3339(meta.started_at))
         bar.tasks.append(found)
     found.finished_at, found.status, found.do = rfc3339(meta.finished_at), status, payload.decision.do
+    found.delay_s = payload.decision.delay_s

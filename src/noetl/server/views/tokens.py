@@ -1,134 +1,21 @@
-"""Tokens: where each of an execution is and what it waits for, in words people can act on (TOK-01, BEYOND)."""
+"""The live tokens of an execution, with the rows of the store that say what they wait for."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
-from noetl.clock import rfc3339
-from noetl.engine.execution import Execution, StepRun, Token
+from noetl.engine.execution import Execution
+from noetl.orchestrator import standing
+from noetl.orchestrator.standing import TokenView as TokenView
 from noetl.server.services import Services
-from noetl.server.views.states import loop_of
-from noetl.store.contract import OrderRow, OrderState
-from noetl.store.tasks import TaskRow, TaskState
-from noetl.store.waits import WaitRow
-
-_HELD = {
-    "join": "the other tokens of its fork",
-    "park": "a change of ctx that lets it in",
-    "delay": "its time to come",
-    "rate": "the next moment that its rate allows",
-}
-
-
-class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """`state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words."""
-
-    token_id: str
-    step: str
-    state: str
-    waits_for: str
-    args: dict[str, Any]
-    priority: int = 0
-    step_run_id: str | None = None
-    started_at: str | None = None
-    task: str | None = None
-    attempt: int | None = None
-    order_ids: list[str] = []
-    worker_ids: list[str] = []
-    pool: str | None = None
-    loop: dict[str, int] | None = None
-
-
-class _Surrounding(msgspec.Struct):
-    """Rows that belong to an execution."""
-
-    orders: dict[str, OrderRow]
-    waits: dict[str, list[WaitRow]]
-    tasks: dict[str, list[TaskRow]]
+from noetl.store.tasks import TaskState
 
 
 async def tokens_of(services: Services, execution: Execution) -> list[TokenView]:
     """All live tokens, the oldest first."""
-    execution_id = execution.execution_id
-    waits: dict[str, list[WaitRow]] = {}
-    for wait in await services.store.waits.of(execution_id):
-        waits.setdefault(wait.step_run_id, []).append(wait)
-    tasks: dict[str, list[TaskRow]] = {}
+    store, execution_id = services.store, execution.execution_id
     states = (TaskState.OPEN, TaskState.CLAIMED)
-    for task in await services.store.tasks.list(states=states, execution_id=execution_id):
-        tasks.setdefault(task.step_run_id, []).append(task)
-    orders = {order.order_id: order for order in await services.store.orders(execution_id)}
-    around = _Surrounding(orders, waits, tasks)
-    runs = {run.token_id: run for run in execution.runs.values() if run.errand is None}
-    return [_shown(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
-
-
-def _shown(token: Token, run: StepRun | None, around: _Surrounding) -> TokenView:
-    common: dict[str, Any] = {
-        "token_id": token.token_id,
-        "step": token.step,
-        "args": token.args,
-        "priority": token.priority,
-    }
-    if run is None:
-        if token.held is None:
-            return TokenView(**common, state="ready", waits_for="nothing: it is about to be admitted")
-        return TokenView(**common, state="held", waits_for=_held(token))
-    orders = [around.orders[one] for one in _order_ids(run) if one in around.orders]
-    state, waits_for = _stands(run, orders, around)
-    return TokenView(
-        **common,
-        state=state,
-        waits_for=waits_for,
-        step_run_id=run.step_run_id,
-        started_at=rfc3339(run.started_at) if run.started_at is not None else None,
-        task=run.position.task,
-        attempt=run.position.attempt,
-        order_ids=[order.order_id for order in orders],
-        worker_ids=sorted({order.lease_owner for order in orders if order.lease_owner}),
-        pool=orders[0].pool if orders else None,
-        loop=loop_of(run),
+    return standing.tokens_of(
+        execution,
+        await store.orders(execution_id),
+        await store.waits.of(execution_id),
+        await store.tasks.list(states=states, execution_id=execution_id),
     )
-
-
-def _order_ids(run: StepRun) -> list[str]:
-    if run.loop is not None:
-        return list(run.loop.ranges)
-    return [run.order_id] if run.order_id is not None else []
-
-
-def _held(token: Token) -> str:
-    if token.held == "limit":
-        return f"a free place under the limit of {token.slot}"
-    return _HELD.get(token.held or "", token.held or "")
-
-
-def _stands(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple[str, str]:
-    if told := _outside(around.waits.get(run.step_run_id, []), around.tasks.get(run.step_run_id, [])):
-        return "waiting", told
-    leased = [order for order in orders if order.state is OrderState.LEASED]
-    ready = [order for order in orders if order.state is OrderState.READY]
-    if run.loop is not None:
-        how = loop_of(run) or {}
-        ended = how.get("done", 0) + how.get("failed", 0)
-        return "looping", f"its iterations: {ended} of {how.get('total', 0)} have ended"
-    if leased:
-        owners = ", ".join(sorted({order.lease_owner or "" for order in leased}))
-        return "running", f"worker {owners} to report"
-    if ready:
-        return "queued", f'a worker of the pool "{ready[0].pool}" to take it'
-    return "waiting", "an event, or a moment that has not come"
-
-
-def _outside(waits: list[WaitRow], tasks: list[TaskRow]) -> str:
-    words = [
-        f'{wait.kind} "{wait.name}"' + (f" with {wait.correlation}" if wait.correlation != "{}" else "")
-        for wait in waits
-    ]
-    words += [
-        f'human task "{task.title}" ({task.state.value}, {task.claimed_by or task.role or task.user or "anybody"})'
-        for task in tasks
-    ]
-    return ", or ".join(words)

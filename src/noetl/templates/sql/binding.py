@@ -14,7 +14,7 @@ from noetl.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
-from noetl.templates.sql.cutting import Hole
+from noetl.templates.sql.cutting import Hole, has_blocks
 from noetl.templates.sql.lexer import HOLE, tokens
 from noetl.templates.sql.names import column, is_piece, is_plain, names_in
 from noetl.templates.sql.places import Place
@@ -29,6 +29,7 @@ from noetl.templates.sql.plan import (
     Word,
     first_word,
     plan,
+    planned,
     split,
 )
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
@@ -53,7 +54,15 @@ def bind(authored: Any, scope: ScopeLike, *, now: float | None = None, secrets: 
         if whole.single:
             return _dynamic(authored, whole.evaluate(scope, now), any(r.root in secrets for r in whole.references))
     binding = _Binding(scope, now, secrets)
-    return Bound(tuple(binding.statement(planned) for planned in plan(authored)))
+    return Bound(tuple(binding.statement(each) for each in _planned(authored, scope, now)))
+
+
+def _planned(authored: str, scope: ScopeLike, now: float | None) -> tuple[PlannedStatement, ...]:
+    if not has_blocks(authored):
+        return plan(authored)
+    from noetl.templates.sql.blocks import expanded  # it needs the full parser, which little SQL does
+
+    return planned(*expanded(authored, scope, now))
 
 
 def read(text: Any) -> Bound:
@@ -187,14 +196,14 @@ class _Binding:
         return value
 
     def _value(self, hole: Hole) -> Any:
-        return hole.template.evaluate(self._scope, self._now, marks=True)
+        return hole.value(self._scope, self._now)
 
     def _text(self, hole: Hole) -> str:
         """The value as templates write it between other text; lists and mappings as JSON."""
         value = self._value(hole)
         if isinstance(value, dict | list):
             return as_text(value)
-        return str(parse(f".{hole.source}").evaluate(self._scope, self._now))[1:]
+        return hole.text(self._scope, self._now)
 
 
 def _names(bare: Bare, value: Any) -> str:

@@ -1,36 +1,53 @@
-"""Cutting: SQL text into what is SQL and what is `{{ … }}`. Statements (`{% … %}`) would make SQL out of values."""
+"""Cutting: SQL text into what is SQL and what is `{{ … }}`. Text with blocks (`{% … %}`) is cut by running it
+(`sql.blocks`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
 from noetl.errors import ToolError
 from noetl.templates.expression import Template, parse
+from noetl.templates.render import ScopeLike
 from noetl.templates.sql.lexer import HOLE
 
-_OPENING = re.compile(r"\{\{[-+]?|\{%|\{#")
+_OPENING = re.compile(r"\{\{[-+]?|\{#")
 _INSIDE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[({\[]|-?\}\}|[)}\]]", re.DOTALL)
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """One template: `left` and `right` take away the blanks beside it, where they matter (`{{-`, `-}}`)."""
+    """One template, `at` its place in the text. `left` and `right` take away the blanks beside it, where they matter
+    (`{{-`, `-}}`)."""
 
     template: Template
     source: str
     left: bool = False
     right: bool = False
+    at: int = 0
+
+    def value(self, scope: ScopeLike, now: float | None) -> Any:
+        return self.template.evaluate(scope, now, marks=True)
+
+    def text(self, scope: ScopeLike, now: float | None) -> str:
+        """The value as templates write it between other text."""
+        return str(parse(f".{self.source}").evaluate(scope, now))[1:]
 
     def reads(self, names: Collection[str]) -> bool:
         """Whether it reads one of `names`."""
         return any(read.root in names for read in self.template.references)
 
 
+def has_blocks(text: str) -> bool:
+    """Whether SQL text is to be run before it can be cut."""
+    return "{%" in text
+
+
 def cut(text: str) -> tuple[str, tuple[Hole, ...]]:
-    """`text` with one HOLE character per template, and the templates. ToolError `sql.fragment` for `{% … %}`."""
+    """`text` with one HOLE character per template, and the templates."""
     if HOLE in text:
         raise ToolError("sql.fragment", "SQL cannot hold the character U+0000")
     kept: list[str] = []
@@ -42,19 +59,17 @@ def cut(text: str) -> tuple[str, tuple[Hole, ...]]:
         if opening == "{#":
             at = _after(text, "#}", match.end())
             continue
-        if opening == "{%":
-            raise _statement(text[match.start() : match.start() + 40])
         end, closing = _end(text, match.end())
-        holes.append(_hole(text[match.end() : end], opening, closing))
+        holes.append(_hole(text[match.end() : end], opening, closing, match.start()))
         kept.append(HOLE)
         at = end + len(closing)
     kept.append(text[at:])
     return "".join(kept), tuple(holes)
 
 
-def _hole(expression: str, opening: str, closing: str) -> Hole:
+def _hole(expression: str, opening: str, closing: str, at: int) -> Hole:
     source = f"{{{{ {expression.strip()} }}}}"
-    return Hole(parse(source), source, left=opening.endswith("-"), right=closing.startswith("-"))
+    return Hole(parse(source), source, left=opening.endswith("-"), right=closing.startswith("-"), at=at)
 
 
 def _end(text: str, at: int) -> tuple[int, str]:
@@ -79,11 +94,3 @@ def _end(text: str, at: int) -> tuple[int, str]:
 def _after(text: str, sign: str, at: int) -> int:
     end = text.find(sign, at)
     return len(text) if end < 0 else end + len(sign)
-
-
-def _statement(begin: str) -> ToolError:
-    return ToolError(
-        "sql.fragment",
-        f'"{begin}" would make SQL out of values; write {{{{ … }}}} where a value stands, '
-        "bind a list with IN ({{ … }}), or make the whole command one {{ … | sql }}",
-    )

@@ -64,6 +64,15 @@ class Code(msgspec.Struct, frozen=True):
 Piece = str | Bare | Word | QuotedName | QuotedText | Code
 
 
+class MisplacedError(ToolError):
+    """A template that stands where nothing can fill it."""
+
+    def __init__(self, hole: Hole, part_of: str) -> None:
+        message = f"a template cannot be part of {part_of}; let it stand by itself, or in '…'"
+        super().__init__("sql.fragment", message)
+        self.hole = hole
+
+
 class PlannedStatement(msgspec.Struct, frozen=True):
     pieces: tuple[Piece, ...]
     keyword: str
@@ -71,11 +80,15 @@ class PlannedStatement(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=2_048)
 def plan(text: str) -> tuple[PlannedStatement, ...]:
-    """The statements of authored SQL. ToolError `sql.fragment` where a template stands that nothing can fill."""
-    masked, holes = cut(text)
+    """The statements of authored SQL. MisplacedError where a template stands that nothing can fill."""
+    return planned(*cut(text))
+
+
+def planned(masked: str, holes: tuple[Hole, ...]) -> tuple[PlannedStatement, ...]:
+    """The statements of a text in which each template is a HOLE."""
     following = iter(holes)
-    planned = [_Planning(statement, following).planned() for statement in split(tokens(masked))]
-    return tuple(statement for statement in planned if statement.keyword)
+    statements = [_Planning(statement, following).statement() for statement in split(tokens(masked))]
+    return tuple(statement for statement in statements if statement.keyword)
 
 
 def split(all_tokens: list[Token]) -> Iterator[list[Token]]:
@@ -116,7 +129,7 @@ class _Planning:
         self._keyword = first_word(statement)
         self._binds = self._keyword in _TAKE_PARAMETERS
 
-    def planned(self) -> PlannedStatement:
+    def statement(self) -> PlannedStatement:
         pieces: list[Piece] = []
         for index, token in enumerate(self._tokens):
             pieces.append(self._piece(index, token))
@@ -169,8 +182,7 @@ class _Planning:
         return QuotedText(tuple(t.replace("'", "''") if isinstance(t, str) else t for t in texts), True)
 
     def _refuse(self, token: Token) -> str:
-        text = token.text.replace(HOLE, "{{ … }}")
-        raise ToolError("sql.fragment", f"a template cannot be part of {text}; let it stand by itself, or in '…'")
+        raise MisplacedError(next(self._holes), token.text.replace(HOLE, "{{ … }}"))
 
     def _texts(self, body: str) -> Texts:
         parts: list[str | Hole] = []

@@ -16,12 +16,11 @@ import duckdb
 import msgspec
 
 from noetl.errors import ToolError
-from noetl.tools.duckdb.connecting import connected
+from noetl.tools.duckdb.connecting import LOCKED, connected
 from noetl.tools.sql.answers import Allowance, Answer
 from noetl.tools.sql.plain import plain
 
 BATCH_ROWS = 500
-_LOCKED = "Could not set lock on file"
 
 
 def serve() -> None:
@@ -52,7 +51,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     except ToolError as problem:
         kind, message, retryable = problem.kind, problem.message, problem.retryable
     except duckdb.Error as problem:
-        kind, message, retryable = "duckdb.error", str(problem).split("\n\n")[0], _LOCKED in str(problem)
+        kind, message, retryable = "duckdb.error", str(problem).split("\n\n")[0], LOCKED in str(problem)
     except Exception as problem:  # there is an answer whatever happens, or nobody would know what did
         kind, message, retryable = "duckdb.error", f"{type(problem).__name__}: {problem}", False
     return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable})

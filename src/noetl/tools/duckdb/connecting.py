@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,9 @@ import duckdb
 
 from noetl.errors import ToolError
 from noetl.templates.sql.constants import quoted
+
+LOCKED = "Could not set lock on file"  # in DuckDB's own words
+PATIENCE_S = 5.0
 
 _CONFIG = {
     "allow_community_extensions": "false",
@@ -26,7 +30,7 @@ def connected(call: dict[str, Any]) -> Any:
     """A connection for one call, its configuration locked."""
     _provide_pytz()
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
-    connection = duckdb.connect(call["database"] or ":memory:", config={**_CONFIG, **limits})
+    connection = _opened(call["database"] or ":memory:", {**_CONFIG, **limits})
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET temp_directory = ''")
@@ -40,6 +44,18 @@ def connected(call: dict[str, Any]) -> Any:
         connection.close()
         raise
     return connection
+
+
+def _opened(database: str, config: dict[str, str]) -> Any:
+    """Another worker may have the file open: that is waited for, a little. Our own take turns before they come here."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return duckdb.connect(database, config=config)
+        except duckdb.Error as problem:
+            if LOCKED not in str(problem) or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 def _attach(connection: Any, address: str) -> None:

@@ -88,6 +88,7 @@ class Children:
     def __init__(self) -> None:
         self._idle: list[tuple[str, Child]] = []
         self._busy: set[Child] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def take(self, execution_id: str) -> Child:
         owners = [owner for owner, _ in self._idle]
@@ -107,7 +108,16 @@ class Children:
         while len(self._idle) > _IDLE:
             await self._idle.pop(0)[1].kill()
 
+    def release(self, execution_id: str) -> None:
+        """This execution is over: its children end."""
+        for child in [child for owner, child in self._idle if owner == execution_id]:
+            ending = asyncio.ensure_future(child.kill())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        self._idle = [(owner, child) for owner, child in self._idle if owner != execution_id]
+
     async def close(self) -> None:
+        await asyncio.gather(*self._ending)
         children = [*self._busy, *(child for _, child in self._idle)]
         self._idle, self._busy = [], set()
         for child in children:

@@ -1,15 +1,18 @@
 """`duckdb`: runs SQL on DuckDB, in memory or on a database file (TOOL-06).
 
 It runs in a child process that can open nothing but the data folders of the worker. A database in memory lives as long
-as its task: what must outlive it belongs in a file, since the next task may run elsewhere after a crash.
+as its task: what must outlive it belongs in a file, since the next task may run elsewhere after a crash. One process at
+a time may have a file open, so the tasks of a worker that use the same one take turns, as long as their timeout lasts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -36,21 +39,32 @@ MAX_THREADS = 64
 class DuckdbTool:
     def __init__(self) -> None:
         self._children = Children()
+        self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(inputs, question_marks=True)
         call = _call(work, inputs, context)
-        child = await self._children.take(context.execution_id)
-        try:
-            answer = await child.call(call)
-        finally:
-            await self._children.give_back(context.execution_id, child)
+        answer = await self._answer(call, context.execution_id)
         if "answers" not in answer:
             raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
         answers = msgspec.convert(answer["answers"], list[Answer])
         if isinstance(work, Insertion):
             return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
         return ToolResult(result=result_of(answers), wrapped=True)
+
+    async def _answer(self, call: dict[str, Any], execution_id: str) -> dict[str, Any]:
+        file = call["database"]
+        turn = self._turns.setdefault(file, asyncio.Lock()) if file is not None else asyncio.Lock()
+        async with turn:
+            child = await self._children.take(execution_id)
+            try:
+                return await child.call(call)
+            finally:
+                await self._children.give_back(execution_id, child)
+
+    def release(self, execution_id: str) -> None:
+        """This execution is over: nothing is kept for it."""
+        self._children.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()

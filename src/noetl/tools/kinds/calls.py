@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ARGS, AUTH, COUNT, INTEGER, OBJECT, TEXT, one_of
+from noetl.tools.kinds.forms import ARGS, AUTH, COUNT, DURATION, INTEGER, OBJECT, TEXT, one_of
 
 PLAYBOOK = ToolKind(
     name="playbook",
@@ -67,6 +67,12 @@ QUANTUM = ToolKind(
         Input(name="seed", schema=INTEGER, doc="Seed of the simulator."),
         Input(name="job_id", schema=TEXT, doc="Job to ask about."),
         AUTH,
+    ),
+    spec=(
+        Input(
+            name="queue_s", schema=DURATION, doc="How long a job of the simulator waits in its queue; 0 when left out."
+        ),
+        Input(name="run_s", schema=DURATION, doc="How long a job of the simulator runs; 0 when left out."),
     ),
     defaults={"timeout": 300},
 )

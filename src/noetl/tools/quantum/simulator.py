@@ -44,7 +44,11 @@ class Simulator:
         kept = around.keep(msgspec.to_builtins(request.circuit))
         ticket = _Ticket(kept, request.shots, request.seed, around.now(), request.queue_s, request.run_s)
         job_id = urlsafe_b64encode(msgspec.json.encode(ticket)).decode().rstrip("=")
-        return Job(job_id=job_id, state=self._state(job_id, ticket, around), told=_versions())
+        told = {
+            **_versions(),
+            "circuit": msgspec.to_builtins(kept),
+        }  # the log names it, so it is kept as long as the log
+        return Job(job_id=job_id, state=self._state(job_id, ticket, around), told=told)
 
     async def status(self, job_id: str, around: Surroundings) -> Job:
         ticket = _ticket(job_id)
@@ -120,4 +124,7 @@ def _ticket(job_id: str) -> _Ticket:
 def _circuit(ticket: _Ticket, around: Surroundings) -> Circuit:
     if around.load is None:
         raise ToolError(UNAVAILABLE, "the simulator needs a results store to read circuits from")
-    return msgspec.convert(around.load(ticket.circuit), Circuit)
+    try:
+        return msgspec.convert(around.load(ticket.circuit), Circuit)
+    except msgspec.ValidationError:
+        raise ToolError(JOB, "what this job names is no circuit") from None

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.durations import seconds
 from noetl.errors import ToolError
 from noetl.records.remarks import QuantumPlaced
 from noetl.tools.contract import ToolContext, ToolResult
@@ -62,8 +63,8 @@ class QuantumTool:
             backend=backend.name if backend is not None else inputs.get("backend"),
             parameters=numbers_of(parameters),
             hints=hints,
-            queue_s=float(context.spec.get("queue_s", backend.queue_s if backend is not None else 0.0)),
-            run_s=float(context.spec.get("run_s", backend.run_s if backend is not None else 0.0)),
+            queue_s=_length("queue_s", context, backend.queue_s if backend is not None else 0.0),
+            run_s=_length("run_s", context, backend.run_s if backend is not None else 0.0),
         )
         job = await self._providers.provider(name).submit(request, _surroundings(inputs, context))
         return f"{name}:{job.job_id}", {
@@ -165,6 +166,15 @@ def _shots(written: Any) -> int:
     if not 1 <= shots <= _MOST_SHOTS:
         raise ToolError("quantum.circuit", f"shots must be a number from 1 to {_MOST_SHOTS}, this is {written!r}")
     return shots
+
+
+def _length(name: str, context: ToolContext, otherwise: float) -> float:
+    """How long a simulated job takes: what the task says, else its backend."""
+    written = context.spec.get(name)
+    try:
+        return seconds(written) if written is not None else otherwise
+    except ValueError as problem:
+        raise ToolError("tool.exception", f"spec.{name}: {problem}") from None
 
 
 def _seed(written: Any, context: ToolContext) -> int:

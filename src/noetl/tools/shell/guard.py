@@ -1,7 +1,8 @@
 """The guard: a few lines of `sh` that stand before a program, set its limits, and end it with its worker.
 
 Its standard input is a pipe that the worker holds open and never writes to. When that ends, because the worker was
-killed, everything in the session ends too: a task must not go on beside the one that takes its place.
+killed, everything in the session and everything with the mark of the run ends too: a task must not go on beside the
+one that takes its place.
 """
 
 from __future__ import annotations
@@ -9,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noetl.tools.shell.marked import MARK
+
 OPEN_FILES = 1024
 
-_WATCH = '( ( read _ <&3; rm -rf -- "$folder"; kill -KILL 0 ) >/dev/null 2>&1 & )'
+# The watcher carries the mark as well, so it must know itself; `kill 0` is the end of the session, its own too.
+_MARKED = (
+    "read self _ </proc/self/stat; "
+    f'for file in $(grep -lsxaz "{MARK}=${MARK}" /proc/[0-9]*/environ); do '
+    'pid=${file#/proc/}; pid=${pid%/environ}; [ "$pid" = "$self" ] || kill -KILL "$pid"; done'
+)
+_WATCH = f'( ( read _ <&3; rm -rf -- "$folder"; {_MARKED}; kill -KILL 0 ) >/dev/null 2>&1 & )'
 
 
 def guarded(program: Sequence[str], *, stdin: str, folder: str, limits: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Programs: one run of a program, from its arguments to what it printed and how it ended.
 
-It runs in a session of its own and is killed as a group, whatever it started; its environment holds nothing of ours.
+It runs in a session of its own and is killed as a group, and so is whatever it started outside of that, which carries
+the mark of its run; its environment holds nothing of ours besides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.shell.guard import guarded
+from noetl.tools.shell.marked import MARK, end_marked
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
 LINGER_S = 0.5
@@ -75,7 +78,7 @@ async def run(program: Program, folder: Path) -> Ended:
     try:
         await watching.exited.wait()
     finally:
-        await _end(transport, watching)
+        await _end(transport, watching, run=folder.name)
     exit_code = transport.get_returncode()
     assert exit_code is not None, "it has exited"
     return Ended(
@@ -96,21 +99,24 @@ async def _started(program: Program, folder: Path) -> tuple[asyncio.SubprocessTr
             _Watching,
             *guarded(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits),
             start_new_session=True,
-            env={**_environment(), "TMPDIR": str(folder), **program.env},
+            env={**_environment(), "TMPDIR": str(folder), **program.env, MARK: folder.name},
             cwd=program.cwd,
         )
     except OSError as problem:  # no such folder, arguments that are too long
         raise ToolError("shell.input", f"the command cannot be started: {problem}") from None
 
 
-async def _end(transport: asyncio.SubprocessTransport, watching: _Watching) -> None:
-    """End everything in the session, what the program left running as well, and take what it printed to the last."""
+async def _end(transport: asyncio.SubprocessTransport, watching: _Watching, *, run: str) -> None:
+    """End everything of the run, what the program left running as well, and take what it printed to the last."""
+    below = [] if watching.exited.is_set() else descendants(transport.get_pid())
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
+    kill(below)
+    end_marked(run)
     await watching.exited.wait()
     if (held := transport.get_pipe_transport(0)) is not None:
         held.close()
-    with suppress(TimeoutError):  # one that made a session of its own may hold the streams: it is not waited for
+    with suppress(TimeoutError):  # one that could not be found may hold the streams: it is not waited for
         async with asyncio.timeout(LINGER_S):
             await watching.closed.wait()
     transport.close()

@@ -2,17 +2,16 @@
 
 import type { Diagnostic as Underline } from "@codemirror/lint";
 import type { Text } from "@codemirror/state";
+import type { Found } from "../api/shapes";
 
-export interface Diagnostic {
-  code: string;
-  severity: "error" | "warning" | "note" | "info";
-  message: string;
-  hint?: string | null;
-  line: number; // from 1
-  column: number; // from 1
-  end_line?: number | null;
-  end_column?: number | null;
-  fix?: { replacement: string } | null;
+export type Diagnostic = Pick<Found, "code" | "severity" | "message" | "hint" | "line" | "column" | "end_line" | "end_column" | "fix">;
+
+/** The text with a hint's proposal taken. */
+export function fixed(text: string, fix: NonNullable<Diagnostic["fix"]>): string {
+  const lines = text.split("\n");
+  const line = lines[fix.line - 1] ?? "";
+  lines[fix.line - 1] = line.slice(0, fix.column - 1) + fix.replacement + line.slice(fix.end_column - 1);
+  return lines.join("\n");
 }
 
 /** The place in the document; past its end when the text has changed meanwhile. */
@@ -31,11 +30,11 @@ export function underlines(document: Text, found: readonly Diagnostic[]): Underl
     return {
       from,
       to: Math.max(to, Math.min(from + 1, document.length)),
-      severity: one.severity === "note" ? "info" : one.severity,
+      severity: one.severity === "error" || one.severity === "warning" ? one.severity : "info",
       source: one.code,
       message: one.hint ? `${one.message}\n${one.hint}` : one.message,
       actions: fix
-        ? [{ name: `Replace with ${fix.replacement}`, apply: (view, start, end) => view.dispatch({ changes: { from: start, to: end, insert: fix.replacement } }) }]
+        ? [{ name: `Replace with ${fix.replacement}`, apply: (view) => view.dispatch({ changes: { from: offset(view.state.doc, fix.line, fix.column), to: offset(view.state.doc, fix.line, fix.end_column), insert: fix.replacement } }) }]
         : [],
     };
   });

@@ -17,9 +17,3 @@ export class Asked<T> {
     }
   };
 }
-
-/** Ask again every so often while the page is looked at; gives how to stop. */
-export function every(seconds: number, ask: () => Promise<void>): () => void {
-  const timer = setInterval(() => document.visibilityState === "visible" && void ask(), seconds * 1000);
-  return () => clearInterval(timer);
-}

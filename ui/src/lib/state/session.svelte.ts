@@ -1,13 +1,7 @@
 // Who is looking. The token is exchanged for a cookie that scripts cannot read; only the CSRF word stays here.
 
 import { ApiError, get, rememberCsrf, send } from "../api/client";
-
-export interface Who {
-  subject: string;
-  role: "viewer" | "operator" | "author" | "admin";
-  human_roles: string[];
-  csrf: string | null;
-}
+import type { Who } from "../api/shapes";
 
 export const session = $state<{ who: Who | null; known: boolean; problem: string }>({ who: null, known: false, problem: "" });
 
@@ -40,7 +34,7 @@ export async function signOut(): Promise<void> {
   session.who = null;
 }
 
-const ORDER = ["viewer", "operator", "author", "admin"];
+const ORDER: string[] = ["viewer", "operator", "author", "admin"];
 
 /** Whether to offer something. The server decides all the same. */
 export function may(role: Who["role"]): boolean {

@@ -1,0 +1,86 @@
+"""`noetl explain`: why an execution is where it is, in sentences, each with what would move it (BEYOND)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reaching import reads_server_option, server_meant
+from noetl.cli.reading import (
+    ID_HELP,
+    as_json,
+    db_option,
+    found,
+    id_argument,
+    pages,
+    read,
+    refusals,
+    results_of,
+    resume_hint,
+)
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.store.contract import ExecutionRow, Records, Results
+
+
+@click.command("explain", epilog=ID_HELP)
+@id_argument
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@db_option
+@reads_server_option
+@color_option
+def command(given: str, output: str, db: str | None) -> None:
+    """Say why an execution is where it is: where each token is, what it waits for, and what would move it."""
+    told = _from_server(given, db) if server_meant(db) is not None else _from_store(given, db)
+    if output == "json":
+        click.echo(as_json(told))
+        return
+    click.echo(f"{told['execution_id']}  {told['status']}")
+    for sentence in told["sentences"]:
+        click.echo(f"  {visible(sentence)}")
+
+
+def _from_server(given: str, db: str | None) -> dict[str, Any]:
+    there = server_meant(db)
+    assert there is not None, "asked before"
+    row: ExecutionRow = read(db, lambda history: found(history, given))
+    with refusals(), there.client() as client:
+        return client.explain(row.execution_id)
+
+
+def _from_store(given: str, db: str | None) -> dict[str, Any]:
+    """From the log alone, so that it needs no server."""
+    import msgspec
+
+    results = results_of(db)
+    row, told, is_abandoned = read(db, lambda history: _explained(history, given, results))
+    if is_abandoned:
+        told["sentences"].append(f"nobody runs it now: {resume_hint(db, row.execution_id)}")
+        told["stuck"] = True
+    explained: dict[str, Any] = msgspec.to_builtins(told)
+    return explained
+
+
+async def _explained(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any], bool]:
+    from noetl.cli.status import abandoned
+    from noetl.engine.evolution import replayed
+    from noetl.orchestrator.standing import sentences_of, tokens_of
+    from noetl.records.envelope import whole
+    from noetl.store.rebuilding import derived_rows
+    from noetl.store.tasks import TaskState
+
+    row = await found(history, given)
+    events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
+    rows, execution = derived_rows(events), replayed(row.execution_id, row.trace_id, events)
+    tasks = [task for task in rows.tasks if task.state in (TaskState.OPEN, TaskState.CLAIMED)]
+    tokens = tokens_of(execution, rows.orders, rows.waits, tasks)
+    told = {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "stuck": execution.paused and execution.is_open,
+        "sentences": sentences_of(execution, tokens),
+        "tokens": tokens,
+    }
+    return row, told, await abandoned(history, row)

@@ -1,0 +1,64 @@
+"""`noetl replay`: an execution told anew from its log alone, to its end or to any event of it (CLI-04, EVT-07)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.cli.reaching import reads_server_option
+from noetl.cli.reading import ID_HELP, Refused, as_json, db_option, found, id_argument, pages, read, results_of
+from noetl.cli.status import abandoned, lines_of, readable_of
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.cli.progress import Progress
+    from noetl.records.envelope import Event
+    from noetl.store.contract import ExecutionRow, Records, Results
+
+
+@click.command("replay", epilog=ID_HELP)
+@id_argument
+@click.option("--until", type=click.IntRange(min=1), metavar="SEQ", help="Stop after this event.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@db_option
+@reads_server_option
+@color_option
+def command(given: str, until: int | None, output: str, db: str | None) -> None:
+    """Replay the log of an execution and show where it stands then, in the form of `noetl status`.
+
+    Nothing is run again. To the end of the log it says what `noetl status` says.
+    """
+    results = results_of(db)
+
+    async def look(history: Records) -> tuple[ExecutionRow, Progress, float | None, bool]:
+        row = await found(history, given)
+        events = [event async for page in pages(history, row.execution_id) for event in page]
+        if until is not None and until > len(events):
+            raise Refused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
+        told, progress = _replayed(events if until is None else events[:until], results)
+        is_past = until is not None and until < len(events)
+        return told, progress, events[until - 1].ts if is_past and until else None, await abandoned(history, told)
+
+    row, progress, moment, is_abandoned = read(db, look)
+    if output == "json":
+        click.echo(as_json(readable_of(row, progress, is_abandoned and moment is None)))
+        return
+    for line in lines_of(row, progress, moment if moment is not None else time.time()):
+        click.echo(line)
+
+
+def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Progress]:
+    """Through the engine, event by event: a log that does not fit together is refused here."""
+    from noetl.cli.progress import Progress
+    from noetl.errors import ToolError
+    from noetl.records.envelope import whole
+    from noetl.store.rebuilding import derived_rows
+
+    progress = Progress()
+    progress.take_all(events)
+    try:
+        return derived_rows([whole(event, results.load) for event in events]).execution, progress
+    except (LookupError, ToolError) as problem:
+        raise Refused(f"the log cannot be replayed: {problem}") from problem

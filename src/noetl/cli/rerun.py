@@ -1,0 +1,134 @@
+"""`noetl rerun`: a new run of what an execution ran, from the start or from a step (CLI-04)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reaching import Reached, reads_server_option, server_meant
+from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, pages, read, refusals, results_of
+from noetl.cli.run import Run, kinds_option
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.net.net import Net
+    from noetl.records.carrying import Carried
+    from noetl.store.contract import ExecutionRow, Records, Results
+
+
+@click.command("rerun", epilog=ID_HELP)
+@id_argument
+@click.option("--from", "step", metavar="STEP", help="Begin at this step, with what was there when it last began.")
+@click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
+@click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
+)
+@kinds_option
+@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
+@click.option("--detach", is_flag=True, help="On a server: print the new execution's id and do not wait.")
+@db_option
+@reads_server_option
+@color_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    given: str,
+    step: str | None,
+    version: str | None,
+    settings: tuple[str, ...],
+    payload: str | None,
+    output: str,
+    allow: tuple[str, ...],
+    quiet: bool,
+    detach: bool,
+    db: str | None,
+) -> None:
+    """Run again what an execution ran: the same version and inputs, unless others are given. It is a new execution.
+
+    With --from one token goes to that step, with its arguments, the variables and the results of other steps as they
+    were when the step last began. What else was under way then is not taken along.
+    """
+    results = results_of(db)
+    row, inputs = read(db, lambda history: _asked(history, given, results))
+    inputs = _inputs(inputs, payload, settings)
+    if (there := server_meant(db)) is not None:
+        ctx.exit(_there(there, row, step, version, inputs, output=output, quiet=quiet, detach=detach))
+    if detach:
+        raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
+    net = read(db, lambda history: _net(history, row)) if version is None else _registered(row, db, version)
+    carried = read(db, lambda history: _carried(history, row, net, step, results)) if step is not None else None
+    ctx.exit(Run(db, output, allow, quiet).begin_net(net, inputs, carried=carried))
+
+
+async def _asked(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
+    """The execution that is meant, and the inputs it had."""
+    from noetl.records.apart import put_back
+    from noetl.records.events import ExecutionRequested
+    from noetl.store.contract import Only
+
+    row = await found(history, given)
+    [first] = await history.events(row.execution_id, only=Only(limit=1))
+    assert isinstance(first.payload, ExecutionRequested), "every stream begins with its request (SRV-01)"
+    return row, put_back(first.payload, results.load).payload
+
+
+def _inputs(before: dict[str, Any], payload: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
+    from noetl.cli.payload import payload_from
+    from noetl.pipeline.patches import overlaid
+
+    given = payload_from(payload, settings)
+    return given if payload is not None else overlaid(before, given)
+
+
+def _there(
+    there: Reached,
+    row: ExecutionRow,
+    step: str | None,
+    version: str | None,
+    inputs: dict[str, Any],
+    *,
+    output: str,
+    quiet: bool,
+    detach: bool,
+) -> int:
+    from noetl.cli.remote_run import followed
+    from noetl.client import requests
+
+    with refusals(), there.client() as client:
+        started = client.send(requests.rerun(row.execution_id, version, inputs, step))
+    if detach:
+        click.echo(started.execution_id)
+        return 0
+    return followed(there, started.execution_id, output, quiet)
+
+
+async def _net(history: Records, row: ExecutionRow) -> Net:
+    """The very net that it ran, registered or not."""
+    from noetl.net.encoding import from_json
+
+    return from_json(await history.net(row.net_hash))
+
+
+def _registered(row: ExecutionRow, db: str | None, version: str) -> Net:
+    from noetl.cli.runnable import registered
+
+    net = registered(row.path, db, version)
+    if net is None:
+        raise Refused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
+    return net
+
+
+async def _carried(history: Records, row: ExecutionRow, net: Net, step: str, results: Results) -> Carried:
+    from noetl.engine.carrying import carried, why_not
+    from noetl.records.envelope import whole
+
+    if (why := why_not(net, step)) is not None:
+        raise Refused(why)
+    events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
+    taken = carried(row.execution_id, row.trace_id, events, net, step)
+    if taken is None:
+        raise Refused(f'execution {row.execution_id} never entered step "{visible(step)}"')
+    return taken

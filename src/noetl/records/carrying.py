@@ -1,0 +1,30 @@
+"""What a run from a step takes over from an earlier run of the same playbook (CLI-04).
+
+It is kept whole in the new run's first event, so that the new log says by itself where its data comes from and is read
+without the old one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.records.outcomes import TaskResult
+
+
+class StepResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    step: str
+    result: TaskResult
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of `execution_id` after its event `at`, just before it last entered `step`: variables, results of steps
+    that had ended, and the arguments of the token that entered."""
+
+    execution_id: str
+    step: str
+    at: int
+    args: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    results: tuple[StepResult, ...] = ()

@@ -1,0 +1,47 @@
+"""Running again from a step: what the new run takes over from the old one (CLI-04)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from noetl.engine.carrying import carried, why_not
+from noetl.errors import BackendError, ToolError
+from noetl.net.net import Net
+from noetl.records.carrying import Carried
+from noetl.records.envelope import whole
+from noetl.server.problems import Problem
+from noetl.server.services import Services
+from noetl.store.contract import ExecutionRow
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, and the step of it to begin at."""
+
+    execution_id: str
+    step: str
+
+
+async def taken_over(services: Services, net: Net, source: Source) -> Carried:
+    """Problem 422 says why there is nothing to begin with."""
+    if (why := why_not(net, source.step)) is not None:
+        raise Problem(422, f"from: {why}", kind="from")
+    row = await services.store.execution(source.execution_id)
+    assert row is not None, "it was found by the request"
+    found = await _read(services, row, net, source.step)
+    if found is None:
+        raise Problem(422, f'from: that run never entered step "{source.step}"', kind="from")
+    return found
+
+
+async def _read(services: Services, row: ExecutionRow, net: Net, step: str) -> Carried | None:
+    events = await services.store.events(row.execution_id)
+    try:
+        return await asyncio.to_thread(
+            lambda: carried(
+                row.execution_id, row.trace_id, [whole(event, services.results.load) for event in events], net, step
+            )
+        )
+    except ToolError as problem:
+        raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem

@@ -1,0 +1,116 @@
+"""Blocks in SQL: `{% if %}`, `{% for %}`, `{% set %}` and `{% with %}` choose and repeat text of the author.
+
+The template is run with every value left out and remembered, so that the text which comes out is the author's alone;
+what a value may do in it is then settled as in SQL without blocks. Blocks that would make a value out of text
+(`{% set x %}…{% endset %}`, `{% filter %}`) are refused: SQL and values would be mixed in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any
+
+from noetl.errors import ToolError
+from noetl.templates.budget import Run
+from noetl.templates.expression import Template, parse
+from noetl.templates.guards import UNKNOWN, constant
+from noetl.templates.leaving import leave
+from noetl.templates.missing import Missing
+from noetl.templates.program import label
+from noetl.templates.render import ScopeLike
+from noetl.templates.sql.cutting import Hole
+from noetl.templates.sql.lexer import HOLE
+from noetl.templates.syntax import children, read_tree
+from noetl.templates.writing import written
+
+# What authors write between the rounds of a loop: `{{ "," if not loop.last }}`.
+_SEPARATOR = re.compile(r"\s*(?:[,;()]|AND|OR|UNION(?:\s+ALL)?)?\s*\Z", re.IGNORECASE)
+_CAPTURES = {"AssignBlock": "{% set … %}…{% endset %}", "FilterBlock": "{% filter … %}"}
+
+
+class Filled(Hole, frozen=True):
+    """A value that the template gave in one of its rounds, in place of the expression it comes from."""
+
+    given: Any = None
+    as_written: str = ""
+    roots: frozenset[str] = frozenset()
+
+    def value(self, scope: ScopeLike, now: float | None) -> Any:
+        return self.given
+
+    def text(self, scope: ScopeLike, now: float | None) -> str:
+        return self.as_written
+
+    def reads(self, names: Collection[str]) -> bool:
+        return not self.roots.isdisjoint(names)
+
+
+def expanded(text: str, scope: ScopeLike, now: float | None) -> tuple[str, tuple[Filled, ...]]:
+    """The author's text as the blocks choose it, with one HOLE for each value, and the values."""
+    recording = _Recording(*usable(text))
+    return recording.template.recorded(scope, now, recording), tuple(recording.holes)
+
+
+@lru_cache(maxsize=256)
+def usable(text: str) -> tuple[Template, frozenset[str]]:
+    """SQL with blocks, parsed, and the names it binds. ToolError `sql.fragment` for blocks that SQL cannot have."""
+    if HOLE in text:
+        raise ToolError("sql.fragment", "SQL cannot hold the character U+0000")
+    template, nodes = parse(text), _all_nodes(read_tree(text))
+    for node in nodes:
+        if (found := _CAPTURES.get(type(node).__name__)) is not None:
+            raise ToolError(
+                "sql.fragment", f"{found} would make SQL out of values; write {{% set x = … %}} for a value"
+            )
+    return template, frozenset(node.name for node in nodes if type(node).__name__ == "Name" and node.ctx != "load")
+
+
+class _Recording:
+    """Takes the place of writing a value: leaves a HOLE and keeps the value."""
+
+    def __init__(self, template: Template, bound: frozenset[str]) -> None:
+        self.template, self._bound = template, bound
+        self.holes: list[Filled] = []
+        self._whole = frozenset(read.root for read in template.references)
+        self._roots: dict[int, frozenset[str]] = {}
+
+    def __call__(self, run: Run, node: Any, value: Any) -> str:
+        if _is_constant(node):
+            if isinstance(value, Missing):
+                return ""
+            if isinstance(value, str) and _SEPARATOR.match(value):
+                return str(value)
+        given = leave(run, value, marks=True)
+        self.holes.append(
+            Filled(
+                self.template,
+                f"{{{{ {label(node)} }}}}",
+                given=given,
+                as_written="" if isinstance(given, dict | list) else run.text(written(run, value)),
+                roots=self._roots_of(node),
+            )
+        )
+        return HOLE
+
+    def _roots_of(self, node: Any) -> frozenset[str]:
+        """What the expression reads. A name that the template itself bound stands for all that the template reads."""
+        if id(node) not in self._roots:
+            names = {each.name for each in _all_nodes(node) if type(each).__name__ == "Name"}
+            self._roots[id(node)] = self._whole | names if names & self._bound else frozenset(names)
+        return self._roots[id(node)]
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether the author wrote all that can come of it."""
+    if type(node).__name__ == "CondExpr":
+        return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
+    return constant(node) is not UNKNOWN
+
+
+def _all_nodes(node: Any) -> list[Any]:
+    found = [node]
+    for each in found:  # grows while it is walked
+        found += children(each)
+    return found

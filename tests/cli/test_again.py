@@ -1,0 +1,120 @@
+"""`rerun`, `replay` and `explain`: what was run, run again, told anew, and why it rests (CLI-04)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from noetl.embedded import RunResult, driving, run
+from tests.cli.running import call
+from tests.cli.stored import stored
+from tests.conversing import playbook
+
+Runs = tuple[str, RunResult, RunResult]
+
+CHAIN = """
+workload: {n: 1}
+workflow:
+  - step: start
+    tool: [{name: count, kind: noop, args: {n: "{{ workload.n }}"}}]
+    set_ctx: {seen: "{{ start.n }}"}
+    next: {arcs: [{step: finish, args: {given: "{{ start.n }}"}}]}
+  - step: finish
+    tool: [{name: last, kind: noop, args: {got: "{{ args.given }}", seen: "{{ ctx.seen }}", n: "{{ workload.n }}"}}]
+  - step: never
+"""
+WAITING = """
+workflow:
+  - step: start
+    message: {name: go, correlation: {n: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return stored(tmp_path_factory.mktemp("again"))
+
+
+@pytest.mark.req("CLI-04", "EVT-07")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_replay_to_the_end_says_what_status_says(runs: Runs, form: str) -> None:
+    for one in runs[1:]:
+        told = call("replay", one.execution_id, "-o", form, "--db", runs[0])
+        assert told == call("status", one.execution_id, "-o", form, "--db", runs[0])
+        assert told[0] == 0
+
+
+@pytest.mark.req("CLI-04")
+def test_replay_stops_where_it_is_told_and_not_past_the_end(runs: Runs) -> None:
+    db, good, _ = runs
+    code, stdout, _ = call("replay", good.execution_id, "--until", "4", "-o", "json", "--db", db)
+    told = json.loads(stdout)
+
+    assert (code, told["status"], told["events"], told["finished_at"]) == (0, "running", 4, None)
+    code, _, stderr = call("replay", good.execution_id, "--until", "99999", "--db", db)
+    assert code == 4
+    assert f"has {good.events} events" in stderr
+
+
+@pytest.mark.req("CLI-04")
+def test_rerun_takes_the_inputs_of_the_first_run_unless_told_otherwise(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    first = run(playbook(CHAIN), {"n": 5}, db=db)
+
+    code, stdout, _ = call("rerun", first.execution_id, "-q", "--db", db)
+    assert (code, json.loads(stdout)) == (0, {"got": 5, "seen": 5, "n": 5})
+    code, stdout, _ = call("rerun", first.execution_id, "--set", "n=6", "-q", "--db", db)
+    assert (code, json.loads(stdout)) == (0, {"got": 6, "seen": 6, "n": 6})
+
+
+@pytest.mark.req("CLI-04")
+def test_rerun_from_a_step_keeps_what_came_before_it(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    first = run(playbook(CHAIN), {"n": 5}, db=db)
+
+    code, stdout, _ = call("rerun", first.execution_id, "--from", "finish", "--set", "n=6", "-q", "--db", db)
+
+    assert (code, json.loads(stdout)) == (0, {"got": 5, "seen": 5, "n": 6})
+    assert json.loads(call("ctx", "last", "--db", db)[1]) == {"seen": 5}
+    events = call("events", "last", "--db", db)[1]
+    assert "start" not in [line.split()[3:4] for line in events.splitlines()]
+    told = call("replay", "last", "-o", "json", "--db", db)
+    assert told == call("status", "last", "-o", "json", "--db", db)
+
+
+@pytest.mark.parametrize(("step", "why"), [("nowhere", 'no step "nowhere"'), ("never", 'never entered step "never"')])
+def test_rerun_from_a_step_without_a_past_is_refused(tmp_path: Path, step: str, why: str) -> None:
+    db = str(tmp_path / "s.db")
+    first = run(playbook(CHAIN), db=db)
+
+    code, _, stderr = call("rerun", first.execution_id, "--from", step, "--db", db)
+
+    assert code == 4
+    assert why in stderr
+
+
+def test_explain_says_how_it_ended(runs: Runs) -> None:
+    db, good, bad = runs
+
+    assert "it is over: completed" in call("explain", good.execution_id, "--db", db)[1]
+    assert "no luck" in call("explain", bad.execution_id, "--db", db)[1]
+
+
+def test_explain_says_what_a_token_waits_for(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+
+    async def begun() -> None:
+        async with driving(db) as driver:
+            await driver.start(playbook(WAITING))
+            await asyncio.sleep(0.05)
+
+    asyncio.run(begun())
+    code, stdout, _ = call("explain", "last", "-o", "json", "--db", db)
+    told = json.loads(stdout)
+
+    assert code == 0
+    assert [token["state"] for token in told["tokens"]] == ["waiting"]
+    assert 'message "go"' in told["sentences"][0]

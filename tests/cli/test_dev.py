@@ -1,0 +1,81 @@
+"""`noetl dev`: everything on one port, and a whole cluster; nothing of either is left when it ends (DESIGN §2)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes_here import Here, here, until
+from tests.cli.running import FIXTURES
+
+HELLO = str(FIXTURES / "F-000-A.yaml")
+
+
+def _said(place: Here, child: subprocess.Popen[bytes], words: str) -> str:
+    def look() -> str:
+        assert child.poll() is None, place.logs()
+        return place.logs() if words in place.logs() else ""
+
+    return until(look, 90)
+
+
+@pytest.mark.req("CLI-01")
+def test_dev_prints_its_address_and_token_once_and_runs_what_it_is_given(tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        first = place.spawn("dev", "--port", "0", "--no-open")
+        said = _said(place, first, "noetl_first_")
+        ran = place.call("run", HELLO, "--server", "dev", "-o", "json")
+        first.send_signal(signal.SIGINT)
+        assert first.wait(20) == 0
+
+        again = place.spawn("dev", "--port", "0", "--no-open")
+        until(lambda: (tmp_path / "1-dev.log").read_text().startswith("NoETL at") or None)
+        listed = place.call("executions", "--server", "dev", "-o", "id").stdout.split()
+        again.send_signal(signal.SIGTERM)
+        assert again.wait(20) == 0
+
+    assert "NoETL at http://127.0.0.1:" in said
+    assert json.loads(ran.stdout)["status"] == "completed"
+    assert listed == [json.loads(ran.stdout)["execution_id"]], "the file is the same, and so is the token"
+    assert "noetl_first_" not in (tmp_path / "1-dev.log").read_text()
+    assert list((tmp_path / "home" / "run").glob("*.json")) == []
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Where root runs this, PostgreSQL is another user's process, and pytest's own folders are closed to it."""
+    folder = Path(tempfile.mkdtemp(prefix="noetl-cluster-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.req("CLI-01")
+@pytest.mark.timeout(180)
+def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_folder: Path) -> None:
+    with here(open_folder) as place:
+        cluster = place.spawn("dev", "--cluster", "--port", "0", "--no-open")
+        _said(place, cluster, "Ctrl-C ends it")
+        ran = place.call("run", HELLO, "--server", "cluster", "-o", "json")
+        servers = json.loads(place.call("server", "status", "-o", "json").stdout)
+        workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
+        children = _children(cluster.pid)
+        cluster.send_signal(signal.SIGINT)
+
+        assert cluster.wait(90) == 0, place.logs()
+
+    assert json.loads(ran.stdout)["status"] == "completed"
+    assert (len(servers), len(workers)) == (2, 2)
+    assert len(children) >= 5
+    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+    assert not (open_folder / "home" / "cluster" / "postgres" / "postmaster.pid").exists()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -1,0 +1,96 @@
+"""The commands that look and steer, on a server: the same words, the same exit codes (CLI-02)."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.processes_here import Here, here, until
+from tests.cli.test_server_worker import SLOW
+
+QUICK = SLOW.replace("tests/slow", "tests/quick").replace("time.sleep(s); result = 1", "print('here'); result = s + 1")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    folder = tmp_path_factory.mktemp("commands")
+    with here(folder) as place:
+        place.server("--workers-in-process", "4", "--context", "here")
+        (folder / "quick.yaml").write_text(QUICK)
+        (folder / "slow.yaml").write_text(SLOW)
+        (folder / "broken.yaml").write_text(QUICK.replace("workflow", "workflows"))
+        yield place
+
+
+@pytest.mark.req("CLI-02")
+def test_a_file_is_run_there_and_read_again(place: Here) -> None:
+    ran = place.call("run", "quick.yaml", "--server", "here", "--set", "s=41", "-o", "json")
+    told = json.loads(ran.stdout)
+
+    assert (ran.returncode, told["status"], told["result"]) == (0, "completed", "and more")
+    given = told["execution_id"][:13]
+    assert json.loads(place.call("result", given, "--step", "start", "--server", "here").stdout) == 42
+    assert place.call("logs", given, "--server", "here").stdout == "start/wait │ here\n"
+    assert "completed" in place.call("status", given, "--server", "here").stdout
+    assert json.loads(place.call("ctx", given, "--server", "here").stdout) == {}
+    lines = place.call("events", given, "-o", "jsonl", "--server", "here").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    listed = place.call("executions", "--path", "tests/quick", "-o", "id", "--server", "here").stdout.split()
+    assert told["execution_id"] in listed
+    shown = place.call("catalog", "show", "tests/quick", "--server", "here").stdout
+    assert shown == QUICK
+
+
+@pytest.mark.req("CLI-02")
+def test_a_registered_playbook_is_run_there_by_its_path_where_a_server_is_configured(place: Here) -> None:
+    assert place.call("register", "quick.yaml", "--server", "here").stdout == "tests/quick version 1\n"
+    ran = place.call("run", "tests/quick", "--quiet", NOETL_SERVER="here")
+
+    assert (ran.returncode, ran.stdout) == (0, "and more\n")
+
+
+def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
+    given = place.call("run", "slow.yaml", "--set", "s=60", "--server", "here", "--detach").stdout.strip()
+
+    assert place.call("pause", given, "--server", "here").stdout == f"paused execution {given}\n"
+    assert "was paused already" in place.call("pause", given, "--server", "here").stdout
+    assert place.call("resume", given, "--server", "here").stdout == f"resumed execution {given}\n"
+    assert place.call("cancel", given, "--server", "here").stdout == f"cancelled execution {given}\n"
+    assert place.call("result", given, "--server", "here").returncode == 5
+    assert place.call("cancel", given, "--server", "here").returncode == 4
+
+
+def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
+    child = place.spawn("run", "slow.yaml", "--set", "s=60", "--server", "here")
+    log = place.folder / f"{len(place.children) - 1}-run.log"
+    until(lambda: "start" in log.read_text() and "started" in log.read_text())
+    child.send_signal(signal.SIGINT)
+
+    assert child.wait(20) == 130
+    said = log.read_text()
+    assert "goes on at http://127.0.0.1" in said
+    assert "noetl events" in said
+    given = said.partition("noetl cancel ")[2].split()[0]
+    assert place.call("status", given, "-o", "json", "--server", "here").stdout.count('"running"') >= 1
+    assert place.call("cancel", given, "--server", "here").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "broken.yaml", "--server", "here"], 3, "broken.yaml"),
+        (["run", "tests/nobody", "--server", "here"], 4, "there is no playbook"),
+        (["status", "nobody", "--server", "here"], 4, "no execution"),
+        (["run", "quick.yaml", "--server", "here", "--memory"], 2, "--memory"),
+        (["run", "quick.yaml", "--detach"], 2, "--detach"),
+        (["pool", "list"], 4, "which server?"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:
+    done = place.call(*arguments)
+
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stderr

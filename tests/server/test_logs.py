@@ -1,0 +1,65 @@
+"""Log lines are JSON that no terminal can be fooled by, and never hold what a request carried (RELIABILITY 2.7)."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from noetl.server.logs import LONGEST, configure_logging, log
+from tests.server.talking import talking
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    text, root = io.StringIO(), logging.getLogger()
+    before, level = list(root.handlers), root.level
+    monkeypatch.setattr("sys.stderr", text)
+    configure_logging()
+    yield text
+    root.handlers[:] = before
+    root.setLevel(level)
+    logging.getLogger("uvicorn.access").disabled = False
+
+
+def test_what_could_steer_a_terminal_is_escaped(written: io.StringIO) -> None:
+    log.info("request", path="/a\x1b[31m\x9b\u202e\n{}")
+    logging.getLogger("elsewhere").warning("line\r\n\x1b]0;x\x07")
+    lines = written.getvalue().splitlines()
+
+    assert len(lines) == 2
+    for line in lines:
+        assert line.isascii()
+        assert line.isprintable()
+    assert json.loads(lines[0])["path"] == "/a\x1b[31m\x9b\u202e\n{}"
+    assert json.loads(lines[1])["level"] == "warning"
+
+
+def test_long_values_are_cut(written: io.StringIO) -> None:
+    log.info("request", path="x" * 100_000)
+
+    assert len(json.loads(written.getvalue())["path"]) == LONGEST + 1
+
+
+def test_configuring_twice_writes_once(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", written)  # pytest has put its own there meanwhile
+    configure_logging()
+    log.info("once")
+
+    assert len(written.getvalue().splitlines()) == 1
+
+
+async def test_a_request_leaves_one_line_without_its_contents(written: io.StringIO) -> None:
+    async with talking(workers=0) as talk:
+        await talk.client.post("/api/validate?note=in-the-query", json={"source": "correct-horse: battery"})
+        await talk.client.get("/api/health/live")
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    asked = [line for line in lines if line["event"] == "request"]
+
+    assert [(line["path"], line["status"]) for line in asked] == [("/api/validate", 200)]
+    assert "horse" not in written.getvalue()
+    assert "in-the-query" not in written.getvalue()
+    assert "noetl_first" not in written.getvalue()

@@ -1,0 +1,35 @@
+"""Write the description of the HTTP API, from which the web UI's types are made (`npm run types`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PLACE = Path(__file__).parents[1] / "ui" / "openapi.json"
+
+
+def described() -> dict[str, Any]:
+    """As the server tells it, but for the version of the package, which changes without it."""
+    from noetl.clock import SystemClock
+    from noetl.server.app import build
+    from noetl.server.configuration import ServerSettings
+    from noetl.server.services import make_services
+    from noetl.store.memory import MemoryStore
+    from noetl.store.results import MemoryResults
+    from noetl.tools.registry import Registry
+
+    settings = ServerSettings(db=":memory:", workers=0)
+    services = make_services(settings, MemoryStore(), MemoryResults(), clock=SystemClock(), tools=Registry({}))
+    told: dict[str, Any] = build(services).openapi()
+    return {**told, "info": {**told["info"], "version": "0"}}
+
+
+def written() -> str:
+    return json.dumps(described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    PLACE.write_text(written(), encoding="utf-8")
+    sys.stderr.write(f"{PLACE.name} is written\n")

@@ -1,0 +1,72 @@
+// Shapes of the API by the names the UI uses; types.ts is generated from the server's own description (npm run types).
+
+import type { components } from "./types";
+
+type Shape = components["schemas"];
+
+export type ExecutionRow = Shape["ExecutionView"];
+export type ExecutionDetail = Shape["ExecutionDetail"];
+export type ExecutionPage = Shape["ExecutionPage"];
+export type StepBar = Shape["StepBar"];
+export type Timeline = Shape["Timeline"];
+export type TokenRow = Shape["TokenView"];
+export type Explanation = Shape["Explanation"];
+export type StateView = Shape["StateView"];
+export type EventPage = Shape["EventPage"];
+export type LogLine = Shape["LogLine"];
+export type LogPage = Shape["LogPage"];
+export type Bulk = Shape["Bulk"];
+export type Started = Shape["Started"];
+export type Rerun = Shape["Rerun"];
+export type Found = Shape["DiagnosticView"];
+export type Outline = Shape["Outline"];
+export type Inputs = Shape["Inputs"];
+export type Input = Shape["Input"];
+export type Migrated = Shape["Migrated"];
+export type Overview = Shape["Overview"];
+export type Waiting = Shape["Waiting"];
+export type Kept = Shape["Kept"];
+export type ScheduleList = Shape["ScheduleList"];
+export type Schedule = Shape["ScheduleView"];
+export type Backfilled = Shape["Backfilled"];
+export type Workers = Shape["Workers"];
+export type Worker = Shape["WorkerView"];
+export type PoolList = Shape["PoolList"];
+export type Pool = Shape["PoolView"];
+export type Problem = Shape["ProblemShape"];
+
+/** Fields of a form and tasks are plain data to the API; what they hold is written in docs/human-tasks.md. */
+export interface FormField {
+  field: string;
+  type?: "enum" | "string" | "text" | "number" | "integer" | "boolean" | "date";
+  options?: unknown[];
+  required?: boolean;
+  default?: unknown;
+}
+export type HumanTask = Omit<Shape["TaskView"], "form"> & { form: FormField[] };
+export type TaskPage = { tasks: HumanTask[]; next: string | null };
+
+export type Version = Shape["VersionView"];
+export type Registered = Shape["Registered"];
+export type Credential = Shape["CredentialView"];
+export type Credentials = Shape["Credentials"];
+export type Token = Shape["TokenShape"];
+export type TokenList = Shape["TokenList"];
+export type MadeToken = Shape["MadeToken"];
+export type AuditRow = Shape["AuditShape"];
+export type AuditPage = Shape["AuditPage"];
+export type Who = Shape["SessionShape"];
+
+/** What the analyser proved of a net (docs/analysis.md); the API gives it as plain data. */
+export interface Move {
+  step: string;
+  arcs: string[];
+  tokens: string[];
+  text: string;
+}
+export interface Certificate {
+  verdict: string;
+  findings: Found[];
+  witnesses: { code: string; path: string; message: string; moves: Move[] }[];
+  reasons: { cycle?: string[]; text?: string }[];
+}
