@@ -31,6 +31,41 @@ def test_the_cap_is_what_still_passes(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ran.result.ctx == {"kind": kind}
 
 
+LOOPED = """
+workflow:
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: LOOP_MODE, max_in_flight: 2}}
+    tool: {name: big, kind: python, code: x}
+    next: {arcs: [{step: b, when: "{{ event.name == 'step.failed' }}", args: {why: "{{ event.error.kind }}"}}]}
+  - step: b
+    tool: {kind: noop, args: {why: "{{ args.why }}"}}
+"""
+
+
+@pytest.mark.req("RES-03", "LOOP-13")
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+@pytest.mark.parametrize("inline", ["x" * 60_000, "x" * 70_000], ids=["inline", "stored"])
+def test_the_list_of_a_loops_results_is_capped_like_any_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, inline: str
+) -> None:
+    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 150_000)
+
+    ran = run_stored(tmp_path / "store.db", LOOPED.replace("LOOP_MODE", mode), big=inline)
+
+    assert ran.result.result == {"why": "result.too_large"}
+
+
+def test_the_list_of_a_loops_results_may_be_as_large_as_any_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 3 * 70_002 + 4)
+
+    ran = run_stored(tmp_path / "store.db", LOOPED.replace("LOOP_MODE", "parallel"), big="x" * 70_000)
+
+    assert ran.result.status == "completed"
+    assert ran.result.result == ["x" * 70_000] * 3
+
+
 ONE_RUN = """
 import asyncio, resource, sys
 from pathlib import Path

@@ -19,6 +19,7 @@ from noetl.compiler.shadows import check_shadows
 from noetl.compiler.spec_keys import check_spec_keys
 from noetl.compiler.sql_fragments import check_sql_fragments
 from noetl.compiler.step_names import check_step_names
+from noetl.compiler.step_results import check_step_results
 from noetl.compiler.sugar import expand_sugar
 from noetl.compiler.targets import check_targets
 from noetl.compiler.task_names import check_task_names
@@ -49,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     check_writes,
     check_credentials,
     check_spec_keys,
+    check_step_results,
     # checking: templates
     check_template_syntax,
     check_scope_names,

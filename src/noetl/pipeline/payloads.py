@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from noetl.errors import ToolError
 from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
 from noetl.records.events import CaseHeard, CaseStarted, StepDone, StepFailed, TaskProcessed
 from noetl.records.loops import IterationDone, IterationFailed
@@ -87,6 +88,13 @@ def within_cap(outcome: Outcome) -> Outcome:
     if not outcome.ok or fits(outcome.result, MAX_RESULT_BYTES):
         return outcome
     return _with(outcome, status=Status.ERROR, result=None, error=too_large())
+
+
+def refuse_above_cap(size_bytes: int) -> None:
+    """The same for what is no outcome: the result of a loop. ToolError `result.too_large`."""
+    if size_bytes > MAX_RESULT_BYTES:
+        error = too_large()
+        raise ToolError(error.kind, error.message)
 
 
 def too_large() -> Error:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.completion import Ended, cut_if_complete
@@ -18,6 +20,7 @@ from noetl.engine.plan import Plan
 from noetl.errors import ToolError
 from noetl.ids import derived
 from noetl.pipeline.patches import written
+from noetl.pipeline.payloads import refuse_above_cap
 from noetl.records.events import CtxPatched, StepFailed
 from noetl.records.loops import IterationDone, LoopDone
 from noetl.records.outcomes import Error
@@ -74,6 +77,8 @@ def _done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
     results = results_of(frame, levels, plan.load)
     paths = paths_of(frame, levels) if levels > 1 else None
     inline, paths_inline = plan.fits(results), paths is not None and plan.fits(paths)
+    if not inline:
+        refuse_above_cap(len(msgspec.json.encode(results)))
     return LoopDone(
         total=len(results),
         done=run.loop.done,

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from noetl.engine.loops.evolution import kept
 from noetl.engine.loops.state import Frame
+from noetl.pipeline.payloads import refuse_above_cap
 from noetl.pipeline.surroundings import Load
 from noetl.records.loops import Path
 from noetl.records.outcomes import TaskResult
 
 
 def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:
-    """Null for a failed one. What is stored elsewhere is loaded."""
-    if levels == 1:
-        return [_loaded(value, load) for value in frame.results]
-    return [_loaded(value, load) for _, value in _leaves(frame.results, levels, ())]
+    """Null for a failed one. What is stored elsewhere is loaded, until it is too much. ToolError `result.too_large`."""
+    values = frame.results if levels == 1 else [value for _, value in _leaves(frame.results, levels, ())]
+    results, loaded_bytes = [], 0
+    for value in values:
+        loaded = _loaded(value, load)
+        if loaded is not value:
+            loaded_bytes += len(msgspec.json.encode(loaded))
+            refuse_above_cap(loaded_bytes)
+        results.append(loaded)
+    return results
 
 
 def paths_of(frame: Frame, levels: int) -> list[list[int]]:

@@ -1,12 +1,15 @@
 // The server's API: one way to ask, one kind of error. Rules are the server's; here are only its words.
 
-export interface Problem {
-  type?: string;
-  title: string;
-  status: number;
-  detail?: string;
-  instance?: string;
-  [extra: string]: unknown;
+import type { Problem as Shape } from "./shapes";
+
+/** What the server says that is wrong (RFC 9457); only its title and status are always there. */
+export type Problem = Partial<Shape> & Pick<Shape, "title" | "status">;
+
+/** What is wrong with one field of a form. */
+export interface FieldProblem {
+  field: string;
+  found: string;
+  allowed: string;
 }
 
 /** What the server refused, in its own words. */
@@ -18,6 +21,11 @@ export class ApiError extends Error {
 
   get status(): number {
     return this.problem.status;
+  }
+
+  /** The fields of a form that do not fit; none where the problem is another. */
+  get fields(): FieldProblem[] {
+    return (this.problem.errors ?? []).filter((one): one is Record<string, unknown> & FieldProblem => typeof one.field === "string");
   }
 }
 

@@ -6,11 +6,17 @@ import type { Found } from "../api/shapes";
 
 export type Diagnostic = Pick<Found, "code" | "severity" | "message" | "hint" | "line" | "column" | "end_line" | "end_column" | "fix">;
 
+/** The server counts characters, JavaScript halves of them where they are beyond the basic plane. */
+function units(line: string, column: number): number {
+  const wanted = Math.max(0, column - 1);
+  return /[\ud800-\udfff]/.test(line) ? [...line].slice(0, wanted).join("").length : Math.min(wanted, line.length);
+}
+
 /** The text with a hint's proposal taken. */
 export function fixed(text: string, fix: NonNullable<Diagnostic["fix"]>): string {
   const lines = text.split("\n");
   const line = lines[fix.line - 1] ?? "";
-  lines[fix.line - 1] = line.slice(0, fix.column - 1) + fix.replacement + line.slice(fix.end_column - 1);
+  lines[fix.line - 1] = line.slice(0, units(line, fix.column)) + fix.replacement + line.slice(units(line, fix.end_column));
   return lines.join("\n");
 }
 
@@ -18,7 +24,7 @@ export function fixed(text: string, fix: NonNullable<Diagnostic["fix"]>): string
 export function offset(document: Text, line: number, column: number): number {
   if (line > document.lines) return document.length;
   const at = document.line(Math.max(1, line));
-  return Math.min(at.from + Math.max(0, column - 1), at.to);
+  return at.from + units(at.text, column);
 }
 
 export function underlines(document: Text, found: readonly Diagnostic[]): Underline[] {

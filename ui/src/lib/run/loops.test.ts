@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import type { Slim } from "./events";
+import { LoopHistory, pixel, pixels, raster } from "./loops";
+
+const event = (type: string, index = -1, total = -1): Slim => ({ seq: 0, type, at: 0, status: "", step: "each", run: "r", target: "", index, total, gist: "" });
+
+describe("iterations", () => {
+  it("are counted once each, forwards and back", () => {
+    const log = [event("loop.started", -1, 3), event("loop.iteration.started", 0), event("loop.iteration.done", 0), event("loop.iteration.failed", 2)];
+    const history = new LoopHistory(log);
+    expect(history.at(4)[0]).toMatchObject({ total: 3, done: 1, failed: 1 });
+    expect([...history.at(4)[0]!.cells]).toEqual([2, 0, 3]);
+    expect([...history.at(2)[0]!.cells]).toEqual([1, 0, 0]);
+  });
+
+  it("of an unknown number make room", () => {
+    const history = new LoopHistory([event("loop.started", -1, 0), event("loop.iteration.done", 5)]);
+    expect(history.at(2)[0]).toMatchObject({ total: 6, done: 1 });
+  });
+
+  it("a hundred thousand are taken and drawn within a frame or two", () => {
+    const log = [event("loop.started", -1, 100_000)];
+    for (let n = 0; n < 100_000; n++) log.push(event("loop.iteration.started", n), event("loop.iteration.done", n));
+    const begun = performance.now();
+    const [grid] = new LoopHistory(log).at(log.length);
+    const shape = raster(grid!.total, 1000);
+    const drawn = pixels(grid!, shape, [1, 2, 3, 4]);
+    expect(performance.now() - begun).toBeLessThan(400); // some twenty milliseconds where nothing else runs
+    expect(grid!.done).toBe(100_000);
+    expect(drawn.length).toBe(shape.columns * shape.size * shape.rows * shape.size);
+  });
+});
+
+describe("pixels", () => {
+  it("have the colour of the page", () => expect(pixel(" #102030")).toBe(0xff302010));
+});
