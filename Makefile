@@ -4,6 +4,7 @@
 
 PY := .venv/bin/python
 READY := .venv/.ready
+UI := src/noetl/_ui/index.html
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,13 +17,18 @@ setup: $(READY) ## make .venv with everything the other verbs need
 demo: $(READY) ## check, draw, prove and run an example, from nothing
 	@$(PY) tools/demo.py
 
-test: $(READY) ## what CI runs: style, types and the tests
+# Without Node there is no UI to test: that is said here, and by the tests that are skipped for it.
+$(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
+	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
+
+test: $(READY) $(UI) ## what CI runs: style, types and the tests
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
+	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
 	@.venv/bin/pytest -n 2 --dist worksteal -m "not deep"
 	@$(PY) tools/conformance.py --quiet
 
-test-deep: $(READY) ## the same with large volumes; takes long
+test-deep: $(READY) $(UI) ## the same with large volumes; takes long
 	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800
 
 check: $(READY) ## format, lint and strict types only

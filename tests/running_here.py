@@ -30,6 +30,9 @@ class Scripted:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return self.answer(inputs, context)
+
+    def answer(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         self.calls.append((context.task, dict(inputs)))
         answers = self._answers.get(context.task, [None])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]

@@ -33,6 +33,10 @@ Every change of that run is an event, kept on disk. Look next at
   .venv/bin/noetl executions              what has been run; status, logs, result and ctx tell more of one
   examples/README.md                      this playbook and its neighbours: loops in loops, joins, polling, secrets, …
   docs/concepts.md, docs/dsl/overview.md  the language in a few pages; docs/tools/ has a page for each kind of task
+
+And see tokens move:
+
+  .venv/bin/noetl dev                     a server, a worker and the web UI on one port; it opens in your browser
 """
 
 
@@ -48,6 +52,7 @@ def main() -> int:
         print("demo: this did not end as it should: " + "; ".join(failed), file=sys.stderr)
         return 1
     _show_rows()
+    _build_ui()
     print(NEXT, end="")
     return 0
 
@@ -56,6 +61,13 @@ def _shown(title: str, arguments: Sequence[str], expected: int) -> bool:
     """Whether the command ended as expected. It has the terminal for itself, so that it looks as it would for you."""
     print(f"\n── {title}\n$ noetl {' '.join(arguments)}", flush=True)
     return subprocess.run([NOETL, *arguments], cwd=ROOT, env=os.environ).returncode == expected
+
+
+def _build_ui() -> None:
+    """For `noetl dev`, once. Where it cannot be built, its server says so kindly."""
+    if not (ROOT / "src/noetl/_ui/index.html").exists():
+        print("\n── The web UI is built, once", flush=True)
+        subprocess.run(["sh", "tools/ui.sh"], cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def _show_rows() -> None:

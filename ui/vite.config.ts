@@ -14,6 +14,6 @@ export default defineConfig({
     cssCodeSplit: true,
     assetsInlineLimit: 0,
   },
-  server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8642" } },
+  server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8082" } },
   test: { environment: "happy-dom", include: ["src/**/*.test.ts"] },
 });

@@ -61,7 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
     cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
-    networks, addresses and host names that tools may reach all the same.
+    networks, addresses and host names that tools may reach all the same. `lease_ttl` is how long an order is a
+    worker's without a word of it, `heartbeat` how often it says one, in seconds.
     """
 
     db: str | None = None
@@ -75,6 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     workers_in_process: int = 0
     token_file: str | None = None
+    lease_ttl: float = 30.0
+    heartbeat: float = 5.0
     max_body_bytes: int = 1 << 20
     max_result_bytes: int = 64 << 20
     retention_days: float | None = 90.0

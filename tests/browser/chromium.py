@@ -1,4 +1,4 @@
-"""Chromium for the browser tests: the one on the path, else installed where that is allowed, else a loud word why not."""
+"""Chromium for the browser tests: the one on the path, else installed where that is allowed, else a word why not."""
 
 from __future__ import annotations
 

@@ -7,12 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, program, why_not
+from tests.browser.playbooks import ASKING, CHAIN, FAILING, PARENT, SCHEDULED, SLOW, STUCK, WAITING
 from tests.browser.serving import Site, site
 
-PICTURES = Path(__file__).parents[2] / "ui" / "test-results"
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "ui" / "test-results"
+DOCS = ROOT / "docs" / "pictures"
+WIDTH, HEIGHT = 1280, 800
+Picture = Callable[..., None]
+Visitor = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +33,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if reason := why_not():
         pytest.skip(f"NO BROWSER TEST WAS RUN: {reason}")
     with site(tmp_path_factory.mktemp("site")) as found:
+        for text in (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT):
+            found.register(text)
         yield found
 
 
@@ -38,35 +46,57 @@ def browser(here: Site) -> Iterator[Browser]:
         opened.close()
 
 
-class Complaints(list[str]):
-    """What the browser complained about: scripts that broke, resources that were refused."""
-
-
 @pytest.fixture
-def page(browser: Browser, here: Site) -> Iterator[Page]:
-    """A page of the administrator's. Whatever the browser complains about fails the test."""
-    opened = browser.new_page(viewport={"width": 1360, "height": 860})
-    opened.set_default_timeout(15_000)
-    complaints = Complaints()
-    opened.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
-    opened.on("console", lambda said: complaints.append(f"{said.text} ({said.location})") if said.type == "error" else None)
-    opened.goto(f"{here.url}/#token={here.token}")
-    opened.get_by_role("navigation").wait_for()
-    yield opened
-    opened.close()
+def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
+    """Gives a page to whoever has a token, in a browser profile of its own. Whatever the browser complains about fails
+    the test: a script that broke, something from another host, something the content policy refused."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def visit(token: str | None = None, path: str = "/") -> Page:
+        context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB")
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"], origin=here.url)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("request", lambda asked: None if _is_ours(asked.url, here) else complaints.append(f"asked {asked.url}"))
+        page.goto(f"{here.url}{path}#token={token or here.token}")
+        page.get_by_role("navigation").wait_for(state="attached")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
     assert [one for one in complaints if "status of 4" not in one] == []  # a refusal that the page shows is no fault
 
 
-@pytest.fixture
-def picture(page: Page) -> Callable[[str], None]:
-    """Keep what the page looks like under a name."""
+def _is_ours(url: str, here: Site) -> bool:
+    return url.startswith((here.url + "/", "data:", "blob:"))
 
-    def take(name: str) -> None:
+
+@pytest.fixture
+def page(visitor: Visitor) -> Page:
+    """A page of the administrator's."""
+    return visitor()
+
+
+@pytest.fixture
+def open_at(visitor: Visitor) -> Callable[[str], Page]:
+    """A page of the administrator's at an address."""
+    return lambda path: visitor(path=path)
+
+
+@pytest.fixture
+def picture() -> Picture:
+    """Keep what a page looks like under a name; with `docs`, and NOETL_PICTURES set, for the manual too."""
+
+    def take(page: Page, name: str, *, docs: bool = False) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
-        if os.environ.get("NOETL_PICTURES"):
-            kept = Path(__file__).parents[2] / "docs" / "pictures"
-            kept.mkdir(exist_ok=True)
-            page.screenshot(path=kept / f"{name}.png", animations="disabled")
+        taken = page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+        if docs and os.environ.get("NOETL_PICTURES"):
+            DOCS.mkdir(exist_ok=True)
+            (DOCS / f"{name}.png").write_bytes(taken)
 
     return take

@@ -6,7 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,32 @@ class Site:
     def start(self, path: str, **payload: Any) -> str:
         told = self.api.post("executions", json={"path": path, "payload": payload})
         return str(told.raise_for_status().json()["execution_id"])
+
+    def ended(self, execution_id: str) -> str:
+        """How it ended, once it has."""
+        return str(self._until(execution_id, lambda told: told["finished_at"] is not None)["status"])
+
+    def until_waiting(self, execution_id: str, step: str) -> None:
+        """Return once the step waits for somebody outside."""
+        for _ in self._looks():
+            steps = self.api.get(f"executions/{execution_id}/steps").raise_for_status().json()["steps"]
+            if any(one["step"] == step and one["status"] == "waiting" for one in steps):
+                return
+
+    def _until(self, execution_id: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        for _ in self._looks():
+            told: dict[str, Any] = self.api.get(f"executions/{execution_id}").raise_for_status().json()
+            if holds(told):
+                return told
+        raise AssertionError("unreachable")
+
+    @staticmethod
+    def _looks(patience_s: float = 30.0) -> Iterator[None]:
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            yield
+            time.sleep(0.02)
+        raise AssertionError("the server did not come that far")
 
     def make_token(self, subject: str, role: str, *human_roles: str) -> str:
         asked = {"subject": subject, "role": role, "human_roles": human_roles}

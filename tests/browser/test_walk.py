@@ -1,12 +1,11 @@
-"""One person's walk through the whole UI: write, check, register, start, watch, pause, explain, travel, rerun, approve."""
+"""One person's walk through the UI: write, check, register, start, watch, pause, explain, travel, approve, rerun."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import Picture, Visitor
 from tests.browser.serving import Site
 
 APPROVAL = """apiVersion: noetl.io/v10
@@ -46,7 +45,7 @@ def type_into_editor(page: Page, text: str) -> None:
 
 
 @pytest.mark.req("HUM-01", "SRV-07", "SRV-10")
-def test_a_person_walks_through_all_of_it(page: Page, here: Site, picture: Callable[[str], None]) -> None:
+def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Site, picture: Picture) -> None:
     # writes, with a mistake, and is told where it is
     page.get_by_label("Main").get_by_role("link", name="Playbooks").click()
     page.get_by_role("button", name="New playbook").click()
@@ -54,54 +53,44 @@ def test_a_person_walks_through_all_of_it(page: Page, here: Site, picture: Calla
     finding = page.get_by_role("button", name="E_NEXT_REF")
     expect(finding).to_contain_text("aprove")
     expect(page.get_by_role("button", name="Register")).to_be_disabled()
-    picture("editor-mistake")
     type_into_editor(page, APPROVAL)
-    expect(page.get_by_text("no errors")).to_be_visible()
-    expect(page.get_by_role("button", name="approve")).to_be_visible()
-    picture("editor")
+    expect(page.get_by_text("no errors", exact=False).first).to_be_visible()
+    expect(page.locator(".step", has_text="approve").first).to_be_visible()
 
     # registers and starts
     page.get_by_role("button", name="Register").click()
     expect(page.get_by_text("walk/approval version 1 is registered")).to_be_visible()
     page.get_by_role("button", name="Start").click()
-    page.get_by_label("amount").fill("1200")
-    picture("start")
+    page.get_by_label("amount").fill("1250")
     page.get_by_role("button", name="Start", exact=True).click()
 
     # watches it come to rest at the person, pauses, resumes, asks why
     expect(page.locator(".step.waiting")).to_contain_text("approve")
-    picture("execution")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("header .status")).to_contain_text("paused")
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     page.get_by_role("tab", name="Explain").click()
     expect(page.get_by_role("tabpanel")).to_contain_text("approve")
-    picture("explain")
 
     # travels back in time
     page.get_by_role("tab", name="Net").click()
     page.get_by_label("Moment that is shown").fill("3")
     expect(page.get_by_role("button", name="Back to now")).to_be_visible()
     expect(page.locator(".step.waiting")).to_have_count(0)
-    picture("time-travel")
+    picture(page, "time-travel", docs=True)
     page.get_by_role("button", name="Back to now").click()
     expect(page.locator(".step.waiting")).to_contain_text("approve")
     address = page.url
 
     # the task is done by somebody who may
-    worker = page.context.browser
-    assert worker is not None
-    token = here.make_token("bea", "operator", "boss")
-    other = worker.new_page()
-    other.goto(f"{here.url}/#token={token}")
+    other = visitor(here.make_token("bea", "operator", "boss"))
     other.get_by_role("link", name="Tasks").click()
-    other.get_by_role("link", name="Approve 1200?").click()
+    other.get_by_role("link", name="Approve 1250?").click()
     other.get_by_role("button", name="Claim").click()
     other.get_by_label("decision").select_option("approve")
     other.get_by_role("button", name="Complete").click()
     expect(other.get_by_text("Completed by bea")).to_be_visible()
-    other.close()
 
     # sees it end, and runs it again
     page.goto(address)

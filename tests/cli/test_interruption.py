@@ -76,6 +76,25 @@ def gated(tmp_path: Path) -> Iterator[Gated]:
         yield gated
 
 
+def test_an_interruption_while_the_program_is_loading_is_quiet(tmp_path: Path) -> None:
+    """A stand-in for the first library that is imported says that it is being imported, and waits there."""
+    (tmp_path / "click.py").write_text("import time; print('loading', flush=True); time.sleep(60)")
+    loading = subprocess.Popen(
+        [sys.executable, "-c", "from noetl.cli.main import main; main()"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert loading.stdout is not None
+    assert loading.stdout.readline() == "loading\n"
+
+    loading.send_signal(signal.SIGINT)
+    _, stderr = loading.communicate(timeout=30)
+
+    assert (loading.returncode, stderr) == (130, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(gated: Gated, number: signal.Signals) -> None:
     gated.running.send_signal(number)

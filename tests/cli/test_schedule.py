@@ -34,7 +34,7 @@ def test_a_registered_playbook_with_a_trigger_is_scheduled(db: str) -> None:
     [schedule] = told(db, "schedule", "list")
 
     assert (schedule["path"], schedule["cron"], schedule["version"]) == (PATH, "0 6 * * *", 1)
-    assert schedule["next"][10:19] == "T06:00:00"
+    assert schedule["next"][0][10:19] == "T06:00:00"
     assert "America/New_York" in done(db, "schedule", "list")
     times = done(db, "schedule", "next", PATH, "-n", "3").split()
     assert [time[10:19] for time in times] == ["T06:00:00"] * 3
@@ -66,7 +66,7 @@ def test_an_embedded_run_ignores_triggers(tmp_path: Path) -> None:
 def test_a_schedule_is_paused_and_resumed(db: str) -> None:
     assert done(db, "schedule", "pause", PATH) == f"paused the schedule of {PATH}\n"
     [schedule] = told(db, "schedule", "list")
-    assert (schedule["paused"], schedule["next"]) == (True, None)
+    assert (schedule["paused"], schedule["next"]) == (True, [])
     assert "it is paused" in done(db, "schedule", "next", PATH)
 
     assert done(db, "schedule", "resume", PATH) == f"resumed the schedule of {PATH}\n"

@@ -111,7 +111,7 @@ def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
     assert "you saw version 1, this is version 2" in refused(left, "task", "release", task, *MANAGER, "--seen", "1")
     assert "claimed by bea" in refused(left, "task", "claim", task, "--as", "bob", "--role", "finance_manager")
     assert done(left, "task", "release", task, *MANAGER).startswith("released task")
-    assert 'no human task "zzz" in this store' in refused(left, "task", "show", "zzz")
+    assert 'no human task "zzz" here' in refused(left, "task", "show", "zzz")
 
 
 def test_values_are_given_as_json_or_one_by_one(left: str) -> None:

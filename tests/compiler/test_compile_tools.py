@@ -267,6 +267,23 @@ def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled):
     assert found.hint == 'did you mean "openai"?'
 
 
+@pytest.mark.req("KEY-03", "VAL-15")
+@pytest.mark.parametrize(
+    ("auth", "codes"),
+    [
+        ("{{ workload.login }}", []),
+        ("{{ login }}", []),
+        ("{{ workload. }}", ["E_TEMPLATE"]),
+        ("{{ ctx.login }}", ["W_FOREIGN_NAME"]),
+        ("{{ keychain.other.value }}", ["W_KEYCHAIN", "W_KEYCHAIN"]),
+    ],
+)
+def test_what_a_keychain_entry_may_read(compiled, auth, codes):
+    keychain = f'keychain: [{{ name: api, kind: bearer, auth: "{auth}" }}]'
+
+    assert compiled(step("{ kind: noop }"), root=f"workload: {{ login: a }}\n{keychain}").loud == codes
+
+
 def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
     def tool(sql: str) -> str:
         return step(f'{{ kind: postgres, auth: "{{{{ workload.pg }}}}", command: "{sql}" }}')

@@ -44,7 +44,9 @@ class Office:
     async def turn(self, turn: Turn) -> Answer:
         return Answer(verdicts=tuple(Verdict.ACCEPTED for _ in turn.reports))
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
         return frozenset()
 
     async def net(self, net_hash: str) -> Net:

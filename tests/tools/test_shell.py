@@ -215,6 +215,15 @@ async def test_memory_and_cpu_time_are_limited() -> None:
     assert cpu.error.message == "the command was killed by SIGXCPU"
 
 
+async def test_open_files_and_the_size_of_files_are_limited() -> None:
+    outcome = await ran("ulimit -n; head -c 100000 /dev/zero > $TMPDIR/f; wc -c < $TMPDIR/f", {"resources": LIMITS})
+
+    assert outcome.result["stdout"].split() == ["64", "51200"]
+
+
+LIMITS = {"open_files": 64, "file_size": "50Ki"}
+
+
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [

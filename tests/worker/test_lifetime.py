@@ -101,7 +101,9 @@ class Desk:
         self.turns.append(turn)
         return Answer(verdicts=(Verdict.ACCEPTED,) * len(turn.reports))
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
         return frozenset()
 
     async def net(self, net_hash: str) -> Net:

@@ -39,7 +39,9 @@ class Desk:
             self.quiet.set()
         return Answer(verdicts=(self._verdict,) * len(turn.reports), orders=tuple(given))
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
         return frozenset(leases) if self._lost else frozenset()
 
     async def net(self, net_hash: str) -> Net:

@@ -9,19 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from noetl.cli.reading import Refused, refusals
 
 if TYPE_CHECKING:
-    from noetl.cli.reaching import Reached
     from noetl.store.contract import Store
 
 Found = TypeVar("Found")
-
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output."
-)
 
 
 def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
@@ -37,25 +30,6 @@ def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
 
     with refusals():
         return asyncio.run(used())
-
-
-def asked(found: Reached, method: str, path: str, body: Any = None, **params: Any) -> Any:
-    """What a server answers; what it refuses ends the command with 4."""
-    import msgspec
-
-    from noetl.client.requests import Request
-
-    given = {name: value for name, value in params.items() if value is not None}
-    content = msgspec.json.encode(body) if body is not None else None
-    request: Request[Any] = Request(
-        method=method,
-        path=path,
-        read=lambda response: msgspec.json.decode(response.content) if response.content else None,
-        params=given,
-        content=content,
-    )
-    with refusals(), found.client() as client:
-        return client.send(request)
 
 
 async def note(store: Store, action: str, what: str) -> None:

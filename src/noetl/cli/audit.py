@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.access import asked, on_store, output_option, when
-from noetl.cli.reaching import reached, server_option
-from noetl.cli.reading import as_json, db_option
+from noetl.cli.access import on_store, when
+from noetl.cli.forms import list_output, print_list
+from noetl.cli.reaching import asked, reached, server_option
+from noetl.cli.reading import db_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
+    from noetl.client import Client
     from noetl.store.contract import Store
 
 BROKEN = 1
+_PAGE = 1_000  # rows a server gives at once
 
 
 @click.group("audit", context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,7 +29,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
 @click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
-@output_option
+@list_output
 @server_option
 @db_option
 def list_command(limit: int, before: int | None, output: str, server: str | None, db: str | None) -> None:
@@ -35,19 +38,26 @@ def list_command(limit: int, before: int | None, output: str, server: str | None
 
     found = reached(server, db)
     if found:
-        rows = asked(found, "GET", "/api/audit", limit=limit, cursor=before)["rows"]
+        rows = asked(found, lambda client: _told(client, limit, before))
     else:
         rows = on_store(db, lambda store: _listed(store, limit, before))
-    if output == "json":
-        click.echo(as_json(rows))
-        return
     shown = [
         (str(one["seq"]), when(one["at"]), *(one[name] for name in ("actor", "action", "object", "address", "outcome")))
         for one in rows
     ]
     heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
-    for line in columns(heads, shown, nothing="nothing was written yet"):
-        click.echo(line)
+    print_list(rows, output, key="seq", table=lambda: columns(heads, shown, nothing="nothing was written yet"))
+
+
+def _told(client: Client, limit: int, before: int | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    while len(rows) < limit:
+        page = client.audit(limit=min(_PAGE, limit - len(rows)), before=before)
+        rows += page.rows
+        if page.next is None:
+            break
+        before = int(page.next)
+    return rows
 
 
 async def _listed(store: Store, limit: int, before: int | None) -> list[dict[str, Any]]:
@@ -67,7 +77,7 @@ def verify_command(holds: str | None, server: str | None, db: str | None) -> Non
     """
     found = reached(server, db)
     if found:
-        walk = asked(found, "GET", "/api/audit/verify", holds=holds)
+        walk = asked(found, lambda client: client.verify_audit(holds=holds))
     else:
         walk = on_store(db, lambda store: _walked(store, holds))
     if walk["broken_at"] is not None:

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import as_table, reached, server_option
-from noetl.cli.reading import Refused, as_json, db_option, refusals
+from noetl.cli.reading import Refused, db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.store.catalog import Catalog
 
 Found = TypeVar("Found")
-_form = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output."
-)
 _version = click.option("--version", metavar="VERSION", help="Its number or its label; the newest without.")
 
 
@@ -29,7 +27,7 @@ def command() -> None:
 
 
 @command.command("list")
-@_form
+@list_output
 @db_option
 @server_option
 def list_command(output: str, db: str | None, server: str | None) -> None:
@@ -39,7 +37,7 @@ def list_command(output: str, db: str | None, server: str | None) -> None:
 
 @command.command("versions")
 @click.argument("path")
-@_form
+@list_output
 @db_option
 @server_option
 def versions_command(path: str, output: str, db: str | None, server: str | None) -> None:
@@ -97,15 +95,15 @@ async def _in_file(db: str | None, here: Callable[[Catalog], Awaitable[Found]]) 
 
 def _print(rows: list[Any], output: str) -> None:
     told = [_shown(row) for row in rows]
-    if output == "json":
-        click.echo(as_json(told))
-        return
+    print_list(told, output, key="path", table=lambda: _table(told))
+
+
+def _table(told: list[dict[str, Any]]) -> list[str]:
     if not told:
-        click.echo("no playbooks")
-        return
+        return ["no playbooks yet: noetl register FILE"]
     table: list[tuple[Any, ...]] = [("PATH", "VERSION", "LABEL", "REGISTERED")]
     table += [(one["path"], one["version"], one["label"] or "-", one["registered_at"][:19] + "Z") for one in told]
-    click.echo("\n".join(as_table(table)))
+    return as_table(table)
 
 
 def _shown(row: Any) -> dict[str, Any]:

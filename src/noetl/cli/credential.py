@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from noetl.cli.forms import list_output, print_list
+from noetl.cli.reaching import asked, reads_server_option, server_meant
+from noetl.cli.reading import Refused, db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.keychain.master_keys import MasterKeys
     from noetl.keychain.vault import Credential, Vault
 
-REFUSED = 4
 _TYPES = ["text", "bearer", "basic", "postgres", "oauth2"]
 Found = TypeVar("Found")
-
-_db_option = click.option("--db", metavar="PATH", help="Store file; without it, the one in your data folder.")
 
 
 @click.group("credential", context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,9 +40,9 @@ def command() -> None:
 @click.argument("name")
 @click.option("--type", "kind", type=click.Choice(_TYPES), default="text", help="What it is; text when left out.")
 @click.option("--from-env", "variable", metavar="VAR", help="Take the value from this variable.")
-@_db_option
-@click.pass_context
-def set_command(ctx: click.Context, name: str, kind: str, variable: str | None, db: str | None) -> None:
+@db_option
+@reads_server_option
+def set_command(name: str, kind: str, variable: str | None, db: str | None) -> None:
     """Store a credential, or a new version of one.
 
     The value comes from standard input, as text or as a JSON object, or from a variable:
@@ -52,51 +52,56 @@ def set_command(ctx: click.Context, name: str, kind: str, variable: str | None, 
     noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
     """
     given = _given(name, variable)
-    stored = _with_vault(ctx, db, lambda vault, _: vault.set(name, given, kind=kind), create=True)
-    click.echo(f"stored {visible(stored.name)} ({stored.type}, version {stored.version})")
+    if (there := server_meant(db)) is not None:
+        stored = asked(there, lambda client: client.set_credential(name, given, kind=kind))
+    else:
+        stored = _told(_with_vault(db, lambda vault, _: vault.set(name, given, kind=kind), create=True))
+    click.echo(f"stored {visible(stored['name'])} ({stored['type']}, version {stored['version']})")
     if short := _too_short(kind, given):
         message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"
         click.echo(message, err=True)
 
 
 @command.command("list")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
-@_db_option
-@click.pass_context
-def list_command(ctx: click.Context, output: str, db: str | None) -> None:
+@list_output
+@db_option
+@reads_server_option
+def list_command(output: str, db: str | None) -> None:
     """List what is stored: names, types, versions and fingerprints, never values."""
-    stored = _with_vault(ctx, db, lambda vault, _: vault.list())
-    if output == "json":
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(stored)))
-        return
-    for line in _table(stored):
-        click.echo(line)
+    if (there := server_meant(db)) is not None:
+        stored = asked(there, lambda client: client.credentials())
+    else:
+        stored = [_told(one) for one in _with_vault(db, lambda vault, _: vault.list())]
+    print_list(stored, output, key="name", table=lambda: _table(stored))
 
 
 @command.command("delete")
 @click.argument("name")
-@_db_option
-@click.pass_context
-def delete_command(ctx: click.Context, name: str, db: str | None) -> None:
+@db_option
+@reads_server_option
+def delete_command(name: str, db: str | None) -> None:
     """Delete a credential."""
-    if not _with_vault(ctx, db, lambda vault, _: vault.delete(name)):
-        click.echo(f'error: there is no credential "{visible(name)}"', err=True)
-        ctx.exit(REFUSED)
+    if (there := server_meant(db)) is not None:
+        asked(there, lambda client: client.delete_credential(name))
+    elif not _with_vault(db, lambda vault, _: vault.delete(name)):
+        raise Refused(f'there is no credential "{visible(name)}"')
     click.echo(f"deleted {visible(name)}")
 
 
 @command.command("rotate")
-@_db_option
-@click.pass_context
-def rotate_command(ctx: click.Context, db: str | None) -> None:
+@db_option
+@reads_server_option
+def rotate_command(db: str | None) -> None:
     """Put every credential under a new master key.
 
     An interrupted rotation is finished first: run it again. Old keys stay in the key file, for other stores that use
     it. When the key comes from NOETL_MASTER_KEY, add the new one after the old, separated by a comma, and rotate.
     """
-    moved, key_id = _with_vault(ctx, db, _rotated)
+    if (there := server_meant(db)) is not None:
+        told = asked(there, lambda client: client.rotate_credentials())
+        moved, key_id = told["moved"], told["key_id"]
+    else:
+        moved, key_id = _with_vault(db, _rotated)
     click.echo(f"{moved} credential{'' if moved == 1 else 's'} under master key {key_id} now")
 
 
@@ -152,21 +157,10 @@ def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
     return [name for name, material in single if any(len(text) < SHORTEST for text in secrets_in(material))]
 
 
-def _with_vault(
-    ctx: click.Context,
-    db: str | None,
-    use: Callable[[Vault, MasterKeys], Awaitable[Found]],
-    *,
-    create: bool = False,
-) -> Found:
+def _with_vault(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], *, create: bool = False) -> Found:
     """What `use` gives for the vault of a store; what is refused ends the command with 4."""
-    from noetl.errors import BackendError, RefusedError
-
-    try:
+    with refusals():
         return asyncio.run(_used(db, use, create))
-    except (BackendError, RefusedError) as problem:
-        click.echo(f"error: {problem}", err=True)
-        ctx.exit(REFUSED)
 
 
 async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], create: bool) -> Found:
@@ -183,12 +177,23 @@ async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Fou
         await store.close()
 
 
-def _table(stored: list[Credential]) -> list[str]:
+def _told(one: Credential) -> dict[str, Any]:
+    """As a server tells it."""
     from noetl.clock import rfc3339
 
-    rows = [("NAME", "TYPE", "VERSION", "FINGERPRINT", "KEY", "UPDATED")] + [
-        (visible(one.name), one.type, str(one.version), one.fingerprint, one.key_id, rfc3339(one.updated_at)[:19] + "Z")
+    plain = {name: getattr(one, name) for name in ("name", "type", "version", "fingerprint", "key_id")}
+    return {**plain, "created_at": rfc3339(one.created_at), "updated_at": rfc3339(one.updated_at)}
+
+
+def _table(stored: list[dict[str, Any]]) -> list[str]:
+    from noetl.cli.columns import columns
+
+    rows = [
+        (
+            *(str(one[name]) for name in ("name", "type", "version", "fingerprint", "key_id")),
+            one["updated_at"][:19] + "Z",
+        )
         for one in stored
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    heads = ("NAME", "TYPE", "VERSION", "FINGERPRINT", "KEY", "UPDATED")
+    return columns(heads, rows, nothing="no credentials yet: noetl credential set NAME")

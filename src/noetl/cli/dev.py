@@ -42,8 +42,12 @@ def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allo
 
 
 def open_browser(url: str) -> None:
-    """Only where somebody looks at a terminal."""
+    """Only where somebody looks at a terminal. The token is in the part of the address that no server is sent; the page
+    exchanges it for a session and forgets it."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         import webbrowser
 
-        webbrowser.open(url)
+        from noetl.cli.contexts import token_for
+
+        token = token_for(url)
+        webbrowser.open(f"{url}/#token={token}" if token else url)

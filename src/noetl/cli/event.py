@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import ID_HELP, db_option, found, id_argument
+from noetl.cli.reaching import asked, reads_server_option, server_meant
+from noetl.cli.reading import ID_HELP, db_option, found, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -26,22 +27,36 @@ def command() -> None:
 @click.option("--data", metavar="JSON|@FILE|@-", help="What the event says, read as event.data.")
 @click.option("--key", metavar="KEY", help="Sent again under the same key, it counts once.")
 @db_option
+@reads_server_option
 def send(given: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
     """Put an event into an execution: its rules that listen, and its handlers, see it.
 
     NAME is any word that is no event of the system, or one of message.received, signal.received, timer.fired.
+
+    \b
+    noetl event send last order.changed --data '{"sum": 12}' --key change-7
     """
     from noetl.cli.given import value_from
+
+    said = value_from(data, "--data")
+    if (there := server_meant(db)) is not None:
+        execution_id = read(None, lambda records: found(records, given)).execution_id
+        is_new = asked(there, lambda client: client.inject(execution_id, name, said, key=key))
+    else:
+        execution_id, is_new = _told_here(given, name, said, key, db)
+    before = "" if is_new else " before"
+    click.echo(f"execution {execution_id} has been told of {visible(name)}{before}")
+
+
+def _told_here(given: str, name: str, said: Any, key: str | None, db: str | None) -> tuple[str, bool]:
     from noetl.cli.telling import tell, using
     from noetl.engine.commands import InjectEvent
     from noetl.orchestrator.verdicts import check
 
-    event = InjectEvent(at=time.time(), name=name, data=value_from(data, "--data"), event_key=key)
+    event = InjectEvent(at=time.time(), name=name, data=said, event_key=key)
 
     async def sent(store: Store) -> tuple[str, bool]:
         row = await found(store, given)
         return row.execution_id, check(await tell(store, db, row.execution_id, event), what=f'event "{name}"')
 
-    execution_id, is_new = using(db, sent)
-    before = "" if is_new else " before"
-    click.echo(f"execution {execution_id} has been told of {visible(name)}{before}")
+    return using(db, sent)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import Refused, as_json, db_option, read
+from noetl.cli.reading import Refused, db_option, read
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 STATUSES = ["running", "paused", "completed", "failed", "cancelled"]
 _COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused": "yellow"}
-_FORMS = ["table", "json", "jsonl", "id"]
 
 
 @click.command("executions")
@@ -24,12 +24,16 @@ _FORMS = ["table", "json", "jsonl", "id"]
 @click.option("--path", metavar="PATH", help="Only of this playbook; * stands for any text.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
 @click.option("--beyond", metavar="ID", help="Those listed after this one, for the next page.")
-@click.option("-o", "--output", type=click.Choice(_FORMS), default="table", help="Form of the output.")
+@list_output
 @db_option
 @reads_server_option
 @color_option
 def command(status: str | None, path: str | None, limit: int, beyond: str | None, output: str, db: str | None) -> None:
-    """List executions, the newest first."""
+    """List executions, the newest first.
+
+    \b
+    noetl executions --status failed --path 'orders/*' -o id
+    """
 
     async def look(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
@@ -37,20 +41,10 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
 
     rows = read(db, look)
-    match output:
-        case "json":
-            click.echo(as_json([shown(row) for row in rows]))
-        case "jsonl":
-            for row in rows:
-                click.echo(as_json(shown(row), indent=-1))
-        case "id":
-            for row in rows:
-                click.echo(row.execution_id)
-        case _:
-            for line in _table(rows, time.time()):
-                click.echo(line)
-            if len(rows) == limit:
-                click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
+    told = [shown(row) for row in rows]
+    print_list(told, output, key="execution_id", table=lambda: _table(rows, time.time()))
+    if output == "table" and len(rows) == limit:
+        click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
 
 
 def shown(row: ExecutionRow) -> dict[str, Any]:

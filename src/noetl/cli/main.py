@@ -10,12 +10,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-import click
-
-from noetl.cli.terminal import color_option
-from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
-
 INVALID, REFUSED, INTERRUPTED = 3, 4, 130
+
+try:
+    import click
+
+    from noetl.cli.terminal import color_option
+    from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
+except KeyboardInterrupt:  # most of the first tenth of a second is spent here
+    raise SystemExit(INTERRUPTED) from None
 
 COMMANDS = {
     "run": "Run a playbook here.",

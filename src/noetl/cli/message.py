@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import as_json, db_option, refusals
+from noetl.cli.forms import print_record, record_output
+from noetl.cli.reaching import asked, reads_server_option, server_meant
+from noetl.cli.reading import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -35,8 +37,9 @@ def command() -> None:
 @click.option("--payload", metavar="JSON|@FILE|@-", help="What the message says.")
 @click.option("--id", "message_id", metavar="ID", help="Sent again under the same id, it counts once.")
 @click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it is kept for a receiver.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@record_output
 @db_option
+@reads_server_option
 def send(
     name: str,
     correlation: tuple[str, ...],
@@ -52,26 +55,40 @@ def send(
     noetl message send approval_received -c order_id=7 --payload '{"approved": true}'
     """
     from noetl.cli.given import pairs_from, value_from
+
+    ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
+    said = value_from(payload, "--payload")
+    if (there := server_meant(db)) is not None:
+        sent = asked(there, lambda it: it.send_message(name, keys, said, message_id=message_id, ttl=ttl_s))
+    else:
+        sent = _kept_here(name, keys, said, message_id, ttl_s, db)
+    print_record(sent, output, text=lambda: [_sentence(name, sent)])
+
+
+def _seconds(ttl: str) -> float:
     from noetl.durations import seconds
-    from noetl.orchestrator.deliveries import new_message
 
     try:
-        ttl_s = seconds(ttl)
+        return seconds(ttl)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--ttl") from None
-    keys = pairs_from(correlation, "--correlation")
-    with refusals():
-        message = new_message(
-            name, keys, value_from(payload, "--payload"), message_id=message_id, ttl_s=ttl_s, now=time.time()
-        )
-    is_new, taken_by = _kept(message, db)
-    if output == "json":
-        said = {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
-        click.echo(as_json(said))
-        return
-    before = "" if is_new else " had been sent before and"
+
+
+def _sentence(name: str, sent: dict[str, Any]) -> str:
+    before, taken_by = " had been sent before and" if sent["known"] else "", sent["delivered_to"]
     where = f"was delivered to execution {taken_by}" if taken_by else f'is kept until somebody waits for "{name}"'
-    click.echo(visible(f"message {message.message_id}{before} {where}"))
+    return visible(f"message {sent['message_id']}{before} {where}")
+
+
+def _kept_here(
+    name: str, keys: dict[str, Any], said: Any, message_id: str | None, ttl_s: float, db: str | None
+) -> dict[str, Any]:
+    from noetl.orchestrator.deliveries import new_message
+
+    with refusals():
+        message = new_message(name, keys, said, message_id=message_id, ttl_s=ttl_s, now=time.time())
+    is_new, taken_by = _kept(message, db)
+    return {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
 
 
 def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:

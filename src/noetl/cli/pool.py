@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import as_table, must_reach, server_option
-from noetl.cli.reading import as_json, refusals
+from noetl.cli.reading import refusals
 from noetl.cli.terminal import color_option, visible
 
 _RATE = re.compile(r"(\d+)/(.+)")
@@ -22,17 +23,17 @@ def command() -> None:
 
 @command.command("list")
 @server_option
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@list_output
 def list_command(server: str | None, output: str) -> None:
     """List pools: their limits, what is held now, and how many workers serve them."""
+    import msgspec
+
     with refusals(), must_reach(server).client() as client:
         pools = client.pools()
-    if output == "json":
-        click.echo(as_json(pools))
-        return
+    told: list[dict[str, Any]] = msgspec.to_builtins(pools)
     rows: list[tuple[Any, ...]] = [("POOL", "CAPACITY", "RATE", "HELD", "WORKERS")]
     rows += [(one.name, one.capacity or "-", one.rate_text or "-", one.leased, one.workers) for one in pools]
-    click.echo("\n".join(as_table(rows)))
+    print_list(told, output, key="name", table=lambda: as_table(rows))
 
 
 def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int | str | None:

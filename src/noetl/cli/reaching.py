@@ -6,7 +6,8 @@ the two exclude each other. Words and exit codes are those of reading a store.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -16,6 +17,7 @@ from noetl.cli.reading import Refused, refusals
 if TYPE_CHECKING:
     from noetl.client import AsyncClient, Client
 
+Answered = TypeVar("Answered")
 _HELP = "Talk to this server, or to that of a context, instead of a store file."
 _META = "noetl.server"
 
@@ -53,6 +55,12 @@ class Reached(msgspec.Struct, frozen=True):
         from noetl.client import AsyncClient
 
         return AsyncClient(self.url, self.token)
+
+
+def asked(there: Reached, ask: Callable[[Client], Answered]) -> Answered:
+    """What a server answers; what it refuses ends the command with 4."""
+    with refusals(), there.client() as client:
+        return ask(client)
 
 
 def reached(server: str | None, db: str | None = None, *, configured: bool = True) -> Reached | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import ID_HELP, db_option, found
+from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
+from noetl.cli.reading import ID_HELP, db_option, found, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -25,16 +26,37 @@ def command() -> None:
 @click.option("--execution", metavar="ID", help="Only to this one; without it, to all.")
 @click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
 @db_option
+@reads_server_option
 def send(name: str, execution: str | None, data: str | None, db: str | None) -> None:
     """Broadcast a signal: every step that waits for it goes on, and rules that listen see it. It is not kept for
-    later."""
+    later.
+
+    \b
+    noetl signal send maintenance --data '{"until": "18:00"}'
+    """
     from noetl.cli.given import value_from
+
+    said = value_from(data, "--data")
+    there = server_meant(db)
+    heard = _told_here(name, execution, said, db) if there is None else _told_there(there, name, execution, said)
+    if not heard:
+        click.echo(f'nobody listens for "{visible(name)}" now, and signals are not kept', err=True)
+    for execution_id in heard:
+        click.echo(f"execution {execution_id} heard {visible(name)}")
+
+
+def _told_there(there: Reached, name: str, execution: str | None, said: Any) -> list[str]:
+    meant = read(None, lambda records: found(records, execution)).execution_id if execution is not None else None
+    return asked(there, lambda client: client.send_signal(name, said, execution_id=meant))
+
+
+def _told_here(name: str, execution: str | None, said: Any, db: str | None) -> list[str]:
     from noetl.cli.telling import tell_each, using
     from noetl.engine.commands import DeliverSignal
     from noetl.ids import uuid7
     from noetl.orchestrator.verdicts import check
 
-    signal = DeliverSignal(at=time.time(), signal_id=uuid7(time.time()), name=name, data=value_from(data, "--data"))
+    signal = DeliverSignal(at=time.time(), signal_id=uuid7(time.time()), name=name, data=said)
 
     async def sent(store: Store) -> list[str]:
         ids = await _audience(store, name, execution)
@@ -43,12 +65,7 @@ def send(name: str, execution: str | None, data: str | None, db: str | None) -> 
             check(told[0], what=f'signal "{name}"')
         return [one for one, answer in zip(ids, told, strict=True) if answer.verdict == "accepted"]
 
-    heard = using(db, sent)
-    if not heard:
-        click.echo(f'nobody listens for "{visible(name)}" now, and signals are not kept', err=True)
-        return
-    for execution_id in heard:
-        click.echo(f"execution {execution_id} heard {visible(name)}")
+    return using(db, sent)
 
 
 async def _audience(store: Store, name: str, execution: str | None) -> list[str]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.forms import list_output, print_list, print_record, record_output
+from noetl.cli.reaching import Reached, reads_server_option, server_meant
 from noetl.cli.reading import Refused, as_json, db_option, found, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.store.contract import Store
-    from noetl.store.tasks import TaskRow
+    from noetl.store.tasks import TaskRow, TaskState
 
 _STATES = ["open", "claimed", "completed", "withdrawn", "all"]
 _AMONG = 1_000  # tasks that the beginning of an id is looked for in
@@ -39,8 +41,9 @@ def command() -> None:
 @click.option("--state", type=click.Choice(_STATES), help="Only in this state; open and claimed when left out.")
 @click.option("--execution", metavar="ID", help="Only of this execution.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "id"]), default="table", help="Form of the output.")
+@list_output
 @db_option
+@reads_server_option
 def list_command(
     role: str | None,
     user: str | None,
@@ -50,44 +53,49 @@ def list_command(
     output: str,
     db: str | None,
 ) -> None:
-    """List tasks, the newest first."""
-    from noetl.cli.telling import using
+    """List tasks, the newest first.
+
+    \b
+    noetl task list --role finance_manager
+    """
     from noetl.store.tasks import TaskState
 
     states = [TaskState.OPEN, TaskState.CLAIMED]
     if state is not None:
         states = [] if state == "all" else [TaskState(state)]
+    if (there := server_meant(db)) is not None:
+        from noetl.cli import task_there
+
+        tasks = task_there.listed(there, states=states, role=role, user=user, execution=execution, limit=limit)
+    else:
+        tasks = _listed_here(states, role, user, execution, limit, db)
+    print_list([readable(task) for task in tasks], output, key="task_id", table=lambda: _table(tasks))
+
+
+def _listed_here(
+    states: list[TaskState], role: str | None, user: str | None, execution: str | None, limit: int, db: str | None
+) -> list[TaskRow]:
+    from noetl.cli.telling import using
 
     async def look(store: Store) -> list[TaskRow]:
         execution_id = (await found(store, execution)).execution_id if execution is not None else None
         return await store.tasks.list(states=states, role=role, user=user, execution_id=execution_id, limit=limit)
 
-    tasks = using(db, look)
-    match output:
-        case "json":
-            click.echo(as_json([readable(task) for task in tasks]))
-        case "id":
-            for task in tasks:
-                click.echo(task.task_id)
-        case _:
-            for line in _table(tasks):
-                click.echo(line)
+    return using(db, look)
 
 
 @command.command("show")
 @task_argument
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@record_output
 @db_option
+@reads_server_option
 def show(given: str, output: str, db: str | None) -> None:
     """Show a task: whom it is for, until when, and the fields of its form."""
     from noetl.cli.telling import using
 
-    task = using(db, lambda store: _meant(store, given))
-    if output == "json":
-        click.echo(as_json(readable(task)))
-        return
-    for line in _lines(task):
-        click.echo(line)
+    there = server_meant(db)
+    task = using(db, lambda store: _meant(store, given)) if there is None else _meant_there(there, given)
+    print_record(readable(task), output, text=lambda: _lines(task))
 
 
 @command.command("claim")
@@ -96,8 +104,13 @@ def show(given: str, output: str, db: str | None) -> None:
 @role_option
 @version_option
 @db_option
+@reads_server_option
 def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
-    """Take a task, so that nobody else does it meanwhile."""
+    """Take a task, so that nobody else does it meanwhile.
+
+    \b
+    noetl task claim 0198c0de --role finance_manager
+    """
     _act(given, "claim", actor, roles, version, {}, db)
 
 
@@ -107,6 +120,7 @@ def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | 
 @role_option
 @version_option
 @db_option
+@reads_server_option
 def release(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
     """Give a claimed task back to those it is for."""
     _act(given, "release", actor, roles, version, {}, db)
@@ -120,6 +134,7 @@ def release(given: str, actor: str | None, roles: tuple[str, ...], version: int 
 @role_option
 @version_option
 @db_option
+@reads_server_option
 def complete(
     given: str,
     settings: tuple[str, ...],
@@ -144,6 +159,27 @@ _DONE = {"claim": "claimed", "release": "released", "complete": "completed"}
 
 
 def _act(
+    given: str,
+    action: str,
+    actor: str | None,
+    roles: tuple[str, ...],
+    version: int | None,
+    values: dict[str, Any],
+    db: str | None,
+) -> None:
+    if (there := server_meant(db)) is not None:
+        from noetl.cli import task_there
+
+        if actor is not None or roles:
+            raise click.UsageError("on a server you are who your token says: leave --as and --role out")
+        task = _meant_there(there, given)
+        who = task_there.act(there, task.task_id, action, values, version)
+        click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
+        return
+    _act_here(given, action, actor, roles, version, values, db)
+
+
+def _act_here(
     given: str,
     action: str,
     actor: str | None,
@@ -189,12 +225,22 @@ async def _meant(store: Store, given: str) -> TaskRow:
     task = await store.tasks.get(given)
     if task is not None:
         return task
-    begin = [one for one in await store.tasks.list(limit=_AMONG) if given and one.task_id.startswith(given)]
+    return _only(given, await store.tasks.list(limit=_AMONG))
+
+
+def _meant_there(there: Reached, given: str) -> TaskRow:
+    from noetl.cli import task_there
+
+    return task_there.of_id(there, given) or _only(given, task_there.listed(there, limit=_AMONG))
+
+
+def _only(given: str, among: list[TaskRow]) -> TaskRow:
+    begin = [one for one in among if given and one.task_id.startswith(given)]
     if len(begin) == 1:
         return begin[0]
     if begin:
         raise Refused(f'several tasks begin with "{visible(given)}": {", ".join(one.task_id for one in begin[:3])}')
-    raise Refused(f'no human task "{visible(given)}" in this store: noetl task list')
+    raise Refused(f'no human task "{visible(given)}" here: noetl task list')
 
 
 def readable(task: TaskRow) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument
+from noetl.cli.forms import list_output, print_list
+from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
+from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -25,25 +27,34 @@ def command() -> None:
 
 @command.command("list", epilog=ID_HELP)
 @click.argument("given", metavar="[ID]", required=False)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@list_output
 @db_option
+@reads_server_option
 def list_command(given: str | None, output: str, db: str | None) -> None:
     """List the timers that run in an execution, or in all that are open, the nearest first."""
+    there = server_meant(db)
+    timers = _listed_here(given, db) if there is None else _listed_there(there, given)
+    print_list(timers, output, key="id", table=lambda: _table(timers))
+
+
+def _listed_there(there: Reached, given: str | None) -> list[dict[str, Any]]:
+    import msgspec
+
+    meant = read(None, lambda records: found(records, given)).execution_id if given is not None else None
+    told: list[dict[str, Any]] = msgspec.to_builtins(asked(there, lambda client: client.timers(meant)))
+    return told
+
+
+def _listed_here(given: str | None, db: str | None) -> list[dict[str, Any]]:
     from noetl.cli.telling import using
+    from noetl.clock import rfc3339
 
     async def look(store: Store) -> list[dict[str, Any]]:
         rows = [await found(store, given)] if given is not None else await _open(store)
         timers = [timer for row in rows if row.finished_at is None for timer in await _running(store, row.execution_id)]
         return sorted(timers, key=lambda timer: float(timer["due_at"]))
 
-    timers = using(db, look)
-    if output == "json":
-        from noetl.clock import rfc3339
-
-        click.echo(as_json([timer | {"due_at": rfc3339(timer["due_at"])} for timer in timers]))
-        return
-    for line in _table(timers):
-        click.echo(line)
+    return [timer | {"due_at": rfc3339(timer["due_at"])} for timer in using(db, look)]
 
 
 @command.command("cancel", epilog=ID_HELP)
@@ -51,11 +62,34 @@ def list_command(given: str | None, output: str, db: str | None) -> None:
 @click.argument("timer")
 @click.option("--as", "actor", metavar="USER", help="Who cancels it; your user name when left out.")
 @db_option
+@reads_server_option
 def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
     """Cancel a timer of an execution; its step goes on with timer.cancelled.
 
     TIMER is its id, or the name its author gave it. Only timers with spec.cancellable: true can be cancelled.
+
+    \b
+    noetl timer cancel last reminder
     """
+    there = server_meant(db)
+    if there is not None and actor is not None:
+        raise click.UsageError("on a server you are who your token says: leave --as out")
+    execution_id = _cancelled_here(given, timer, actor, db) if there is None else _cancelled_there(there, given, timer)
+    click.echo(f'cancelled timer "{visible(timer)}" of execution {execution_id}')
+
+
+def _cancelled_there(there: Reached, given: str, timer: str) -> str:
+    """By its own id, which is looked up when its author's word for it is given."""
+    execution_id = read(None, lambda records: found(records, given)).execution_id
+    running = asked(there, lambda client: client.timers(execution_id))
+    meant = next((one for one in running if timer in (one.id, one.timer)), None)
+    if meant is None:
+        raise Refused(f'no timer "{visible(timer)}" runs in execution {execution_id}: noetl timer list')
+    asked(there, lambda client: client.cancel_timer(meant.id))
+    return execution_id
+
+
+def _cancelled_here(given: str, timer: str, actor: str | None, db: str | None) -> str:
     from getpass import getuser
 
     from noetl.cli.telling import tell, using
@@ -68,8 +102,7 @@ def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
         check(await tell(store, db, row.execution_id, wanted), what=f'timer "{timer}"')
         return row.execution_id
 
-    execution_id = using(db, cancelled)
-    click.echo(f'cancelled timer "{visible(timer)}" of execution {execution_id}')
+    return using(db, cancelled)
 
 
 async def _open(store: Store) -> list[ExecutionRow]:
@@ -107,13 +140,15 @@ def _apply(timers: dict[str, dict[str, Any]], event: Event) -> None:
 
 
 def _table(timers: list[dict[str, Any]]) -> list[str]:
+    from datetime import datetime
+
     from noetl.cli.columns import columns
     from noetl.cli.live_words import local_time
 
     rows = [
         (
             timer["timer"],
-            local_time(timer["due_at"]),
+            local_time(datetime.fromisoformat(timer["due_at"]).timestamp()),
             "yes" if timer["cancellable"] else "no",
             str(timer["step"]),
             timer["execution_id"],

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.access import asked, note, nothing_called, on_store, output_option, readable, when
-from noetl.cli.reaching import reached, server_option
-from noetl.cli.reading import as_json, db_option
+from noetl.cli.access import note, nothing_called, on_store, readable, when
+from noetl.cli.forms import list_output, print_list, print_record, record_output
+from noetl.cli.reaching import asked, reached, server_option
+from noetl.cli.reading import db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -38,19 +39,17 @@ def command() -> None:
 @click.option("--human-role", "human_roles", multiple=True, metavar="ROLE", help="A role of human tasks; repeatable.")
 @click.option("--pool", "pools", multiple=True, metavar="POOL", help="A pool that a worker serves; repeatable.")
 @click.option("--expires", metavar="DURATION", help="Ends after this long, such as 90d or 12h; never when left out.")
-@output_option
+@record_output
 @server_option
 @db_option
 def create_command(output: str, server: str | None, db: str | None, expires: str | None, **given: Any) -> None:
     """Make a token for NAME and print it, once."""
     wanted = {**given, "expires_in_s": _seconds(expires)}
     found = reached(server, db)
-    made = asked(found, "POST", "/api/tokens", wanted) if found else on_store(db, lambda store: _made(store, wanted))
-    if output == "json":
-        click.echo(as_json(made))
-        return
-    click.echo(made["token"])
-    click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
+    made = asked(found, lambda it: it.make_token(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
+    print_record(made, output, text=lambda: [made["token"]])
+    if output == "text":
+        click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
 
 
 async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +64,7 @@ async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 @command.command("list")
-@output_option
+@list_output
 @server_option
 @db_option
 def list_command(output: str, server: str | None, db: str | None) -> None:
@@ -73,10 +72,7 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
     from noetl.cli.columns import columns
 
     found = reached(server, db)
-    tokens = asked(found, "GET", "/api/tokens")["tokens"] if found else on_store(db, _listed)
-    if output == "json":
-        click.echo(as_json(tokens))
-        return
+    tokens = asked(found, lambda it: it.tokens()) if found else on_store(db, _listed)
     rows = [
         (
             one["token_id"],
@@ -90,8 +86,8 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
         for one in tokens
     ]
     heads = ("TOKEN", "NAME", "ROLE", "ALSO", "STATE", "CREATED", "USED")
-    for line in columns(heads, rows, nothing="no tokens yet: noetl token create NAME --role ROLE"):
-        click.echo(line)
+    nothing = "no tokens yet: noetl token create NAME --role ROLE"
+    print_list(tokens, output, key="token_id", table=lambda: columns(heads, rows, nothing=nothing))
 
 
 async def _listed(store: Store) -> list[dict[str, Any]]:
@@ -107,12 +103,10 @@ async def _listed(store: Store) -> list[dict[str, Any]]:
 @db_option
 def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
     """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
-    from urllib.parse import quote
-
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
     found = reached(server, db)
     if found:
-        token = asked(found, "DELETE", f"/api/tokens/{quote(public, safe='')}")
+        token = asked(found, lambda it: it.revoke_token(public))
     else:
         token = on_store(db, lambda store: _revoked(store, public))
     if token is None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.access import actor, asked, note, nothing_called, on_store, output_option, readable, when
-from noetl.cli.reaching import reached, server_option
-from noetl.cli.reading import as_json, db_option
+from noetl.cli.access import actor, note, nothing_called, on_store, readable, when
+from noetl.cli.forms import list_output, print_list, print_record, record_output
+from noetl.cli.reaching import asked, reached, server_option
+from noetl.cli.reading import db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def command() -> None:
 @click.option(
     "--match", "matches", multiple=True, metavar="KEY=FIELD", help="Match the message by a field of the body."
 )
-@output_option
+@record_output
 @server_option
 @db_option
 def create_command(
@@ -43,13 +44,10 @@ def create_command(
     """
     wanted = {**given, "correlation": _correlation(matches)}
     found = reached(server, db)
-    made = asked(found, "POST", "/api/webhooks", wanted) if found else on_store(db, lambda store: _made(store, wanted))
-    if output == "json":
-        click.echo(as_json(made))
-        return
-    click.echo(f"url     {made['url']}")
-    click.echo(f"secret  {made['secret']}")
-    click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
+    made = asked(found, lambda it: it.make_webhook(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
+    print_record(made, output, text=lambda: [f"url     {made['url']}", f"secret  {made['secret']}"])
+    if output == "text":
+        click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
 
 
 async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +60,7 @@ async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 @command.command("list")
-@output_option
+@list_output
 @server_option
 @db_option
 def list_command(output: str, server: str | None, db: str | None) -> None:
@@ -70,15 +68,13 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
     from noetl.cli.columns import columns
 
     found = reached(server, db)
-    hooks = asked(found, "GET", "/api/webhooks")["webhooks"] if found else on_store(db, _listed)
-    if output == "json":
-        click.echo(as_json(hooks))
-        return
+    hooks = asked(found, lambda it: it.webhooks()) if found else on_store(db, _listed)
     rows = [
         (one["name"], _does(one["target"]), one["url"], when(one["created_at"]), one["created_by"]) for one in hooks
     ]
-    for line in columns(("NAME", "DOES", "URL", "CREATED", "BY"), rows, nothing="no webhooks"):
-        click.echo(line)
+    heads = ("NAME", "DOES", "URL", "CREATED", "BY")
+    nothing = "no webhooks yet: noetl webhook create NAME --playbook PATH"
+    print_list(hooks, output, key="name", table=lambda: columns(heads, rows, nothing=nothing))
 
 
 async def _listed(store: Store) -> list[dict[str, Any]]:
@@ -91,11 +87,9 @@ async def _listed(store: Store) -> list[dict[str, Any]]:
 @db_option
 def delete_command(name: str, server: str | None, db: str | None) -> None:
     """Close a webhook for ever."""
-    from urllib.parse import quote
-
     found = reached(server, db)
     if found:
-        asked(found, "DELETE", f"/api/webhooks/{quote(name, safe='')}")
+        asked(found, lambda it: it.delete_webhook(name))
     elif not on_store(db, lambda store: _deleted(store, name)):
         raise nothing_called("webhook", name)
     click.echo(f"deleted {visible(name)}")

@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 
 from noetl.client import requests
+from noetl.client.administration import AsyncAdministration
 from noetl.client.delivery import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.errors import error_of, unreachable
 from noetl.client.models import (
@@ -21,14 +22,11 @@ from noetl.client.models import (
     LogLine,
     LogPage,
     Playbook,
-    Pool,
     Result,
     Started,
     Steered,
-    Task,
-    WhoAmI,
-    Worker,
 )
+from noetl.client.outside import AsyncOutside
 from noetl.client.requests import Request
 from noetl.client.streams import Message, Reader, event_of
 from noetl.records.envelope import Event
@@ -39,7 +37,7 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class AsyncClient:
+class AsyncClient(AsyncOutside, AsyncAdministration):
     """Talks to one server. Close it, or use it in an `async with` block. ApiError when the server refuses,
     UnreachableError when it does not answer."""
 
@@ -274,72 +272,3 @@ class AsyncClient:
     async def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""
         return await self.send(requests.explain(execution_id))
-
-    # messages, signals, human tasks
-
-    async def send_message(
-        self,
-        name: str,
-        correlation: Mapping[str, Any] | None = None,
-        payload: Any = None,
-        *,
-        message_id: str | None = None,
-        ttl: float | None = None,
-    ) -> dict[str, Any]:
-        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
-        return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
-
-    async def send_signal(
-        self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
-    ) -> Listed[str]:
-        """Tell everybody who listens now, or one execution; gives those that heard it."""
-        return await self.send(requests.signal(name, data, execution_id, signal_id))
-
-    async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
-        """Put an event of your own into an execution; False when the same key came before."""
-        return await self.send(requests.inject(execution_id, name, data, key))
-
-    async def tasks(self, **filters: Any) -> Listed[Task]:
-        """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
-        return await self.send(requests.tasks(filters))
-
-    async def task(self, task_id: str) -> Task:
-        return await self.send(requests.task(task_id))
-
-    async def claim_task(self, task_id: str, *, version: int | None = None) -> Task:
-        return await self.send(requests.act_on_task(task_id, "claim", version=version))
-
-    async def release_task(self, task_id: str, *, version: int | None = None) -> Task:
-        return await self.send(requests.act_on_task(task_id, "release", version=version))
-
-    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> Task:
-        """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
-        return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
-
-    # what a server has
-
-    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
-        """Store a credential; values go in and are never told."""
-        return await self.send(requests.set_credential(name, value, kind))
-
-    async def credentials(self) -> Listed[dict[str, Any]]:
-        return await self.send(requests.credentials())
-
-    async def delete_credential(self, name: str) -> None:
-        await self.send(requests.delete_credential(name))
-
-    async def pools(self) -> Listed[Pool]:
-        return await self.send(requests.pools())
-
-    async def set_pool(self, name: str, **settings: Any) -> Pool:
-        return await self.send(requests.set_pool(name, settings))
-
-    async def workers(self) -> Listed[Worker]:
-        return await self.send(requests.workers())
-
-    async def who_am_i(self) -> WhoAmI:
-        return await self.send(requests.who_am_i())
-
-    async def ready(self) -> dict[str, Any]:
-        """Whether the server and what it stands on are well."""
-        return await self.send(requests.ready())

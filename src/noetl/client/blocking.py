@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from noetl.client import requests
+from noetl.client.administration import Administration
 from noetl.client.delivery import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.errors import error_of, unreachable
 from noetl.client.models import (
@@ -20,14 +21,11 @@ from noetl.client.models import (
     LogLine,
     LogPage,
     Playbook,
-    Pool,
     Result,
     Started,
     Steered,
-    Task,
-    WhoAmI,
-    Worker,
 )
+from noetl.client.outside import Outside
 from noetl.client.requests import Request
 from noetl.client.streams import Message, Reader, event_of
 from noetl.records.envelope import Event
@@ -38,7 +36,7 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class Client:
+class Client(Outside, Administration):
     """Talks to one server. Close it, or use it in a `with` block. ApiError when the server refuses, UnreachableError
     when it does not answer."""
 
@@ -265,72 +263,3 @@ class Client:
     def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""
         return self.send(requests.explain(execution_id))
-
-    # messages, signals, human tasks
-
-    def send_message(
-        self,
-        name: str,
-        correlation: Mapping[str, Any] | None = None,
-        payload: Any = None,
-        *,
-        message_id: str | None = None,
-        ttl: float | None = None,
-    ) -> dict[str, Any]:
-        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
-        return self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
-
-    def send_signal(
-        self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
-    ) -> Listed[str]:
-        """Tell everybody who listens now, or one execution; gives those that heard it."""
-        return self.send(requests.signal(name, data, execution_id, signal_id))
-
-    def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
-        """Put an event of your own into an execution; False when the same key came before."""
-        return self.send(requests.inject(execution_id, name, data, key))
-
-    def tasks(self, **filters: Any) -> Listed[Task]:
-        """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
-        return self.send(requests.tasks(filters))
-
-    def task(self, task_id: str) -> Task:
-        return self.send(requests.task(task_id))
-
-    def claim_task(self, task_id: str, *, version: int | None = None) -> Task:
-        return self.send(requests.act_on_task(task_id, "claim", version=version))
-
-    def release_task(self, task_id: str, *, version: int | None = None) -> Task:
-        return self.send(requests.act_on_task(task_id, "release", version=version))
-
-    def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> Task:
-        """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
-        return self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
-
-    # what a server has
-
-    def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
-        """Store a credential; values go in and are never told."""
-        return self.send(requests.set_credential(name, value, kind))
-
-    def credentials(self) -> Listed[dict[str, Any]]:
-        return self.send(requests.credentials())
-
-    def delete_credential(self, name: str) -> None:
-        self.send(requests.delete_credential(name))
-
-    def pools(self) -> Listed[Pool]:
-        return self.send(requests.pools())
-
-    def set_pool(self, name: str, **settings: Any) -> Pool:
-        return self.send(requests.set_pool(name, settings))
-
-    def workers(self) -> Listed[Worker]:
-        return self.send(requests.workers())
-
-    def who_am_i(self) -> WhoAmI:
-        return self.send(requests.who_am_i())
-
-    def ready(self) -> dict[str, Any]:
-        """Whether the server and what it stands on are well."""
-        return self.send(requests.ready())

@@ -134,6 +134,79 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     role: str | None = None
     user: str | None = None
     form: list[dict[str, Any]] = []
+    step_run_id: str = ""
+    claimed_by: str | None = None
+    completed_by: str | None = None
+    result: dict[str, Any] | None = None
+    created_at: str = ""
+    due_at: str | None = None
+    overdue: bool = False
+    escalated: bool = False
+    ended_at: str | None = None
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    tasks: list[Task]
+    next: str | None = None
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` is its own, `timer` the author's word for it."""
+
+    id: str
+    timer: str
+    execution_id: str
+    step: str | None
+    due_at: str
+    cancellable: bool
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` are its coming times in its zone; none while it is paused."""
+
+    path: str
+    version: int
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+    jitter_s: float
+    paused: bool
+    running: str | None = None
+    queued: list[str] = []
+    skipped: int = 0
+    next: list[str] = []
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that are made up for now: so many were started, had run before, or run at this moment."""
+
+    backfill_id: str
+    path: str
+    started: int = 0
+    known: int = 0
+    running: int = 0
+
+
+class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
+    schedules: list[Schedule]
+    backfills: list[Backfill] = []
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`times` are those to be run; `known` have run already."""
+
+    backfill_id: str | None
+    path: str
+    times: list[str]
+    known: int
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is the row to give as `before` for the page after, None at the end."""
+
+    rows: list[dict[str, Any]]
+    next: str | None = None
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

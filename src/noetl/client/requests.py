@@ -78,6 +78,10 @@ def _execution(execution_id: str, rest: str = "") -> str:
     return f"/api/executions/{quote(execution_id, safe='')}{rest}"
 
 
+def _schedule(path: str, rest: str = "") -> str:
+    return f"/api/schedules/{quote(path)}{rest}"
+
+
 def _catalog(path: str, rest: str = "") -> str:
     return f"/api/catalog/{quote(path)}{rest}"
 
@@ -215,6 +219,10 @@ def tasks(params: Mapping[str, Any]) -> Request[list[models.Task]]:
     return _get("/api/tasks", _listed("tasks", models.Task), **params)
 
 
+def task_page(params: Mapping[str, Any]) -> Request[models.TaskPage]:
+    return _get("/api/tasks", _as(models.TaskPage), **params)
+
+
 def task(task_id: str) -> Request[models.Task]:
     return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(models.Task))
 
@@ -223,6 +231,34 @@ def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.Task]:
     headers = {"Idempotency-Key": uuid4().hex}
     path = f"/api/tasks/{quote(task_id, safe='')}/{action}"
     return _post(path, _as(models.Task), _given(**body), headers=headers, again=action == "complete")
+
+
+def timers(execution_id: str | None) -> Request[list[models.Timer]]:
+    path = "/api/timers" if execution_id is None else _execution(execution_id, "/timers")
+    return _get(path, _listed("timers", models.Timer))
+
+
+def cancel_timer(timer_id: str) -> Request[bool]:
+    path = f"/api/timers/{quote(timer_id, safe='')}/cancel"
+    return _post(path, lambda response: bool(_plain(response)["changed"]), again=True)
+
+
+def schedules() -> Request[models.ScheduleList]:
+    return _get("/api/schedules", _as(models.ScheduleList))
+
+
+def schedule(path: str, count: int) -> Request[models.Schedule]:
+    return _get(_schedule(path), _as(models.Schedule), count=count)
+
+
+def steer_schedule(path: str, action: str) -> Request[models.Schedule]:
+    return _post(_schedule(path, f"/{action}"), _as(models.Schedule), again=True)
+
+
+def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> Request[models.Backfilled]:
+    body = {"since": since, "limit": limit, "dry_run": dry_run, **_given(until=until)}
+    # what has run for a time is not run again
+    return _post(_schedule(path, "/backfill"), _as(models.Backfilled), body, again=True)
 
 
 # what a server has
@@ -244,6 +280,38 @@ def delete_credential(name: str) -> Request[None]:
 
 def make_token(body: Mapping[str, Any]) -> Request[dict[str, Any]]:
     return _post("/api/tokens", _plain, body)
+
+
+def rotate_credentials() -> Request[dict[str, Any]]:
+    return _post("/api/credentials/rotate", _plain)
+
+
+def tokens() -> Request[list[dict[str, Any]]]:
+    return _get("/api/tokens", _listed("tokens", dict[str, Any]))
+
+
+def revoke_token(token_id: str) -> Request[dict[str, Any]]:
+    return Request(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}", read=_plain)
+
+
+def webhooks() -> Request[list[dict[str, Any]]]:
+    return _get("/api/webhooks", _listed("webhooks", dict[str, Any]))
+
+
+def make_webhook(body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return _post("/api/webhooks", _plain, body)
+
+
+def delete_webhook(name: str) -> Request[None]:
+    return Request(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=_nothing)
+
+
+def audit(limit: int, before: int | None) -> Request[models.AuditPage]:
+    return _get("/api/audit", _as(models.AuditPage), limit=limit, cursor=before)
+
+
+def verify_audit(holds: str | None) -> Request[dict[str, Any]]:
+    return _get("/api/audit/verify", _plain, holds=holds)
 
 
 def pools() -> Request[list[models.Pool]]:

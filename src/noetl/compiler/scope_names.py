@@ -13,18 +13,26 @@ from noetl.templates.scopes import Site, foreign, is_reserved, visible
 
 
 def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_ITER_IN_ARC, W_FOREIGN_NAME and E_KEYCHAIN."""
+    """W_ITER_IN_ARC, W_FOREIGN_NAME, W_KEYCHAIN and E_KEYCHAIN."""
     dialect = playbook.dialect.value
     given = _given_names(playbook)
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         seen = visible(written.site, dialect)
         for name in dict.fromkeys(read.root for read in template.references) if template else ():
-            if name == "keychain" and (written.into_ctx or name not in seen):
+            if name == "keychain" and written.site is Site.KEYCHAIN:
+                _note_entry(written, playbook, compilation)
+            elif name == "keychain" and (written.into_ctx or name not in seen):
                 _note_keychain(written, playbook, compilation)
             elif name not in seen and name not in given:
                 _note_unseen(name, written, seen, playbook, compilation)
     return playbook
+
+
+def _note_entry(written: Text, playbook: Playbook, compilation: Compilation) -> None:
+    place = name_in(written.scalar, "keychain", playbook.source)
+    message = f"keychain is read in {written.what}, before any entry is resolved, so it is undefined"
+    compilation.note("W_KEYCHAIN", place, message, "let the entry take it from a stored credential: auth: NAME")
 
 
 def _note_keychain(written: Text, playbook: Playbook, compilation: Compilation) -> None:

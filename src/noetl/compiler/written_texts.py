@@ -1,7 +1,7 @@
 """Written texts: everything of a playbook that is rendered, each with the site where that happens.
 
-One list for all checks of templates. What is not listed is never a template: workload, metadata, the keychain's
-declarations, names, and inputs that a kind takes verbatim (DOC-07, TOOL-07).
+One list for all checks of templates. What is not listed is never a template: workload, metadata, names, and inputs
+that a kind takes verbatim (DOC-07, TOOL-07).
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ def _scalars(written: _Written) -> Iterator[Scalar]:
 
 
 def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Written]:
+    for entry in playbook.keychain:
+        for key, _, node in entry.node.items():
+            if key not in ("name", "kind"):
+                yield _Written(node, Site.KEYCHAIN, f'the keychain entry "{entry.name}"')
     for step in playbook.steps:
         yield from _of_step(step)
     for pipeline in pipelines(playbook):

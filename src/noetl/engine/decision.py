@@ -105,23 +105,40 @@ class Draft:
         self.events: list[Event] = []
         self.effects: list[Effect] = []
 
-    def add(self, payload: Payload, *, run: StepRun | None = None, **about: Any) -> Event:
-        """Write one event; `about` are further fields of the envelope."""
+    def add(
+        self,
+        payload: Payload,
+        *,
+        run: StepRun | None = None,
+        event_id: str | None = None,
+        ts: float | None = None,
+        source: Source = Source.SERVER,
+        parent_id: str | None = None,
+        step: str | None = None,
+        step_run_id: str | None = None,
+        task_run_id: str | None = None,
+        on_behalf: bool = False,
+    ) -> Event:
+        """Write one event; its cause is its parent, unless another is named."""
         execution, ordinal = self._execution, len(self.events)
-        fields: dict[str, Any] = {"ts": self.at, "source": Source.SERVER, "parent_id": self._cause}
         if run is not None:
-            fields["step"], fields["step_run_id"] = run.step, run.step_run_id
-        fields |= about
-        if "event_id" not in about:
+            step, step_run_id = step or run.step, step_run_id or run.step_run_id
+        if event_id is None:
             before = run.event_id if run is not None else self._cause or execution.execution_id
-            parts = (execution.execution_id, self._cause, payload.event_type, ordinal)
-            fields["event_id"] = derived_after(before, *parts)
+            event_id = derived_after(before, execution.execution_id, self._cause, payload.event_type, ordinal)
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
             seq=execution.seq + ordinal + 1,
+            event_id=event_id,
+            ts=self.at if ts is None else ts,
+            source=source,
             payload=payload,
-            **fields,
+            parent_id=parent_id or self._cause,
+            step=step,
+            step_run_id=step_run_id,
+            task_run_id=task_run_id,
+            on_behalf=on_behalf,
         )
         self.events.append(event)
         return event

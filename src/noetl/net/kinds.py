@@ -90,7 +90,11 @@ COMMON_SPEC: tuple[Input, ...] = (
         },
         doc="Retries inside the tool, before the policy sees an outcome (OUT-04).",
     ),
-    Input(name="resources", schema={"type": "object"}, doc="Hints and limits: memory, cpu, …"),
+    Input(
+        name="resources",
+        schema={"type": "object"},
+        doc="Limits of the process that runs it: {memory, cpu_time, file_size, open_files}; further keys are hints.",
+    ),
     Input(name="sandbox", schema={"type": "object"}, doc="Sandbox settings of the child process."),
     Input(name="async", schema={"type": "boolean"}, doc="Report success once accepted, go on, and await it later."),
     Input(name="auth_mode", schema={"type": "string"}, doc="How the credential is attached."),

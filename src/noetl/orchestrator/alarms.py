@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from noetl.clock import Clock
+from noetl.crash_points import crash_point
 from noetl.engine.commands import Wake
 from noetl.engine.execution import Execution
 from noetl.errors import NoetlError
@@ -118,7 +119,11 @@ class Alarms:
 
     async def _wake_together(self, execution_ids: Sequence[str]) -> None:
         command = Wake(at=self._clock.now())
+        if execution_ids:
+            crash_point("alarm.before")
         decisions = await self._conductor.tell_all([(one, command) for one in execution_ids])
+        if execution_ids:
+            crash_point("alarm.after")
         woken = zip(execution_ids, decisions, strict=True)
         self._lay_aside(one for one, decision in woken if not decision.events)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 import msgspec
 
@@ -11,8 +12,10 @@ from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
 from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.orders import order_rows
+from noetl.orchestrator.terms import terms_of
 from noetl.records.apart import set_apart
 from noetl.records.envelope import Event
+from noetl.records.orders import Terms
 from noetl.store.contract import Commit, ExecutionRow, Room
 from noetl.store.outside import outside_rows
 
@@ -57,9 +60,9 @@ class Batch:
         """Orders that nobody wants any more, though somebody may be at work on them."""
         return [order_id for own in self._stopped.values() for order_id in own]
 
-    def commits(self, hot: HotExecutions, now: float) -> list[Commit]:
+    def commits(self, hot: HotExecutions, now: float, terms: Terms) -> list[Commit]:
         commits = [
-            _commit(hot[execution_id], own, tuple(self._taken.get(execution_id, ())), now)
+            _commit(hot[execution_id], own, tuple(self._taken.get(execution_id, ())), now, terms)
             for execution_id, own in self._decisions.items()
         ]
         if self.room and commits:
@@ -82,7 +85,7 @@ def _stored(event: Event, plan: Plan) -> Event:
     return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
 
 
-def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: float) -> Commit:
+def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: float, terms: Terms) -> Commit:
     execution = hot.execution
     effects = [effect for decision in decisions for effect in decision.effects]
     waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
@@ -102,10 +105,16 @@ def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: fl
             wake_at=execution.wake_at,
         ),
         events=tuple(_stored(event, hot.plan) for decision in decisions for event in decision.events),
-        orders=order_rows(execution.execution_id, effects, now=now),
+        orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, hot, terms)),
         net=hot.plan.net_json() if hot.committed == 0 else None,
         waits=waits,
         closed_waits=closed_waits,
         taken_messages=taken,
         tasks=tasks,
     )
+
+
+def _ttl_of(hot: Hot, usual: Terms, step_run_id: str) -> float:
+    """One whose step run has ended meanwhile is of no interest to anybody."""
+    run = hot.execution.runs.get(step_run_id)
+    return usual.ttl_s if run is None else terms_of(hot.plan, run.step, usual).ttl_s

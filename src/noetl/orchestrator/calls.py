@@ -127,7 +127,7 @@ class Calls:
                 parent_step_run_id=call.step_run_id,
                 depth=depth,
                 paused=execution.paused,
-                refused=await self._conductor.refusal(net),
+                refused=await self._conductor.refusal(net, call.payload),
             )
         )
 

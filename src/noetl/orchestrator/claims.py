@@ -15,6 +15,7 @@ from noetl.errors import BackendError
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.decisions import Decisions, ready_of
 from noetl.orchestrator.hot import UnreadableError
+from noetl.orchestrator.leases import GIVEN_BACK, Leases
 from noetl.orchestrator.orders import order_for
 from noetl.orchestrator.pools import EVERY, Gate, Pools
 from noetl.orchestrator.ready import Ready
@@ -31,8 +32,11 @@ _REST_S = 30.0  # for an order that the store offers and its execution does not 
 class Claims:
     """All of it inside a round."""
 
-    def __init__(self, decisions: Decisions, pools: Pools, store: Store, clock: Clock, *, is_shared: bool) -> None:
+    def __init__(
+        self, decisions: Decisions, pools: Pools, leases: Leases, store: Store, clock: Clock, *, is_shared: bool
+    ) -> None:
         self._decisions, self._pools, self._store, self._clock = decisions, pools, store, clock
+        self._leases = leases
         self._is_shared = is_shared
         self._sought_at = float("-inf")
 
@@ -53,6 +57,8 @@ class Claims:
         claimed: list[Order] = []
         if turn.capacity <= 0:
             return claimed
+        if turn.holding is not None and (claimed := await self._leases.again(turn)):
+            return claimed  # it takes others when it knows of these
         if not self._pools_of(turn) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
             await self.seek()
         if not (pools := self._pools_of(turn)):
@@ -119,7 +125,8 @@ class Claims:
         )
         verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
         if verdict is Verdict.ACCEPTED:
-            claimed.append(order_for(hot.plan, hot.execution, ready.order_id))  # the scopes as of this moment
+            order = order_for(hot.plan, hot.execution, ready.order_id, self._decisions.terms)
+            claimed.append(order)  # the scopes as of this moment
         return verdict
 
     async def seek(self) -> list[OrderRow]:
@@ -133,7 +140,8 @@ class Claims:
             found = ready_of(order)
             if quarantine.holds(order.execution_id) or quarantine.holds(_lease(found)) or ready.is_aside(found):
                 continue
-            if order.state is OrderState.LEASED and order.lease_epoch >= MOST_LEASES:
+            is_lost = order.state is OrderState.LEASED and order.lease_until != GIVEN_BACK
+            if is_lost and order.lease_epoch >= MOST_LEASES:
                 worn_out.append(order)
             else:
                 ready.add(found)

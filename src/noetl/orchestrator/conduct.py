@@ -21,7 +21,7 @@ from noetl.orchestrator.calls import Calls, Library, NoLibrary
 from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Control, Decisions, Stored, Watch
 from noetl.orchestrator.hot import Hot
-from noetl.orchestrator.orders import LEASE_TTL_S
+from noetl.orchestrator.leases import Leases
 from noetl.orchestrator.pools import Pools
 from noetl.orchestrator.quarantine import Quarantine
 from noetl.orchestrator.rounds import Rounds
@@ -33,7 +33,7 @@ from noetl.orchestrator.turns import Turns
 from noetl.records.calls import Call, Called
 from noetl.records.carrying import Carried
 from noetl.records.materials import Ask, Material
-from noetl.records.orders import Answer, Turn, Verdict
+from noetl.records.orders import Answer, Terms, Turn, Verdict
 from noetl.records.references import Reference
 from noetl.store.contract import Results, Store
 
@@ -57,16 +57,19 @@ class Conductor:
         desk: SecretDesk | None = None,
         library: Library | None = None,
         shared: bool = False,
+        terms: Terms | None = None,
     ) -> None:
         self._store, self._results, self._clock, self.is_shared = store, results, clock, shared
         self._desk = desk or SecretDesk(None)
         self._decisions = Decisions(store, results, dispatch, clock, is_shared=shared)
+        self._decisions.terms = terms or self._decisions.terms
         self._hot = self._decisions.hot
         self._decisions.watch = watch
         self._hot.followed = watch if not shared else None  # a server's streams look into the log themselves
         self._rounds = Rounds(self._decisions, gathers=shared)
         self.pools = Pools(store, clock)
-        self._claims = Claims(self._decisions, self.pools, store, clock, is_shared=shared)
+        self._leases = Leases(self._decisions, store, clock)
+        self._claims = Claims(self._decisions, self.pools, self._leases, store, clock, is_shared=shared)
         self.survey = Survey(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
         self._turns = Turns(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
         self._starts = Starts(self._rounds, self._decisions, clock)
@@ -113,7 +116,7 @@ class Conductor:
     ) -> None:
         """Begin an execution; once this returns, it is durable and will be completed. With `carried` it begins at a
         step, with what an earlier run had there."""
-        refused = await self._desk.refusal(net)
+        refused = await self._desk.refusal(net, payload)
         start = Start(
             net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
         )
@@ -122,9 +125,9 @@ class Conductor:
     async def begin(self, start: Start) -> None:
         await self._starts.begin(start)
 
-    async def refusal(self, net: Net) -> Any:
+    async def refusal(self, net: Net, payload: dict[str, Any]) -> Any:
         """Why a request for `net` ends before it begins (KEY-02)."""
-        return await self._desk.refusal(net)
+        return await self._desk.refusal(net, payload)
 
     async def take_up(self, execution_id: str, *, is_gone: IsGone) -> None:
         """Go on with an execution whose process ended, and with its children. `is_gone` tells whether the owner of a
@@ -226,16 +229,18 @@ class Conductor:
         while (await self.execution(execution_id)).execution.holds:
             await self._decisions.resumptions.setdefault(execution_id, asyncio.Event()).wait()
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
-        until = self._clock.now() + LEASE_TTL_S
-        lost = [
-            order_id
-            for order_id, epoch in leases.items()
-            if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until)
-        ]
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        lost = await self._leases.renew(leases, ttls or {})
         if lost and not self.is_shared:
             await self.catch_up()  # somebody else has moved its execution, if it is not over
-        return frozenset(lost)
+        return lost
+
+    async def give_back(self, worker_id: str) -> None:
+        """A worker has gone, and says so: what it held is taken up by others at once."""
+        if await self._leases.give_back(worker_id):
+            await self.survey.seek()
 
     async def net(self, net_hash: str) -> Net:
         return (await self._hot.plans.get(net_hash)).net

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from noetl.clock import Clock
+from noetl.crash_points import crash_point
 from noetl.dispatch.contract import Dispatch
 from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
 from noetl.engine.deciding import advance
@@ -24,6 +25,7 @@ from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookRes
 from noetl.records.envelope import Event
 from noetl.records.errands import AsyncDone, HandlerFailed, HandlerStarted
 from noetl.records.events import StepFailed, TokenDropped
+from noetl.records.orders import Terms
 from noetl.records.waits import StepTimeout
 from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, Results, Store
 
@@ -46,6 +48,7 @@ class Decisions:
         self.hot = HotExecutions(store, results, most=MOST_HOT if is_shared else None)
         self.ready = ReadyOrders()
         self.quarantine = Quarantine(clock)
+        self.terms = Terms()
         self.abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
         self.resumptions: dict[str, asyncio.Event] = {}  # somebody waits for these executions to go on
         self.left_by: Callable[[str | None], list[str]] = lambda step_run_id: []
@@ -158,9 +161,11 @@ class Decisions:
 
     async def commit(self, batch: Batch) -> list[Commit]:
         now = self._clock.now()
-        commits = batch.commits(self.hot, now)
+        commits = batch.commits(self.hot, now, self.terms)
         if commits:
+            crash_point("append.before")
             await self._store.commit(commits)
+            crash_point("append.after")
         for commit in commits:
             hot = self.hot[commit.execution.execution_id]
             hot.committed, hot.seen_at = commit.execution.last_seq, now
@@ -172,7 +177,12 @@ class Decisions:
             if self.watch is not None:
                 self.watch(commit.events)
         if self._is_shared:
-            self.ring(self.ready.take_fresh())  # what nobody took is rung for again by the sweeper
+            fresh = self.ready.take_fresh()
+            if fresh:
+                crash_point("ring.before")
+            self.ring(fresh)  # what nobody took is rung for again by the sweeper
+            if fresh:
+                crash_point("ring.after")
         else:
             self.ring()
         if self.stop is not None and (stopped := batch.stopped):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 import msgspec
@@ -24,13 +24,17 @@ from noetl.engine.loops.orders import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
-from noetl.records.orders import Order
+from noetl.orchestrator.terms import terms_of
+from noetl.records.orders import Order, Terms
 from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
 
-LEASE_TTL_S = 30.0  # O-33
+_USUAL = Terms()
+TtlOf = Callable[[str], float]  # of a lease on an order of this step run
 
 
-def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> tuple[OrderRow, ...]:
+def order_rows(
+    execution_id: str, effects: Iterable[Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
+) -> tuple[OrderRow, ...]:
     """One row per order that the effects touch, as the last of them leaves it."""
     rows: dict[str, OrderRow] = {}
     fresh: set[str] = set()
@@ -55,7 +59,7 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
                     priority=effect.priority,
                     lease_owner=effect.worker_id,
                     lease_epoch=effect.lease_epoch,
-                    lease_until=now + LEASE_TTL_S,
+                    lease_until=now + ttl_of(effect.step_run_id),
                 )
             case CloseOrder() if effect.order_id in fresh:
                 del rows[effect.order_id]  # made and withdrawn in one commit: nobody has seen it
@@ -76,7 +80,7 @@ def order_rows(execution_id: str, effects: Iterable[Effect], *, now: float) -> t
     return tuple(rows.values())
 
 
-def order_for(plan: Plan, execution: Execution, order_id: str) -> Order:
+def order_for(plan: Plan, execution: Execution, order_id: str, usual: Terms = _USUAL) -> Order:
     """The order a worker runs: the scopes as of now, and where its pipeline stands (WRK-04).
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
@@ -103,5 +107,6 @@ def order_for(plan: Plan, execution: Execution, order_id: str) -> Order:
         expiries=expiries_of(execution, run),
         vars=dict(run.vars),
         iterations=None if span is None else iterations_of(plan, run, span),
+        terms=terms_of(plan, run.step, usual),
     )
     return order if run.errand is None else msgspec.structs.replace(order, **errand_of(execution, run))

@@ -6,11 +6,13 @@ It keeps nothing, writes nothing, and answers only the holder of a lease.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noetl.engine.execution import Execution
 from noetl.errors import ToolError
 from noetl.net.net import KeychainEntry, Net
+from noetl.pipeline.keychain_entries import UNRESOLVED, filled
+from noetl.pipeline.patches import overlaid
 from noetl.pipeline.secret_reads import auth_names
 from noetl.records.materials import Ask, Material
 from noetl.records.outcomes import Error
@@ -18,7 +20,6 @@ from noetl.records.outcomes import Error
 if TYPE_CHECKING:
     from noetl.keychain.keychain import Keychain
 
-UNRESOLVED = "keychain.unresolved"
 _CODE = "E_KEYCHAIN"
 
 
@@ -30,7 +31,7 @@ class SecretDesk:
         self._opened: Keychain | None = None
         self._needs_none: Net | None = None  # the last net that names no secret: a crowd is looked at once
 
-    async def refusal(self, net: Net) -> Error | None:
+    async def refusal(self, net: Net, payload: dict[str, Any]) -> Error | None:
         """Why a request for `net` ends before it begins: a name that nothing here resolves (KEY-02, VAL-21)."""
         if net is self._needs_none:
             return None
@@ -39,7 +40,8 @@ class SecretDesk:
             self._needs_none = net
             return None
         try:
-            problem = await self._keychain().missing(net.keychain, names)
+            entries = filled(net.keychain, overlaid(net.workload, payload)) if net.keychain else ()
+            problem = await self._keychain().missing(entries, names)
         except ToolError as nothing_here:
             problem = nothing_here
         if problem is None:
@@ -51,13 +53,13 @@ class SecretDesk:
         lease = execution.lease_of(ask.order_id)
         if lease is None or (lease.lease_epoch, lease.worker_id) != (ask.lease_epoch, ask.worker_id):
             raise ToolError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
-        keychain = self._keychain()
+        keychain, entries = self._keychain(), filled(net.keychain, execution.workload)
         if ask.renew:
-            return await keychain.refreshed(net.keychain, ask.name)
+            return await keychain.refreshed(entries, ask.name)
         if ask.kind or ask.lookup:
             entry = KeychainEntry(name=ask.name, kind=ask.kind, lookup=ask.lookup)
-            return await keychain.looked_up(net.keychain, entry)
-        return await keychain.material(net.keychain, ask.name)
+            return await keychain.looked_up(entries, entry)
+        return await keychain.material(entries, ask.name)
 
     def reopen(self) -> None:
         """The next secret is looked up with a keychain opened anew: its master keys are others now."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.clock import Clock
+from noetl.crash_points import crash_point
 from noetl.engine.commands import StartExecution
 from noetl.net.net import Net
 from noetl.orchestrator.batch import Batch
@@ -68,5 +69,7 @@ class Starts:
                 raise ConflictError(f"execution {start.execution_id} exists already")
             new = hot.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
             self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
+            crash_point("start.before_commit")
 
         await self._rounds.together(begun, gathers=True)
+        crash_point("start.after_commit")

@@ -98,6 +98,13 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     task_run_id: str | None = None
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33)."""
+
+    ttl_s: float = 30.0
+    heartbeat_s: float = 5.0
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
 
@@ -124,6 +131,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     vars: dict[str, Any] = {}
     iterations: Iterations | None = None
     errand: Errand | None = None
+    terms: Terms = Terms()
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -146,12 +154,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call of a worker: what it has to report, and how many orders of its pools it could take."""
+    """One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
+    earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others."""
 
     worker_id: str
     reports: tuple[Report, ...] = ()
     capacity: int = 0
     pools: tuple[str, ...] = ("default",)
+    holding: dict[str, int] | None = None
 
 
 class Verdict(StrEnum):

@@ -15,8 +15,10 @@ from noetl.server.problems import install as install_problems
 from noetl.server.routing import components, include
 from noetl.server.services import Services
 
-# In this order: of two routes that fit a path, the first is taken.
+# In this order: of two routes that fit a path, the first is taken. What is asked for most often is looked at first.
 ROUTES = (
+    "orders",
+    "executions",
     "health",
     "docs",
     "session",
@@ -26,7 +28,6 @@ ROUTES = (
     "language",
     "inputs",
     "catalog",
-    "executions",
     "outside",
     "tasks",
     "schedules",
@@ -36,7 +37,6 @@ ROUTES = (
     "rendering",
     "credentials",
     "workers",
-    "orders",
     "overview",
     "interface",
 )

@@ -36,6 +36,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_result_bytes: int = 64 * MIB
     max_starts_at_once: int = 500
     slow_commit_s: float = 5.0  # past it no new executions are taken until the store is quick again
+    lease_ttl_s: float = 30.0  # O-33
+    heartbeat_s: float = 5.0
     long_poll_s: float = 30.0
     call_poll_s: float = 25.0
     stream_heartbeat_s: float = 15.0

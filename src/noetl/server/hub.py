@@ -15,9 +15,8 @@ from secrets import token_hex
 import msgspec
 
 from noetl.errors import BackendError
-from noetl.records.envelope import Event
 from noetl.server.logs import log
-from noetl.store.contract import ExecutionRow, Store
+from noetl.store.contract import Commit, ExecutionRow, Store
 
 _REMEMBERED = 10_000  # changes that a stream of the whole system can be resumed over
 _LOOKED_AT = 200
@@ -34,20 +33,25 @@ class Hub:
         self._listeners: dict[str | None, set[asyncio.Event]] = {}  # None: those who want to hear of everything
         self._changed: dict[str, int] = {}  # by execution, the number of its latest change, oldest first
         self._seqs: dict[str, int] = {}
+        self._rows: dict[str, ExecutionRow] = {}  # as this process has stored them, of those changed here of late
         self._forgotten = 0
         self.number = 0
         self.is_closed = False  # whoever reads a live stream is to come back to another server, or later
         self.era = token_hex(4)  # numbers mean something within one life of this process only
 
-    def saw(self, events: Sequence[Event]) -> None:
+    def stored(self, commits: Sequence[Commit]) -> None:
         """Committed here just now."""
-        if events:
-            self._note(events[-1].execution_id, events[-1].seq)
+        for commit in commits:
+            row = commit.execution
+            if self._note(row.execution_id, row.last_seq):
+                self._rows[row.execution_id] = row
 
-    def _note(self, execution_id: str, seq: int) -> None:
+    def _note(self, execution_id: str, seq: int) -> bool:
+        """Tell those who listen, if this is news."""
         if self._seqs.get(execution_id, 0) >= seq:
-            return
+            return False
         self._seqs[execution_id] = seq
+        self._rows.pop(execution_id, None)
         self.number += 1
         self._changed.pop(execution_id, None)
         self._changed[execution_id] = self.number
@@ -55,9 +59,11 @@ class Hub:
             oldest = next(iter(self._changed))
             self._forgotten = self._changed.pop(oldest)
             self._seqs.pop(oldest, None)
+            self._rows.pop(oldest, None)
         for key in (execution_id, None):
             for listener in self._listeners.get(key, ()):
                 listener.set()
+        return True
 
     def close(self) -> None:
         """The server is about to stop: streams end."""
@@ -95,13 +101,15 @@ class Hub:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         with self.listen(execution_id) as heard:
+            known = self._rows.get(execution_id)  # whoever has just stored it need not ask the store
             while True:
                 heard.clear()
-                row = await self._store.execution(execution_id)
+                row = known or await self._store.execution(execution_id)
                 left = until - loop.time()
                 if row is None or row.finished_at is not None or left <= 0:
                     return row
-                await heard_within(heard, min(left, self._poll_s))
+                is_ours = await heard_within(heard, min(left, self._poll_s))
+                known = self._rows.get(execution_id) if is_ours else None
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:

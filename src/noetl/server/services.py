@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.requests import HTTPConnection
 
 from noetl.checking import check
-from noetl.clock import Clock, SystemClock
+from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
 from noetl.dispatch.memory import MemoryDispatch
 from noetl.errors import PlaybookError
@@ -26,12 +26,14 @@ from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.envelope import Event
 from noetl.records.events import PlaybookProcessed
+from noetl.records.orders import Terms
 from noetl.server.access.access import Access
 from noetl.server.bells import open_dispatch
 from noetl.server.configuration import ServerSettings
 from noetl.server.hub import Hub
 from noetl.server.measured import MeasuredStore, Meters
 from noetl.server.secrets import open_server_keychain
+from noetl.server.store_clock import clock_of
 from noetl.source import Source
 from noetl.store.contract import Results, Store
 from noetl.store.opening import open_store
@@ -100,7 +102,8 @@ async def serving_services(
     try:
         dispatch = await open_dispatch(settings)
         try:
-            made = make_services(settings, store, results, clock=clock or SystemClock(), dispatch=dispatch, tools=tools)
+            clock = clock or await clock_of(store)
+            made = make_services(settings, store, results, clock=clock, dispatch=dispatch, tools=tools)
             async with made.hub.listening():
                 yield made
         finally:
@@ -127,13 +130,16 @@ def make_services(
 
     def watch(events: Sequence[Event]) -> None:
         meters.saw(events)
-        hub.saw(events)
         if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
     desk = SecretDesk(lambda: open_server_keychain(store.credentials, clock, settings))
     library = StoreLibrary(measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools))
-    conductor = Conductor(measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True)
+    terms = Terms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
+    conductor = Conductor(
+        measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True, terms=terms
+    )
+    conductor.stored.append(hub.stored)
     return Services(
         settings=settings,
         store=measured,

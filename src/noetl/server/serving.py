@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from noetl.errors import RefusedError
+from noetl.errors import BackendError, RefusedError
 from noetl.orchestrator.pools import EVERY
 from noetl.orchestrator.sweeping import sweeper
 from noetl.server.access.binding import check_bind
@@ -26,8 +26,11 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.idempotency import Keys
 from noetl.server.logs import configure_logging, log
 from noetl.server.services import Services, serving_services
+from noetl.server.store_clock import StoreClock
 from noetl.server.workers import WorkerRow
 from noetl.worker.identity import own_worker_id
+from noetl.worker.leases import Leases
+from noetl.worker.patience import PatientOffice
 from noetl.worker.service import Worker
 
 _BACKLOG = 512
@@ -171,6 +174,8 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     running = services.clockwork.all(shared_as=own_worker_id())
     running.append(sweeper(services.conductor, services.store.shelf, services.clock).serve())
     running += [_measure_lag(services), _sweep(services)]
+    if isinstance(services.clock, StoreClock):
+        running.append(services.clock.keep_right())
     return running
 
 
@@ -178,14 +183,16 @@ def worker_of(services: Services) -> Worker | None:
     """A worker of its own, for `noetl dev` and small installations."""
     if not services.settings.workers:
         return None
+    leases = Leases()
     return Worker(
-        services.conductor,
+        PatientOffice(services.conductor, leases),
         services.dispatch,
         services.tools,
         clock=services.clock,
         worker_id=own_worker_id(),
         slots=services.settings.workers,
         pools=(EVERY,),
+        leases=leases,
     )
 
 
@@ -203,12 +210,16 @@ async def work(services: Services, worker: Worker) -> None:
         seen.cancel()
         with suppress(Exception):
             await services.roster.remove(worker_id)
+            await conductor.give_back(worker_id)
 
 
 async def _be_seen(services: Services, worker_id: str) -> None:
     while True:
         await asyncio.sleep(10.0)
-        await services.roster.saw(worker_id)
+        try:
+            await services.roster.saw(worker_id)
+        except BackendError as problem:  # the store is away: it will be back
+            log.warning("the worker of this server is not seen", problem=str(problem))
 
 
 async def _measure_lag(services: Services) -> None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.crash_points import crash_point
 from noetl.errors import NoetlError
 from noetl.orchestrator.requests import command_for
 from noetl.records.orders import Verdict
@@ -63,7 +64,10 @@ async def steer(
 ) -> Verdict:
     wanted = "compensate" if compensate and action == "cancel" else action
     command = command_for(wanted, at=services.clock.now(), reason=reason)
-    return await services.conductor.control(row.execution_id, command)
+    crash_point(f"{action}.before")
+    verdict = await services.conductor.control(row.execution_id, command)
+    crash_point(f"{action}.after")
+    return verdict
 
 
 async def steered(

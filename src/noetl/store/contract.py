@@ -6,7 +6,7 @@ they exist so that work and lists are found without reading it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -105,6 +105,13 @@ class Only(msgspec.Struct, frozen=True, kw_only=True):
     newest: bool = False
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """Executions that have moved, with the last `seq` of each; `cursor` is where to go on from."""
+
+    cursor: str
+    positions: dict[str, int] = {}
+
+
 class History(Protocol):
     """What has been recorded, for whoever looks; looking never holds up a writer."""
 
@@ -117,9 +124,24 @@ class History(Protocol):
         """The last `seq` of each of these executions; nothing of those it does not know."""
 
     async def executions(
-        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        status: str | None = None,
+        path: str | None = None,
+        beyond: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        text: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
-        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before."""
+        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at `since`
+        or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
+        `labels` are those of the playbook's metadata that it must have with these values."""
+
+    async def moved(self, since: str | None) -> Moved:
+        """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
+        only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         """The executions that this one has started, the oldest first."""
@@ -150,11 +172,17 @@ class Outbox(Protocol):
         """Orders that are ready, or whose lease has run out: of these pools (None: of all), those of the highest
         priority first, then the oldest. Orders of paused executions are among them."""
 
+    async def unclaimed(self, *, now: float) -> dict[str, int]:
+        """How many orders of each pool are ready, or held under a lease that has run out; nothing of pools without."""
+
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         """How many orders of each of these pools (None: of all) are held under a lease that has not run out."""
 
+    async def held_by(self, owner: str) -> list[OrderRow]:
+        """The orders that are held by this worker, or were until their lease ran out."""
+
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
-        """Prolong a lease; False when it is no longer held under this epoch."""
+        """Prolong a lease; False when it is no longer held under this epoch. A moment that is past ends it."""
 
 
 class Alarms(Protocol):
@@ -165,6 +193,9 @@ class Alarms(Protocol):
 
     async def next_due(self) -> float | None:
         """The nearest `wake_at` of all, None when nothing waits for a moment."""
+
+    async def timed(self, wait_id: str) -> str | None:
+        """The execution that scheduled this timer, None when there is none."""
 
 
 class Nets(Protocol):
@@ -183,7 +214,24 @@ class Records(History, Nets, Protocol):
     async def close(self) -> None: ...
 
 
-class Store(EventLog, Outbox, Alarms, Nets, Protocol):
+class Retention(Protocol):
+    """Removing what is over, and only whole (EVT-01, RELIABILITY 3.6)."""
+
+    async def ended_nets(self) -> list[str]:
+        """The nets, by hash, of executions that are over."""
+
+    async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
+        """Executions of this net that ended before then, the oldest end first. A nested one stays while its parent
+        is open."""
+
+    async def retire(self, execution_ids: Collection[str]) -> int:
+        """Remove these with everything that is theirs, in one transaction, and give how many; an open one stays."""
+
+    async def checksums(self) -> set[str]:
+        """Those of all results that events and messages of this store name."""
+
+
+class Store(EventLog, Outbox, Alarms, Nets, Retention, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
 
     @property
@@ -207,6 +255,9 @@ class Store(EventLog, Outbox, Alarms, Nets, Protocol):
     @property
     def audit(self) -> Audit: ...
 
+    async def now(self) -> float | None:
+        """What time it is where the data are, where that is another machine's clock; None: it is this one's."""
+
     async def rebuild(self) -> int:
         """Tell the rows of executions, orders, waits and human tasks anew from the log, in one transaction, and give
         how many executions there are (EVT-01). Leases come back as run out."""
@@ -222,3 +273,12 @@ class Results(Protocol):
 
     def load(self, reference: Reference) -> Any:
         """The value, its checksum verified. ToolError `result.missing` or `result.corrupt` otherwise."""
+
+    def body(self, checksum: str) -> bytes:
+        """The same as the JSON text that is stored."""
+
+    def untouched(self, *, before: float) -> list[str]:
+        """The checksums of values that nobody has put since then."""
+
+    def drop(self, checksum: str, *, before: float) -> bool:
+        """Remove a value; False when it is gone already, or somebody has put an equal one since."""

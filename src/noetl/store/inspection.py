@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.errors import NoetlError
-from noetl.store.contract import ExecutionRow, OrderRow, OrderState, Store
+from noetl.store.contract import ExecutionRow, OrderRow, Store
 from noetl.store.named_queries import named_queries
 from noetl.store.rebuilding import Derived, derived_rows
 from noetl.store.tasks import TaskRow
@@ -106,7 +106,7 @@ async def _stored(store: Store, execution_id: str) -> _Rows:
 def _told(derived: Derived) -> _Rows:
     return _Rows(
         derived.execution,
-        sorted(_order(order) for order in derived.orders if order.state is not OrderState.CLOSED),
+        sorted(map(_order, derived.orders)),
         sorted(derived.waits, key=lambda wait: wait.wait_id),
         sorted(derived.tasks, key=lambda task: task.task_id),
     )

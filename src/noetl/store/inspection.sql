@@ -21,8 +21,7 @@ WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.execution_id = w.executio
 
 -- name: orphan_orders
 SELECT o.execution_id, 'order ' || o.order_id || ' is open, and its execution is over' FROM orders AS o
-WHERE o.state <> 'closed'
-  AND NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.execution_id = o.execution_id AND x.finished_at IS NULL);
+WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.execution_id = o.execution_id AND x.finished_at IS NULL);
 
 -- name: orphan_tasks
 SELECT t.execution_id, 'task ' || t.task_id || ' is open, and its execution is over' FROM task AS t

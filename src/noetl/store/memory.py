@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from noetl.errors import BackendError
+from noetl.records.encoding import encode_payload
 from noetl.records.envelope import Event
+from noetl.records.waits import TimerScheduled
 from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.catalog import Catalog, MemoryCatalog
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, Only, OrderRow, OrderState
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, Moved, Only, OrderRow, OrderState
 from noetl.store.credentials import Credentials, MemoryCredentials
+from noetl.store.filtering import checksums_in, has_labels, holds_text
 from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
 from noetl.store.shelf import MemoryShelf, Shelf
@@ -30,6 +33,8 @@ class MemoryStore:
         self._executions: dict[str, ExecutionRow] = {}
         self._orders: dict[str, OrderRow] = {}
         self._nets: dict[str, bytes] = {}
+        self._moved: dict[str, int] = {}  # by execution, the number of its last commit
+        self._moves = 0
         self.credentials: Credentials = MemoryCredentials()
         self.catalog: Catalog = MemoryCatalog(self._nets)
         self.requests: Requests = MemoryRequests()
@@ -47,6 +52,8 @@ class MemoryStore:
             self._events.setdefault(execution_id, []).extend(commit.events)
             self._event_ids.setdefault(execution_id, set()).update(event.event_id for event in commit.events)
             self._executions[execution_id] = commit.execution
+            self._moves += 1
+            self._moved[execution_id] = self._moves
             if commit.net is not None:
                 self._nets[commit.execution.net_hash] = commit.net
             for order in commit.orders:
@@ -96,7 +103,16 @@ class MemoryStore:
         return {one: self._executions[one].last_seq for one in execution_ids if one in self._executions}
 
     async def executions(
-        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        status: str | None = None,
+        path: str | None = None,
+        beyond: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        text: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
         newest = sorted(self._executions.values(), key=_age)
         last = self._executions.get(beyond) if beyond is not None else None
@@ -106,8 +122,20 @@ class MemoryStore:
             if status in (None, row.status)
             and (path is None or fnmatchcase(row.path, path))
             and (last is None or _age(row) > _age(last))
+            and (since is None or row.created_at >= since)
+            and (until is None or row.created_at < until)
+            and (text is None or holds_text(row, text))
+            and (not labels or has_labels(self._nets.get(row.net_hash), labels))
         ]
         return found[:limit]
+
+    async def moved(self, since: str | None) -> Moved:
+        if since is None:
+            return Moved(str(self._moves))
+        after = int(since) if since.isdecimal() else 0
+        return Moved(
+            str(self._moves), {one: self._executions[one].last_seq for one, at in self._moved.items() if at > after}
+        )
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         rows = [row for row in self._executions.values() if row.parent_execution_id == execution_id]
@@ -134,6 +162,9 @@ class MemoryStore:
         ]
         return sorted(found, key=lambda order: -order.priority)[:limit]
 
+    async def unclaimed(self, *, now: float) -> dict[str, int]:
+        return dict(Counter(order.pool for order in self._orders.values() if _claimable(order, now)))
+
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         held = [order.pool for order in self._orders.values() if _is_held(order, now)]
         return {pool: held.count(pool) for pool in (set(held) if pools is None else pools)}
@@ -144,6 +175,47 @@ class MemoryStore:
 
     async def next_due(self) -> float | None:
         return min((row.wake_at for row in self._executions.values() if row.wake_at is not None), default=None)
+
+    async def held_by(self, owner: str) -> list[OrderRow]:
+        orders = self._orders.values()
+        return [one for one in orders if one.state is OrderState.LEASED and one.lease_owner == owner]
+
+    async def now(self) -> float | None:
+        return None
+
+    async def timed(self, wait_id: str) -> str | None:
+        for execution_id, events in self._events.items():
+            scheduled = (event.payload for event in events if isinstance(event.payload, TimerScheduled))
+            if any(payload.wait_id == wait_id for payload in scheduled):
+                return execution_id
+        return None
+
+    async def ended_nets(self) -> list[str]:
+        return sorted({row.net_hash for row in self._executions.values() if row.finished_at is not None})
+
+    async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
+        ended = [
+            (row.finished_at, row.execution_id)
+            for row in self._executions.values()
+            if row.net_hash == net_hash and row.finished_at is not None and row.finished_at < before
+            if (parent := self._executions.get(row.parent_execution_id or "")) is None or parent.finished_at is not None
+        ]
+        return [execution_id for _, execution_id in sorted(ended)][:limit]
+
+    async def retire(self, execution_ids: Collection[str]) -> int:
+        known = [row for one in set(execution_ids) if (row := self._executions.get(one)) is not None]
+        gone = {row.execution_id for row in known if row.finished_at is not None}
+        for held in (self._executions, self._events, self._event_ids, self._moved):
+            for execution_id in gone:
+                held.pop(execution_id, None)
+        self._orders = {key: order for key, order in self._orders.items() if order.execution_id not in gone}
+        self.waits.retire(gone)
+        self.tasks.retire(gone)
+        return len(gone)
+
+    async def checksums(self) -> set[str]:
+        payloads = (encode_payload(event.payload) for events in self._events.values() for event in events)
+        return checksums_in(*payloads) | checksums_in(*self.waits.texts())
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         order = self._orders.get(order_id)

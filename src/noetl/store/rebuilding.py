@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from noetl.engine.evolution import replayed
-from noetl.engine.execution import WITHDRAWN, Execution
+from noetl.engine.execution import Execution
 from noetl.records.envelope import Event
 from noetl.records.events import ExecutionRequested, RequestEvaluated
 from noetl.store.contract import DEFAULT_POOL, ExecutionRow, OrderRow, OrderState
@@ -65,18 +65,14 @@ def _orders(execution: Execution, events: Sequence[Event]) -> list[OrderRow]:
         order_id = getattr(event.payload, "order_id", None)
         if order_id is not None and event.step_run_id is not None:
             made.setdefault(order_id, event.step_run_id)
-    known = (one for one in made.items() if one[0] in execution.orders or one[0] in execution.closed)
-    return [_order(execution, order_id, step_run_id) for order_id, step_run_id in known]
+    return [_order(execution, *one) for one in made.items() if one[0] in execution.orders]
 
 
 def _order(execution: Execution, order_id: str, step_run_id: str) -> OrderRow:
     row = OrderRow(order_id=order_id, execution_id=execution.execution_id, step_run_id=step_run_id)
-    lease = execution.lease_of(order_id)
-    if lease is None:
-        epoch = execution.closed[order_id]
-        return msgspec.structs.replace(row, state=OrderState.CLOSED, lease_epoch=0 if epoch == WITHDRAWN else epoch)
-    run = execution.run_of(order_id)
-    assert run is not None, "an order that is held has its step run"
+    run, lease = execution.run_of(order_id), execution.lease_of(order_id)
+    assert run is not None, "an open order has its step run"
+    assert lease is not None
     priority = execution.tokens[run.token_id].priority if run.errand is None else 0
     row = msgspec.structs.replace(row, pool=run.pool or DEFAULT_POOL, priority=priority)
     if lease.lease_epoch == 0:

@@ -29,6 +29,7 @@ def is_reserved(name: str) -> bool:
 class Site(StrEnum):
     """A kind of place where an author may write a template."""
 
+    KEYCHAIN = "keychain"  # entries of the root `keychain`, besides their name and kind
     ADMISSION = "admission"  # admit rules, step `when` of v2-eval
     STEP_ARGS = "step_args"  # step-level `args`
     LOOP_IN = "loop_in"  # the outermost `loop.in`
@@ -54,7 +55,7 @@ class Site(StrEnum):
 SERVER_SITES = frozenset(
     {
         *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP, Site.ARC, Site.WAIT),
-        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS),
+        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN),
     }
 )
 
@@ -76,6 +77,7 @@ _COMMON: dict[Site, frozenset[str]] = {
 }
 _V10: dict[Site, frozenset[str]] = {
     **_COMMON,
+    Site.KEYCHAIN: frozenset({"workload"}),  # evaluated with the request, before anything has happened
     Site.TASK_INPUT: _PIPELINE | {"_prev"},
     Site.TASK_POLICY: _PIPELINE | {"_prev", "outcome"},
     Site.RETRY: _PIPELINE | {"_prev", "outcome"},

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Collection
 from threading import Event, Thread
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
+from noetl.records.orders import Terms
 from noetl.worker.leases import Leases
 
-LEASE_S = 30.0  # O-33
-EVERY_S = LEASE_S / 6
+LEASE_S = Terms().ttl_s
+EVERY_S = Terms().heartbeat_s
 PATIENCE = 2 / 3  # of a lease: so long a worker goes on without being able to prolong it
 
 Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: nobody there
@@ -37,34 +39,44 @@ class Heartbeat(Thread):
     ) -> None:
         super().__init__(name="noetl-heartbeat", daemon=True)
         self._leases, self._renew, self._stop_orders = leases, renew, stop
-        self._every_s, self._patience_s, self._monotonic = every_s, lease_s * PATIENCE, monotonic
+        self._usual, self._monotonic = Terms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
         self._over = Event()
         self._safe_until: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
-        while not self._over.wait(self._every_s):
-            self.beat()
+        beaten_at = self._monotonic()
+        while not self._over.is_set():
+            every_s = self._leases.every_s(self._usual.heartbeat_s)
+            self._leases.sooner.wait(max(0.0, beaten_at + every_s - self._monotonic()))
+            self._leases.sooner.clear()
+            if not self._over.is_set() and self._monotonic() >= beaten_at + self._leases.every_s(every_s):
+                beaten_at = self._monotonic()
+                self.beat()
 
     def beat(self) -> None:
         """Prolong everything once."""
         leases, asked_at = self._leases.held(), self._monotonic()
+        terms = {lease: self._leases.terms.get(lease[0], self._usual) for lease in leases.items()}
         self._safe_until = {
-            lease: self._safe_until.get(lease, asked_at - self._every_s + self._patience_s) for lease in leases.items()
+            lease: self._safe_until.get(lease, asked_at - its.heartbeat_s + its.ttl_s * PATIENCE)
+            for lease, its in terms.items()
         }
         if not leases:
             return
+        crash_point("worker.heartbeat")
         try:
             lost = set(self._renew(leases))
         except BackendError:
             now = self._monotonic()
             lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
         else:
-            self._safe_until = dict.fromkeys(leases.items(), asked_at + self._patience_s)
+            self._safe_until = {lease: asked_at + its.ttl_s * PATIENCE for lease, its in terms.items()}
         if lost:
             self._stop_orders(lost)
 
     def end(self) -> None:
         """No further beat; returns once the thread has ended."""
         self._over.set()
+        self._leases.sooner.set()
         if self.is_alive():
             self.join()

@@ -96,8 +96,10 @@ class Line:
         params: Mapping[str, str] | None = None,
         patience_s: float = TIMEOUT_S,
         media_type: str = "application/json",
+        again: Callable[[], bytes] | None = None,
     ) -> httpx2.Response:
-        """The answer, however long it takes to get one. `patience_s` is for one try. ServerRefusedError for a 4xx."""
+        """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of those
+        after the first, whose answer may be lost. ServerRefusedError for a 4xx."""
         tries = 0
         while True:
             retry_after = None
@@ -105,7 +107,7 @@ class Line:
                 response = await self._client.request(
                     method,
                     path,
-                    content=body,
+                    content=again() if again is not None and tries else body,
                     params=params,
                     timeout=httpx2.Timeout(TIMEOUT_S, read=patience_s),
                     headers={"Content-Type": media_type} if body is not None else None,
@@ -148,10 +150,16 @@ class PlainLine:
             base_url=self._url, headers=headers_for(token), timeout=timeout_s, verify=verify, trust_env=False
         )
 
-    def ask(self, method: str, path: str, *, body: bytes | None = None) -> httpx2.Response:
+    def ask(
+        self, method: str, path: str, *, body: bytes | None = None, patience_s: float | None = None
+    ) -> httpx2.Response:
         try:
             response = self._client.request(
-                method, path, content=body, headers={"Content-Type": "application/json"} if body is not None else None
+                method,
+                path,
+                content=body,
+                headers={"Content-Type": "application/json"} if body is not None else None,
+                timeout=httpx2.USE_CLIENT_DEFAULT if patience_s is None else patience_s,
             )
         except httpx2.TransportError as problem:
             raise BackendError(f"{self._url} does not answer: {problem}") from problem

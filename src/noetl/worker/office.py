@@ -15,8 +15,11 @@ class Office(Protocol):
     async def turn(self, turn: Turn) -> Answer:
         """Record what is reported, durably, and hand out orders, in one call."""
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
-        """Prolong leases (order id -> epoch); gives the orders that are no longer held."""
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        """Prolong leases (order id -> epoch), by the server's usual time or by `ttls`; gives the orders that are no
+        longer held."""
 
     async def resumed(self, execution_id: str) -> None:
         """Return once the execution is not paused."""

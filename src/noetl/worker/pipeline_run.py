@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.crash_points import crash_point
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Task
 from noetl.pipeline.case.names import with_names
@@ -240,8 +241,10 @@ class PipelineRun:
                 prepared,
                 await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id),
             )
+        crash_point("worker.before_tool", place.order.step)
         async with self._told_soon(), alive(self._expiries, clock.now()):
             outcome = await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id)
+        crash_point("worker.after_effect", place.order.step)
         return around, prepared, outcome
 
     def _tell_start(self, inputs: dict[str, Any]) -> None:

@@ -9,26 +9,38 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from noetl.records.orders import Order, Report, Turn, Verdict
+from noetl.crash_points import crash_point
+from noetl.records.orders import Answer, Order, Report, Turn, Verdict
 from noetl.worker.journal import Journal
+from noetl.worker.leases import Leases
 from noetl.worker.office import Office
 
 EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
 
 
 class _Load:
-    """What leaves together: journals to be reported, ends of orders, claims, and who waits for it."""
+    """What leaves together, in the order it was said: journals to be reported and ends of orders; besides claims, and
+    who waits for it."""
 
     def __init__(self) -> None:
-        self.journals: dict[Journal, None] = {}
-        self.ends: list[Report] = []
+        self.said: list[Journal | Report] = []
+        self.journals: set[Journal] = set()  # those of them
         self.claims: list[asyncio.Future[Order | None]] = []
         self.waiting: list[asyncio.Future[None]] = []
 
+    def note(self, journal: Journal) -> None:
+        if journal not in self.journals:
+            self.journals.add(journal)
+            self.said.append(journal)
+
 
 class Post:
-    def __init__(self, office: Office, worker_id: str, pools: tuple[str, ...] = (EVERY_POOL,)) -> None:
-        self._office, self._worker_id, self._pools = office, worker_id, pools
+    """`leases` are told of orders as they come: one that waits for its slot is held as well."""
+
+    def __init__(
+        self, office: Office, worker_id: str, pools: tuple[str, ...] = (EVERY_POOL,), leases: Leases | None = None
+    ) -> None:
+        self._office, self._worker_id, self._pools, self._leases = office, worker_id, pools, leases or Leases()
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None
@@ -38,7 +50,7 @@ class Post:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
         if journal.pending:
             load = self._gathering()
-            load.journals[journal] = None
+            load.note(journal)
         elif self._away is not None and journal in self._away.journals:
             load = self._away  # it left already, and is not there yet
         else:
@@ -52,7 +64,7 @@ class Post:
         """Report the end of an order, if there is one, and take another, if there is one."""
         load = self._gathering()
         if end is not None:
-            load.ends.append(end)
+            load.said.append(end)
         given: asyncio.Future[Order | None] = asyncio.get_running_loop().create_future()
         load.claims.append(given)
         return await given
@@ -60,7 +72,7 @@ class Post:
     async def hand_in(self, end: Report) -> None:
         """Report the end of an order, and take no other."""
         load = self._gathering()
-        load.ends.append(end)
+        load.said.append(end)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         load.waiting.append(arrived)
         await arrived
@@ -89,19 +101,19 @@ class Post:
             self._carrier = self._away = None
 
     async def _deliver(self, load: _Load) -> None:
-        journals = [journal for journal in load.journals if journal.pending]
-        reports = (*load.ends, *(journal.report() for journal in journals))
+        said = [one for one in load.said if isinstance(one, Report) or one.pending]
+        reports = tuple(one if isinstance(one, Report) else one.report() for one in said)
         claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
         capacity = max(0, len(claims) - len(self._spare))
         turn = Turn(worker_id=self._worker_id, reports=reports, capacity=capacity, pools=self._pools)
         answer = await self._office.turn(turn)
-        for journal, verdict in zip(journals, answer.verdicts[len(load.ends) :], strict=True):
-            if verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
-                journal.lose(verdict)
-        for journal in journals:
-            journal.paused = journal.order_id in answer.paused
-        for journal in journals if answer.stopped else ():
-            journal.stop(answer.stopped.get(journal.order_id, ()))
+        if reports:
+            crash_point("worker.reported")
+        for one, verdict in zip(said, answer.verdicts, strict=True):
+            if isinstance(one, Journal):
+                _hear(one, verdict, answer)
+        for order in answer.orders:
+            self._leases.hold(order.order_id, order.lease_epoch, order.terms)
         self._spare += answer.orders
         for given in load.claims:
             if not given.done():
@@ -109,6 +121,13 @@ class Post:
         for arrived in load.waiting:
             if not arrived.done():
                 arrived.set_result(None)
+
+
+def _hear(journal: Journal, verdict: Verdict, answer: Answer) -> None:
+    if verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
+        journal.lose(verdict)
+    journal.paused = journal.order_id in answer.paused
+    journal.stop(answer.stopped.get(journal.order_id, ()))
 
 
 def _tell(load: _Load, problem: Exception) -> None:

@@ -31,6 +31,7 @@ CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" we
 PAUSE_S = 1.0  # between looks at a paused execution
 _NETS = 64
 _EXECUTIONS = 4096  # far more than a worker has orders of at a time
+_ORDERS = 10_000  # that an answer on its way could still name
 _UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
 
 _answers = msgspec.json.Decoder(Answer)
@@ -57,6 +58,7 @@ class RemoteOffice:
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
         self._arrived: deque[Order] = deque()
+        self._met: OrderedDict[tuple[str, int], None] = OrderedDict()  # orders that have come, with their epochs
         self._nets: OrderedDict[str, Net] = OrderedDict()
         self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
 
@@ -82,8 +84,6 @@ class RemoteOffice:
         """Wait for orders, and say how many have come; they are given with the next turns."""
         turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
         answer = await self._sent(turn, wait_s=POLL_S)
-        for order in answer.orders:
-            self.leases.hold(order.order_id, order.lease_epoch)
         self._arrived += answer.orders
         return len(answer.orders)
 
@@ -121,16 +121,30 @@ class RemoteOffice:
             body=msgspec.json.encode(turn),
             params={"wait_s": f"{wait_s:g}"},
             patience_s=wait_s + 30.0,
+            again=lambda: msgspec.json.encode(msgspec.structs.replace(turn, holding=self.leases.held())),
         )
         if not wait_s:
-            self.clock.heard(response.headers.get("Date"))
+            self.clock.heard(response.headers.get("Noetl-Now") or response.headers.get("Date"))
         answer = _answers.decode(response.content)
+        if answer.orders:
+            answer = msgspec.structs.replace(answer, orders=tuple(filter(self._is_new, answer.orders)))
         for order in answer.orders:
+            self.leases.hold(order.order_id, order.lease_epoch, order.terms)
             self._held[order.execution_id] = order.order_id, order.lease_epoch
             self._held.move_to_end(order.execution_id)
         while len(self._held) > _EXECUTIONS:
             self._held.popitem(last=False)
         return answer
+
+    def _is_new(self, order: Order) -> bool:
+        """An order that was given again, since its answer seemed lost, may come twice: it is run once."""
+        lease = order.order_id, order.lease_epoch
+        if lease in self._met:
+            return False
+        self._met[lease] = None
+        while len(self._met) > _ORDERS:
+            self._met.popitem(last=False)
+        return True
 
     def _names_what_was_refused(self, report: Report) -> bool:
         if not self._values.refused:
@@ -141,9 +155,11 @@ class RemoteOffice:
             self._say(f"a result of order {report.order_id} was not stored: {found}")
         return found is not None
 
-    async def renew(self, worker_id: str, leases: dict[str, int]) -> frozenset[str]:
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
         """The same as the heartbeat thread does, for whoever has none."""
-        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases})
+        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases, "ttls": ttls or {}})
         answer = msgspec.json.decode((await self._line.ask("POST", "/api/orders/heartbeat", body=body)).content)
         return frozenset(answer.get("lost", ())) | frozenset(answer.get("stop", ()))
 

@@ -21,13 +21,13 @@ class ServerClock:
         return self._own.now() + self.ahead_s
 
     def heard(self, date: str | None) -> None:
-        """An answer that was sent at `date` has just come."""
+        """An answer that was sent at `date` has just come: a header as HTTP has it, or seconds since the epoch."""
         if date is None:
             return
         try:
-            there = parsedate_to_datetime(date).timestamp()
+            there = float(date) if date[:1].isdigit() else parsedate_to_datetime(date).timestamp() + 0.5
         except (TypeError, ValueError):
             return
-        ahead_s = there + 0.5 - self._own.now()
+        ahead_s = there - self._own.now()
         if abs(ahead_s - self.ahead_s) > _TOLERANCE_S:
             self.ahead_s = ahead_s if abs(ahead_s) > _TOLERANCE_S else 0.0

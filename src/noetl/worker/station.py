@@ -85,10 +85,11 @@ class Station:
             slots=spec.concurrency,
             pools=spec.pools,
             leases=leases,
+            beats_elsewhere=True,
             prepare=office.prepare,
         )
         pulse = PlainLine(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
-        heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id), _stopping(worker), every_s=EVERY_S)
+        heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id, leases), _stopping(worker), every_s=EVERY_S)
         try:
             if not await self._registered(line):
                 return 0
@@ -181,11 +182,13 @@ async def _served(worker: Worker) -> None:
         raise first from None
 
 
-def _renewing(pulse: PlainLine, worker_id: str) -> Renew:
+def _renewing(pulse: PlainLine, worker_id: str, held: Leases) -> Renew:
     def renew(leases: dict[str, int]) -> Collection[str]:
-        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases})
+        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases, "ttls": held.ttls()})
+        patience_s = max(0.5, held.every_s(EVERY_S) * 0.8)
         try:
-            answer = msgspec.json.decode(pulse.ask("POST", "/api/orders/heartbeat", body=body).content)
+            told = pulse.ask("POST", "/api/orders/heartbeat", body=body, patience_s=patience_s)
+            answer = msgspec.json.decode(told.content)
         except ServerRefusedError as problem:
             raise BackendError(str(problem)) from problem  # a token that was taken away: nothing is prolonged any more
         return {*answer.get("lost", ()), *answer.get("stop", ())}

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
 from noetl.records.orders import Order
 from noetl.records.references import Reference
@@ -54,6 +55,7 @@ class StoredValues:
         """Return once everything that was kept has been stored, or refused."""
         while self._under_way:
             await asyncio.wait(self._under_way.values())
+            crash_point("worker.object_stored")
 
     async def _send(self, checksum: str, body: bytes) -> None:
         try:

@@ -128,6 +128,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/api/messages"): VIEWER,
     ("POST", "/api/messages"): OPERATES,
     ("POST", "/api/signals"): OPERATES,
+    ("GET", "/api/timers"): VIEWER,
     ("POST", "/api/timers/{timer_id}/cancel"): OPERATES,
     ("GET", "/api/incidents"): OPERATOR,
     ("GET", "/api/schedules"): VIEWER,

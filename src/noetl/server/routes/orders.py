@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.orchestrator.calls import child_id_of
 from noetl.orchestrator.pools import EVERY
@@ -33,10 +34,11 @@ _HASH = re.compile(r"[0-9a-zA-Z:_-]{1,128}")
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a worker holds: order id and epoch."""
+    """What a worker holds: order id and epoch. `ttls`: how long those last whose order says so, in seconds."""
 
     worker_id: str
     leases: dict[str, int]
+    ttls: dict[str, float] = {}
 
 
 class Beaten(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,8 @@ async def turn(request: Request, wait_s: Annotated[float, Query(ge=0, le=60)] = 
         if services.stopping or await request.is_disconnected():
             break  # an order given now would have nobody, or another server gives it
         answer = await _taken(services, asked)
-    return Json(answer)
+    crash_point("claim.before_reply" if answer.orders else "turn.before_reply")
+    return Json(answer, headers={"noetl-now": f"{services.clock.now():.3f}"})
 
 
 async def _taken(services: Services, asked: Turn) -> Answer:
@@ -115,7 +118,7 @@ async def heartbeat(request: Request) -> Response:
     check_protocol(request)
     beat = await _decoded(request, _beats)
     await _check_worker(request, beat.worker_id)
-    lost = await services.conductor.renew(beat.worker_id, beat.leases)
+    lost = await services.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
     await services.roster.saw(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
     return Json(Beaten(lost=sorted(lost)))
 

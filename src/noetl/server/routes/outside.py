@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -123,6 +124,14 @@ async def timers(request: Request, execution_id: str) -> Response:
     return Json(Timers(timers=await _running(services_of(request), execution_id)))
 
 
+@router.get("/api/timers", **shows(Timers, summary="Running timers"))
+async def all_timers(request: Request) -> Response:
+    """Those of all open executions, the nearest first; of very many, those of the newest."""
+    services = services_of(request)
+    found = [timer async for timer in _of_all(services)]
+    return Json(Timers(timers=sorted(found, key=lambda timer: (timer.due_at, timer.id))))
+
+
 @router.post("/api/timers/{timer_id}/cancel", **shows(Accepted, summary="Cancel a timer"))
 async def cancel(request: Request, timer_id: str) -> Response:
     """By its own id, as lists tell it. Only timers whose author allows it can be cancelled."""
@@ -134,13 +143,19 @@ async def cancel(request: Request, timer_id: str) -> Response:
 
 
 async def _whose(services: Services, timer_id: str) -> str:
+    async for timer in _of_all(services):
+        if timer.id == timer_id:
+            return timer.execution_id
+    raise unknown("timer", timer_id)
+
+
+async def _of_all(services: Services) -> AsyncIterator[TimerView]:
     for status in ("running", "paused"):
         for row in await services.store.executions(limit=_AMONG, status=status):
             if row.wake_at is None and status == "running":
                 continue  # no timer runs in it
-            if any(timer.id == timer_id for timer in await _running(services, row.execution_id)):
-                return row.execution_id
-    raise unknown("timer", timer_id)
+            for timer in await _running(services, row.execution_id):
+                yield timer
 
 
 async def _running(services: Services, execution_id: str) -> list[TimerView]:

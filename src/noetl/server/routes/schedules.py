@@ -42,8 +42,19 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     next: list[str]
 
 
+class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that are made up for now: so many were started, had run before, or run at this moment."""
+
+    backfill_id: str
+    path: str
+    started: int
+    known: int
+    running: int
+
+
 class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
     schedules: list[ScheduleView]
+    backfills: list[BackfillView]
 
 
 class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,8 +78,23 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/schedules", **shows(ScheduleList, summary="List schedules"))
 async def schedules(request: Request) -> Response:
     services = services_of(request)
-    found = await Timetable(services.store.shelf).schedules()
-    return Json(ScheduleList(schedules=[_shown(services, one, 1) for one in found]))
+    timetable = Timetable(services.store.shelf)
+    found, backfills = await timetable.schedules(), await timetable.backfills()
+    return Json(
+        ScheduleList(
+            schedules=[_shown(services, one, 1) for one in found],
+            backfills=[
+                BackfillView(
+                    backfill_id=one.backfill_id,
+                    path=one.path,
+                    started=one.started,
+                    known=one.known,
+                    running=len(one.running),
+                )
+                for one in backfills
+            ],
+        )
+    )
 
 
 @router.get("/api/schedules/{path:path}", **shows(ScheduleView, summary="One schedule with its coming times"))

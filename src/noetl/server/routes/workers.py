@@ -85,6 +85,7 @@ async def remove(request: Request, worker_id: str) -> Response:
     if identity.role == "worker" and row.token_id not in ("", identity.token_id):
         raise Problem(403, "this worker id belongs to another token", kind="identity")
     await services.roster.remove(worker_id)
+    await services.conductor.give_back(worker_id)
     return Response(status_code=204)
 
 

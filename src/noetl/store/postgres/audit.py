@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
+
 from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
 from noetl.store.postgres.database import Database
 from noetl.store.postgres.queries import QUERIES
@@ -13,11 +15,21 @@ _COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "pre
 
 
 class PostgresAudit:
+    """Where nobody else has written since, a single statement appends; it is refused when somebody has, by the chain's
+    trigger or by its key, and then written under the lock."""
+
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._end: tuple[int, str] | None = None  # of the chain, as far as this process knows
 
     async def append(self, entries: Sequence[AuditEntry]) -> None:
-        await self._db.together(lambda connection: _append(connection, entries))
+        if not entries:
+            return
+        end, self._end = self._end, None
+        last = await self._db.write(lambda connection: _follow(connection, entries, *end)) if end else None
+        if last is None:
+            last = await self._db.together(lambda connection: _append(connection, entries))
+        self._end = last.seq, last.hash
 
     async def onward(self, *, after: int, limit: int = PAGE) -> list[AuditRow]:
         return [_row(row) for row in await self._db.rows("select_audit", after, limit)]
@@ -26,11 +38,24 @@ class PostgresAudit:
         return [_row(row) for row in await self._db.rows("select_newest_audit", before, limit)]
 
 
-async def _append(connection: Any, entries: Sequence[AuditEntry]) -> None:
+async def _append(connection: Any, entries: Sequence[AuditEntry]) -> AuditRow:
+    """Behind the last one, whosever it is; gives the new last one."""
     await connection.execute(QUERIES["lock_audit"])  # there is one chain, whoever writes to it
     seq, last = await connection.fetchrow(QUERIES["select_last_audit"]) or (0, ORIGIN)
-    rows = chained(entries, seq=seq, prev_hash=last)
-    await connection.executemany(QUERIES["insert_audit"], [_values(row) for row in rows])
+    return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
+
+
+async def _follow(connection: Any, entries: Sequence[AuditEntry], seq: int, last: str) -> AuditRow | None:
+    """The same behind the row that was last a moment ago; None when it is so no more."""
+    try:
+        return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
+    except (asyncpg.UniqueViolationError, asyncpg.RaiseError):
+        return None
+
+
+async def _insert(connection: Any, rows: list[AuditRow]) -> AuditRow:
+    await connection.execute(QUERIES["insert_audit"], *zip(*map(_values, rows), strict=True))
+    return rows[-1]
 
 
 def _values(row: AuditRow) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from noetl.crash_points import crash_point
 from noetl.store.contract import Commit, ConflictError, Room
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.rows import event_values, execution_values, order_values, task_values, wait_values
@@ -38,6 +39,7 @@ class Written:
                 await connection.execute(QUERIES["lock_pools"], [room.pool for room in rooms])
             await connection.execute(QUERIES["commit"], *self._main_values())
             await self._write_more(connection)
+            crash_point("append.locked")
             for room in rooms:
                 await _check_room(connection, room)
 

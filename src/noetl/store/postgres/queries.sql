@@ -35,15 +35,20 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (execution_id, order_id) DO UPDATE
     SET state = excluded.state, lease_owner = excluded.lease_owner, lease_epoch = excluded.lease_epoch,
         lease_until = excluded.lease_until
-    WHERE o.state <> 'closed' AND o.lease_epoch = excluded.lease_epoch - (excluded.state = 'leased')::integer
+    WHERE o.lease_epoch = excluded.lease_epoch - (excluded.state = 'leased')::integer
     RETURNING o.order_id
 ), moved_order AS (
     UPDATE orders AS o SET state = g.state, lease_owner = g.lease_owner, lease_epoch = g.lease_epoch,
                            lease_until = g.lease_until
     FROM given_order AS g
     WHERE o.execution_id = g.execution_id AND o.order_id = g.order_id
-      AND (g.state = 'closed' OR g.lease_epoch > 1)
-      AND o.state <> 'closed' AND o.lease_epoch = g.lease_epoch - (g.state = 'leased')::integer
+      AND g.state <> 'closed' AND g.lease_epoch > 1
+      AND o.lease_epoch = g.lease_epoch - (g.state = 'leased')::integer
+    RETURNING o.order_id
+), closed_order AS (
+    DELETE FROM orders AS o USING given_order AS g
+    WHERE o.execution_id = g.execution_id AND o.order_id = g.order_id
+      AND g.state = 'closed' AND o.lease_epoch = g.lease_epoch
     RETURNING o.order_id
 ), kept AS (
     INSERT INTO net (net_hash, body) SELECT * FROM unnest($35::text[], $36::bytea[]) ON CONFLICT (net_hash) DO NOTHING
@@ -53,7 +58,8 @@ FROM given WHERE after > 0 AND execution_id NOT IN (SELECT execution_id FROM mov
 UNION ALL
 SELECT conflict('order ' || order_id || ' is held under another epoch')
 FROM given_order
-WHERE order_id NOT IN (SELECT order_id FROM made_order) AND order_id NOT IN (SELECT order_id FROM moved_order);
+WHERE order_id NOT IN (SELECT order_id FROM made_order UNION ALL SELECT order_id FROM moved_order
+                       UNION ALL SELECT order_id FROM closed_order);
 
 -- name: insert_net
 INSERT INTO net (net_hash, body) VALUES ($1, $2) ON CONFLICT (net_hash) DO NOTHING;
@@ -157,7 +163,7 @@ WHERE execution_id >= $1 AND starts_with(execution_id, $1) ORDER BY execution_id
 
 -- name: select_orders
 SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
-FROM orders WHERE execution_id = $1 AND state <> 'closed' ORDER BY number;
+FROM orders WHERE execution_id = $1 ORDER BY number;
 
 -- name: select_claimable
 -- Each pool by its own index, so that the backlog of one does not slow down another. Without pools given, those that
@@ -185,6 +191,13 @@ ORDER BY priority DESC, number LIMIT $2;
 SELECT pool, count(*) FROM orders
 WHERE state = 'leased' AND lease_until >= $1 AND ($2::text[] IS NULL OR pool = ANY ($2))
 GROUP BY pool;
+
+-- name: select_held_by
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+FROM orders WHERE state = 'leased' AND lease_owner = $1 ORDER BY number;
+
+-- name: select_now
+SELECT extract(epoch FROM clock_timestamp())::float8;
 
 -- name: lock_pools
 -- Whoever takes orders of a pool with a capacity waits for the one before, so that each counts what is there.
@@ -347,7 +360,8 @@ SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1;
 
 -- name: insert_audit
 INSERT INTO audit (seq, at, actor, action, object, address, outcome, prev_hash, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+SELECT * FROM unnest($1::bigint[], $2::float8[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                     $8::text[], $9::text[]);
 
 -- name: select_newest_audit
 SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit

@@ -105,6 +105,13 @@ class PostgresStore(PostgresHistory):
         found: float | None = await self._db.value("select_next_due")
         return found
 
+    async def held_by(self, owner: str) -> list[OrderRow]:
+        return [order_of(row) for row in await self._db.rows("select_held_by", owner)]
+
+    async def now(self) -> float | None:
+        found: float = await self._db.value("select_now")
+        return found
+
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch) == 1
 

@@ -18,7 +18,10 @@ ON CONFLICT (order_id) DO NOTHING;
 
 -- name: move_order
 UPDATE orders SET state = ?, lease_owner = ?, lease_epoch = ?, lease_until = ?
-WHERE order_id = ? AND lease_epoch = ? AND state <> 'closed';
+WHERE order_id = ? AND lease_epoch = ?;
+
+-- name: close_order
+DELETE FROM orders WHERE order_id = ? AND lease_epoch = ?;
 
 -- name: renew_lease
 UPDATE orders SET lease_until = ? WHERE order_id = ? AND lease_epoch = ? AND state = 'leased';
@@ -89,7 +92,7 @@ WHERE execution_id >= ? AND substr(execution_id, 1, ?) = ? ORDER BY execution_id
 
 -- name: select_orders
 SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
-FROM orders WHERE execution_id = ? AND state <> 'closed' ORDER BY rowid;
+FROM orders WHERE execution_id = ? ORDER BY rowid;
 
 -- name: select_claimable
 SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
@@ -103,6 +106,10 @@ SELECT pool, count(*) FROM orders
 WHERE state = 'leased' AND lease_until >= :now
   AND (:pools IS NULL OR pool IN (SELECT value FROM json_each(:pools)))
 GROUP BY pool;
+
+-- name: select_held_by
+SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
+FROM orders WHERE state = 'leased' AND lease_owner = ? ORDER BY rowid;
 
 -- name: count_leased
 SELECT count(*) FROM orders WHERE state = 'leased' AND pool = ? AND lease_until >= ?;

@@ -128,14 +128,15 @@ class SqliteStore(SqliteHistory):
             raise ConflictError(f"execution {row.execution_id} exists already") from problem
 
     def _write_order(self, order: OrderRow) -> None:
-        state = order.state.value
-        lease = (order.lease_owner, order.lease_epoch, order.lease_until)
-        is_new = order.lease_epoch <= 1 and order.state is not OrderState.CLOSED
-        if is_new and self._db.execute(QUERIES["insert_order"], order_values(order)).rowcount == 1:
-            return
-        before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
-        moved = self._db.execute(QUERIES["move_order"], (state, *lease, order.order_id, before))
-        if moved.rowcount != 1:
+        if order.state is OrderState.CLOSED:
+            changed = self._db.execute(QUERIES["close_order"], (order.order_id, order.lease_epoch))
+        else:
+            if order.lease_epoch <= 1 and self._db.execute(QUERIES["insert_order"], order_values(order)).rowcount == 1:
+                return
+            before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
+            lease = (order.lease_owner, order.lease_epoch, order.lease_until)
+            changed = self._db.execute(QUERIES["move_order"], (order.state.value, *lease, order.order_id, before))
+        if changed.rowcount != 1:
             raise ConflictError(f"order {order.order_id} is held under another epoch")
 
     async def rebuild(self) -> int:
@@ -176,6 +177,13 @@ class SqliteStore(SqliteHistory):
         with self._explained():
             found: float | None = self._db.execute(QUERIES["select_next_due"]).fetchone()[0]
         return found
+
+    async def held_by(self, owner: str) -> list[OrderRow]:
+        with self._explained():
+            return [order_of(row) for row in self._db.execute(QUERIES["select_held_by"], (owner,))]
+
+    async def now(self) -> float | None:
+        return None
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         with self._explained():

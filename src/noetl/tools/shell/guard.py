@@ -31,7 +31,9 @@ def guarded(program: Sequence[str], *, stdin: str, folder: str, limits: Mapping[
 
 def _limits(limits: Mapping[str, Any]) -> str:
     """Limits as `ulimit` sets them. One that is refused is above what holds already, and that is tighter."""
-    wanted = ["-c 0", f"-n {OPEN_FILES}"]
+    wanted = ["-c 0", f"-n {limits.get('open_files', OPEN_FILES)}"]
+    if (size := limits.get("file_bytes")) is not None:
+        wanted.append(f"-f {max(int(size) >> 9, 1)}")  # in blocks of 512 bytes
     if (memory := limits.get("memory_bytes")) is not None:
         wanted.append(f"-v {max(int(memory) >> 10, 1)}")
     if (cpu := limits.get("cpu_s")) is not None:

@@ -13,6 +13,7 @@ export type TokenRow = Shape["TokenView"];
 export type Explanation = Shape["Explanation"];
 export type StateView = Shape["StateView"];
 export type EventPage = Shape["EventPage"];
+export type ResultView = Shape["ResultView"];
 export type LogLine = Shape["LogLine"];
 export type LogPage = Shape["LogPage"];
 export type Bulk = Shape["Bulk"];

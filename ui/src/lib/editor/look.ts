@@ -7,7 +7,7 @@ import { tags } from "@lezer/highlight";
 export const LOOK = EditorView.theme({
   "&": { height: "100%", fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
-  ".cm-gutters": { backgroundColor: "var(--ground)", color: "var(--text-faint)", border: "none" },
+  ".cm-gutters": { backgroundColor: "var(--ground)", color: "var(--text-soft)", border: "none" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)" },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },

@@ -1,5 +1,5 @@
-// The log of one execution as it grows: read from the stream, resumed by it, shown in frames so that a flood of events
-// costs one drawing.
+// The log of one execution as it grows: read from the stream, resumed by it, shown some times a second, so that a flood
+// of events costs a few drawings.
 
 import { listen, type Stream } from "../api/stream";
 import type { Journey } from "../net/drawing";
@@ -7,16 +7,20 @@ import { slim, type RawEvent, type Slim } from "./events";
 import { MarkHistory } from "./marks";
 
 const JOURNEYS_AT_ONCE = 24; // more than that at a time is a blur
+const BREATH_MS = 80; // between two drawings of a flood
 
 export class Log {
   readonly events: Slim[] = [];
   readonly history = new MarkHistory(this.events);
-  length = $state(0); // of `events`, told once a frame
+  length = $state(0); // of `events`, told some times a second
+  kinds = $state.raw<readonly string[]>([]); // of events there have been
   state = $state<"connecting" | "live" | "lost" | "over">("connecting");
   status = $state(""); // how it ended, once it has
   journeys = $state.raw<Journey[]>([]);
   private stream: Stream;
-  private frame = 0;
+  private timer = 0;
+  private drawn = 0;
+  private seen = new Set<string>();
   private begun = performance.now();
 
   constructor(executionId: string) {
@@ -32,13 +36,17 @@ export class Log {
     const last = this.events.at(-1);
     if (last && event.seq <= last.seq) return; // a stream that was resumed may tell one again
     this.events.push(slim(event));
-    this.frame ||= requestAnimationFrame(() => this.show());
+    this.seen.add(event.event_type);
+    this.timer ||= window.setTimeout(() => this.show(), Math.max(0, this.drawn + BREATH_MS - performance.now()));
   }
 
   private show(): void {
-    this.frame = 0;
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.drawn = performance.now();
     const before = this.length;
     this.length = this.events.length;
+    if (this.seen.size !== this.kinds.length) this.kinds = [...this.seen].sort();
     const isOld = performance.now() - this.begun < 1000 && before === 0; // the past is not played
     const fresh = this.events.slice(Math.max(before, this.length - 200)).filter((one) => one.type === "next.enqueued");
     this.journeys = isOld ? [] : fresh.slice(-JOURNEYS_AT_ONCE).map((one) => ({ id: String(one.seq), source: one.step, target: one.target }));
@@ -52,7 +60,7 @@ export class Log {
   }
 
   close(): void {
-    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
     this.stream.close();
   }
 }

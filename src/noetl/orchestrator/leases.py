@@ -1,0 +1,55 @@
+"""Leases: who holds which order, prolonged, given back at once, or handed out again under the same epoch (WRK-03).
+
+They live in the store, so any server may speak for a worker. Losing or ending one is no event: that somebody else takes
+the order is, under the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.clock import Clock
+from noetl.orchestrator.decisions import Decisions
+from noetl.orchestrator.orders import order_for
+from noetl.orchestrator.terms import bounded
+from noetl.records.orders import Order, Turn
+from noetl.store.contract import Store
+
+GIVEN_BACK = 0.0  # the moment of a lease that its holder ended itself: no worker was lost with it
+
+
+class Leases:
+    def __init__(self, decisions: Decisions, store: Store, clock: Clock) -> None:
+        self._decisions, self._store, self._clock = decisions, store, clock
+
+    async def renew(self, leases: Mapping[str, int], ttls: Mapping[str, float]) -> frozenset[str]:
+        """Prolong them, each by its own time; gives those that are no longer held."""
+        now, usual_s = self._clock.now(), self._decisions.terms.ttl_s
+        lost = []
+        for order_id, epoch in leases.items():
+            until = now + bounded(ttls.get(order_id, usual_s))
+            if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until):
+                lost.append(order_id)
+        return frozenset(lost)
+
+    async def give_back(self, worker_id: str) -> int:
+        """The worker has gone: whatever it held may be taken by others now. Gives how many orders that were."""
+        held = await self._store.held_by(worker_id)
+        for order in held:
+            await self._store.renew(order.order_id, lease_epoch=order.lease_epoch, lease_until=GIVEN_BACK)
+        return len(held)
+
+    async def again(self, turn: Turn) -> list[Order]:
+        """Inside a round: orders that the worker holds and has not heard of, since the answer that named them was lost.
+        Without this they would wait until their leases run out."""
+        found: list[Order] = []
+        now, known = self._clock.now(), turn.holding or {}
+        for row in await self._store.held_by(turn.worker_id):
+            is_lost = known.get(row.order_id) != row.lease_epoch and (row.lease_until or 0.0) >= now
+            if not is_lost or len(found) >= turn.capacity:
+                continue
+            hot = await self._decisions.load(row.execution_id)
+            lease = hot.execution.lease_of(row.order_id)
+            if lease is not None and (lease.worker_id, lease.lease_epoch) == (turn.worker_id, row.lease_epoch):
+                found.append(order_for(hot.plan, hot.execution, row.order_id, self._decisions.terms))
+        return found

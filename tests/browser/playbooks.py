@@ -1,0 +1,165 @@
+"""Playbooks the browser tests run: small ones, each for something a screen shows."""
+
+from __future__ import annotations
+
+CHAIN = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: chain, path: tests/chain }
+workload: { n: 3, who: world }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: { who: "{{ workload.who }}" }
+      code: |
+        print("greeting", who)
+        result = {"greeting": f"Hello, {who}!"}
+    set_ctx: { greeted: "{{ workload.who }}" }
+    next: { arcs: [{ step: each, args: { greeting: "{{ start.greeting }}" } }] }
+  - step: each
+    loop: { in: "{{ range(workload.n) | list }}", iterator: x, spec: { mode: parallel } }
+    tool: { kind: noop, args: { x: "{{ iter.x }}" } }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, args: { said: "{{ start.greeting }}" } }
+"""
+
+FAILING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: failing, path: tests/failing }
+workflow:
+  - step: start
+    tool:
+      name: risky
+      kind: python
+      code: |
+        print("trying")
+        raise ValueError("no luck")
+      spec:
+        policy:
+          rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 3, delay: 0.2 } }]
+"""
+
+WAITING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: waiting, path: tests/waiting }
+workload: { order: 7 }
+workflow:
+  - step: start
+    tool: { kind: noop }
+    next: { arcs: [{ step: pay }] }
+  - step: pay
+    message: { name: paid, correlation: { order: "{{ workload.order }}" } }
+    next: { arcs: [{ step: end }] }
+  - step: end
+"""
+
+ASKING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: asking, path: tests/asking }
+workload: { amount: 900 }
+workflow:
+  - step: approve
+    human_task:
+      title: "Approve {{ workload.amount }}?"
+      assignee: { role: boss }
+      form:
+        - { field: decision, type: enum, options: [approve, reject], required: true }
+        - { field: count, type: integer, default: 1 }
+        - { field: sure, type: boolean }
+        - { field: comment, type: text }
+    next: { arcs: [{ step: end }] }
+  - step: end
+executor: { kind: local, spec: { entry_step: approve } }
+"""
+
+SCHEDULED = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: nightly, path: tests/nightly }
+trigger: { timer: { cron: "30 2 * * *", spec: { timezone: Europe/Berlin, missed: none, overlap: skip } } }
+workflow:
+  - step: start
+    tool: { kind: noop }
+"""
+
+STUCK = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: stuck, path: tests/stuck }
+workflow:
+  - step: start
+    tool: { kind: noop }
+    next:
+      spec: { mode: inclusive }
+      arcs: [{ step: left }, { step: right }]
+  - step: left
+    tool: { kind: noop }
+    next: { arcs: [{ step: both, when: "{{ left.ok }}" }, { step: other, when: "{{ not left.ok }}" }] }
+  - step: right
+    tool: { kind: noop }
+    next: { arcs: [{ step: both }] }
+  - step: other
+  - step: both
+    spec: { join: { count: 2 } }
+"""
+
+BIG = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: big, path: tests/big }
+workload: { n: 26000 }
+workflow:
+  - step: start
+    loop: { in: "{{ range(workload.n) | list }}", iterator: x, spec: { mode: parallel, max_in_flight: 500 } }
+    tool: { kind: noop }
+    next: { arcs: [{ step: end }] }
+  - step: end
+"""
+
+SLOW = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: slow, path: tests/slow }
+workflow:
+  - step: start
+    timer: { duration: 1h }
+    next: { arcs: [{ step: end }] }
+  - step: end
+"""
+
+PARENT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: parent, path: tests/parent }
+workflow:
+  - step: start
+    tool: { kind: playbook, path: tests/chain }
+"""
+
+OLD = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: old, path: tests/old }
+workflow:
+  - step: start
+    tool: { kind: noop }
+    next: [{ step: end }]
+  - step: end
+    tool: { kind: noop }
+"""
+
+
+def long(lines: int) -> str:
+    """A playbook of about so many lines."""
+    steps = []
+    for n in range(lines // 23):
+        body = "\n".join(f"        total_{k} = {k} + {n}" for k in range(17))
+        steps.append(
+            f"""  - step: step_{n}
+    tool:
+      kind: python
+      code: |
+{body}
+        result = total_0
+    next: {{ arcs: [{{ step: step_{n + 1} }}] }}"""
+        )
+    steps.append(f"  - step: step_{lines // 23}")
+    return (
+        "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: long, path: tests/long }\n"
+        "executor: { spec: { entry_step: step_0 } }\nworkflow:\n" + "\n".join(steps) + "\n"
+    )

@@ -1,0 +1,125 @@
+"""Every screen, light and dark, wide and narrow: it can be read, reached and used by keyboard and screen reader.
+
+What each looks like is kept as a picture; those of the manual are taken here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import HEIGHT, WIDTH, Picture
+from tests.browser.serving import Site
+
+NARROW = 390
+
+
+@pytest.fixture(scope="module")
+def ran(here: Site) -> dict[str, str]:
+    """Executions in every state, so that no screen is empty."""
+    ids = {
+        "chain": here.start("tests/chain", n=40),
+        "failing": here.start("tests/failing"),
+        "waiting": here.start("tests/waiting", order=1),
+        "asking": here.start("tests/asking", amount=1200),
+        "slow": here.start("tests/slow"),
+        "parent": here.start("tests/parent"),
+    }
+    here.api.put("credentials/warehouse", json={"type": "basic", "value": {"username": "etl", "password": "secret"}})
+    here.api.post("messages", json={"name": "early", "correlation": {"order": 5}, "payload": {}})
+    for name in ("chain", "failing", "parent"):
+        here.ended(ids[name])
+    here.until_waiting(ids["asking"], "approve")
+    here.until_waiting(ids["waiting"], "pay")
+    ids["task"] = here.api.get("tasks", params={"execution_id": ids["asking"]}).json()["tasks"][0]["task_id"]
+    return ids
+
+
+SCREENS = {
+    "home": ("/", "Home"),
+    "catalog": ("/catalog", "Playbooks"),
+    "editor": ("/catalog/edit/tests/chain", "tests/chain"),
+    "start": ("/catalog/start/tests/chain", "tests/chain"),
+    "executions": ("/executions", "Executions"),
+    "execution": ("/executions/{chain}?step=each", "chain"),
+    "timeline": ("/executions/{failing}?tab=time", "failing"),
+    "events": ("/executions/{chain}?tab=events", "chain"),
+    "logs": ("/executions/{failing}?tab=logs", "failing"),
+    "data": ("/executions/{chain}?tab=data", "chain"),
+    "loops": ("/executions/{chain}?tab=loops", "chain"),
+    "explain": ("/executions/{waiting}?tab=explain", "waiting"),
+    "nested": ("/executions/{parent}", "parent"),
+    "tasks": ("/tasks?tab=open", "Tasks"),
+    "task": ("/tasks/{task}", "Approve 1200?"),
+    "schedules": ("/schedules", "Schedules"),
+    "messages": ("/messages", "Messages and signals"),
+    "workers": ("/workers", "Workers and pools"),
+    "credentials": ("/credentials", "Credentials"),
+    "settings": ("/settings", "Settings"),
+    "audit": ("/audit", "Audit"),
+    "missing": ("/executions/none/at/all", "There is nothing here"),
+}
+READY = {  # what a screen shows once its data is there
+    "home": ".tile",
+    "catalog": ".runs a .status",
+    "editor": ".step, .facts .sound",
+    "start": "main form label",
+    "executions": "tbody tr",
+    "execution": "aside details",
+    "timeline": "rect.backoff",
+    "events": ".event",
+    "logs": "main pre",
+    "data": "details",
+    "loops": "canvas",
+    "explain": "tbody tr",
+    "nested": ".step.completed",
+    "tasks": "tbody tr",
+    "task": "main form",
+    "schedules": "tbody tr",
+    "messages": "tbody tr",
+    "workers": "tbody tr",
+    "credentials": "tbody tr",
+    "settings": "tbody tr",
+    "audit": "tbody tr",
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_the_screen_can_be_read_in_every_light_and_width(
+    name: str, open_at: Callable[[str], Page], ran: dict[str, str], picture: Picture
+) -> None:
+    path, title = SCREENS[name]
+    page = open_at(path.format(**ran))
+    expect(page.get_by_role("heading", level=1)).to_contain_text(title)
+    if name in READY:
+        page.locator(READY[name]).first.wait_for(state="attached")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.wait_for_function(
+            "getComputedStyle(document.documentElement).colorScheme.includes(matchMedia("
+            "'(prefers-color-scheme: dark)').matches ? 'dark' : 'light')"
+        )
+        picture(page, name if scheme == "light" else f"{name}-dark", docs=scheme == "light")
+        assert findings(page) == []
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": NARROW, "height": 780})
+    picture(page, f"{name}-narrow")
+    assert findings(page) == []
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def test_the_way_in_can_be_read_too(browser_page: Page, here: Site, picture: Picture) -> None:
+    browser_page.goto(here.url)
+    browser_page.get_by_label("Token").wait_for()
+    picture(browser_page, "login", docs=True)
+    assert findings(browser_page) == []
+
+
+@pytest.fixture
+def browser_page(page: Page) -> Page:
+    """A stranger's page."""
+    page.context.clear_cookies()
+    return page

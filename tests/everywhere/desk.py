@@ -1,0 +1,64 @@
+"""The desk: where tools of other processes ask the test for their answers, by the execution they work for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.contract import ToolResult
+from tests.everywhere.cases import Case
+from tests.running_here import Scripted
+from tests.servers.http import Reply, Request, reply
+
+LATER, YOURSELF = 425, 404
+_NESTED_S = 1.0  # an execution nobody has named by then is a nested one: its tools are real
+
+
+class Desk:
+    """Answers `{execution_id, kind, task, attempt, inputs}`: not yet, do it yourself, or what a script says."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, tuple[tuple[str, ...], Scripted]] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def open(self, execution_id: str, case: Case) -> Scripted:
+        script = case.script()
+        self._scripts[execution_id] = (case.kinds, script)
+        return script
+
+    def answer(self, request: Request) -> Reply:
+        asked = msgspec.json.decode(request.body)
+        execution_id = asked["execution_id"]
+        if execution_id not in self._scripts:
+            first = self._asked_at.setdefault(execution_id, time.monotonic())
+            return reply(LATER if time.monotonic() - first < _NESTED_S else YOURSELF)
+        kinds, script = self._scripts[execution_id]
+        if asked["kind"] not in kinds:
+            return reply(YOURSELF)
+        return reply(json=_told(script, asked))
+
+
+def _told(script: Scripted, asked: dict[str, Any]) -> dict[str, Any]:
+    context: Any = SimpleNamespace(task=asked["task"], step=asked["step"], attempt=asked["attempt"])
+    try:
+        result: ToolResult = script.answer(asked["inputs"], context)
+    except ToolError as problem:
+        return {"error": {"kind": problem.kind, "message": problem.message, "details": problem.details}}
+    return {"result": result.result, "wrapped": result.wrapped, "helpers": result.helpers}
+
+
+async def gathered(work: Sequence[Callable[[], Awaitable[Any]]], at_once: int) -> list[Any]:
+    """All of it, so much at a time."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(begin: Callable[[], Awaitable[Any]]) -> Any:
+        async with gate:
+            return await begin()
+
+    return await asyncio.gather(*(one(each) for each in work))

@@ -1,0 +1,31 @@
+"""A store behind which time stands still: while it works, on a disk or on another process, virtual time does not move
+(TMR-07). It is the store itself in every other respect."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from tests.fixtures.virtual_time import _working
+
+PARTS = ("waits", "tasks", "shelf", "credentials", "catalog", "audit", "requests")
+
+
+class StandingStill:
+    """Calls of the store, and of its parts, are work."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._whole, name)
+        if name in PARTS and not callable(found):
+            return StandingStill(found)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def working(*args: Any, **kwargs: Any) -> Any:
+            with _working():
+                return await found(*args, **kwargs)
+
+        return working

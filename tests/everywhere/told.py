@@ -1,0 +1,96 @@
+"""What a run led to, told so that runs in different places can be compared (WRK-08).
+
+Where nothing ran beside anything else the order of all events counts. Elsewhere it counts within every step run and
+every iteration, since which of two neighbours is first is nobody's promise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.records.envelope import Event
+
+_RUN_ENDS = ("token.consumed", "token.dropped")
+_ITERATION_ENDS = ("loop.iteration.done", "loop.iteration.failed")
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """How a case ended in a place, and what it left there. `refused` is why it was not even begun."""
+
+    status: str = ""
+    result: Any = None
+    ctx: dict[str, Any] = {}
+    error: str | None = None
+    calls: list[str] = []
+    rows: dict[str, list[Any]] = {}
+    events: list[Event] = []
+    refused: str | None = None
+
+
+def differences(told: Told, expected: Told) -> dict[str, Any]:
+    """Where a run differs from the same run elsewhere: what was told here, and what there."""
+    pairs = {
+        name: (getattr(told, name), getattr(expected, name))
+        for name in ("status", "result", "ctx", "error", "calls", "rows", "refused")
+    }
+    if runs_apart(expected.events):
+        pairs["events"] = (sequence(told.events), sequence(expected.events))
+    else:
+        pairs["events"] = (by_run(told.events), by_run(expected.events))
+    return {name: narrowed(here, there) for name, (here, there) in pairs.items() if here != there}
+
+
+def narrowed(here: Any, there: Any) -> Any:
+    """Of two long lists only what surrounds the first difference."""
+    if not isinstance(here, list) or not isinstance(there, list):
+        return here, there
+    at = next((n for n, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), len(there))
+    return here[max(0, at - 2) : at + 4], there[max(0, at - 2) : at + 4]
+
+
+def sequence(events: Sequence[Event]) -> list[tuple[str | None, str]]:
+    return [(event.step, event.event_type) for event in events]
+
+
+def by_run(events: Sequence[Event]) -> dict[str, Any]:
+    """The names in order for each step run and iteration; those of no step run are counted."""
+    runs: dict[str, dict[str, list[str]]] = {}
+    steps: dict[str, str] = {}
+    rest: Counter[str] = Counter()
+    for event in events:
+        if event.step_run_id is None:
+            rest[f"{event.step} {event.event_type}"] += 1
+            continue
+        steps[event.step_run_id] = event.step or ""
+        paths = runs.setdefault(event.step_run_id, {})
+        paths.setdefault(str(path_of(event)), []).append(event.event_type)
+    told = sorted((steps[run_id], sorted(paths.items())) for run_id, paths in runs.items())
+    return {"runs": told, "rest": dict(sorted(rest.items()))}
+
+
+def path_of(event: Event) -> Any:
+    return getattr(event.payload, "path", None) or ()
+
+
+def runs_apart(events: Sequence[Event]) -> bool:
+    """Whether never two step runs, and never two iterations, were open at once."""
+    open_runs: set[str] = set()
+    open_iterations: set[Any] = set()
+    for event in events:
+        key = (event.step_run_id, tuple(path_of(event)))
+        match event.event_type:
+            case "token.enqueued":
+                open_runs.add(event.payload.token_id)  # type: ignore[union-attr]
+            case name if name in _RUN_ENDS:
+                open_runs.discard(event.payload.token_id)  # type: ignore[union-attr]
+            case "loop.iteration.started":
+                open_iterations.add(key)
+            case name if name in _ITERATION_ENDS:
+                open_iterations.discard(key)
+        if len(open_runs) > 1 or len(open_iterations) > 1:
+            return False
+    return True

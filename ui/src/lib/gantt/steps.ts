@@ -1,0 +1,38 @@
+// Step runs as bars: queued, running, waiting, and below them their tasks, each attempt with the pause before it.
+
+import type { StepBar } from "../api/shapes";
+import { span } from "../words";
+import type { Bar, Part } from "./bars";
+
+const seconds = (text: string | null): number | null => (text ? Date.parse(text) / 1000 : null);
+const NOTICEABLE_S = 0.0005;
+
+export function barOf(step: StepBar, now: number): Bar {
+  const [from, started, waiting, to] = [seconds(step.scheduled_at)!, seconds(step.started_at), seconds(step.waiting_at), seconds(step.finished_at)];
+  const parts: Part[] = [];
+  if (started === null || started - from > NOTICEABLE_S) parts.push({ kind: "queued", from, to: started ?? to, state: "queued", title: `queued ${span((started ?? to ?? now) - from)}` });
+  if (started !== null && (waiting === null || waiting - started > NOTICEABLE_S)) {
+    const until = waiting ?? to;
+    const state = waiting === null ? step.status : "completed";
+    parts.push({ kind: "running", from: started, to: until, state, title: `${waiting === null ? step.status : "ran"} ${span((until ?? now) - started)}${step.worker_id ? ` on ${step.worker_id}` : ""}` });
+  }
+  if (waiting !== null) parts.push({ kind: "waiting", from: waiting, to, state: "waiting", title: `waiting ${span((to ?? now) - waiting)} for ${step.waits_for.join(", or ")}` });
+  return { id: step.step_run_id, label: step.total === null ? step.step : `${step.step} (${step.done + step.failed}/${step.total})`, step: step.step, depth: 0, from, to, state: step.status, parts };
+}
+
+export function tasksOf(step: StepBar, now: number): Bar[] {
+  return step.tasks.flatMap((task, at) => {
+    const from = seconds(task.started_at) ?? seconds(task.finished_at);
+    if (from === null) return [];
+    const to = seconds(task.finished_at);
+    const parts: Part[] = [{ kind: "running", from, to, state: task.status, title: `${task.task}, attempt ${task.attempt}: ${task.status} ${span((to ?? now) - from)}` }];
+    const next = step.tasks[at + 1];
+    const isRetried = to !== null && task.do === "retry";
+    if (isRetried) {
+      const again = seconds(next?.started_at ?? null) ?? Math.min(now, to + task.delay_s);
+      if (again - to > NOTICEABLE_S) parts.push({ kind: "backoff", from: to, to: again, state: "paused", title: `waits ${span(again - to)} before attempt ${task.attempt + 1}` });
+    }
+    const end = parts.at(-1)!.to;
+    return [{ id: `${step.step_run_id}/${at}`, label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}`, step: step.step, depth: 1, from, to: end, state: task.status, parts }];
+  });
+}
