@@ -1,4 +1,4 @@
-"""The group `embedded`: W1-W8 of the performance goals, in one process on SQLite, everything durable.
+"""The group `embedded`: W1-W10 of the performance goals, in one process on SQLite, everything durable.
 
 Tasks run where users' tasks would: `noop` goes through the worker. Each measurement has a process of its own, and its
 figure is the best of a few, since a busy machine only ever adds.
@@ -16,11 +16,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from bench import figures
 from bench.cold import cold
+from bench.figures import Row
 
 ROOT = Path(__file__).parent.parent
+QUICK = 3  # repeats
 PEERS = ROOT.parent / "shared" / "bench-peers"
 
 SERVER = """
@@ -41,10 +43,10 @@ asyncio.run(main())
 """
 
 
-def embedded(repeats: int) -> list[dict[str, Any]]:
-    few, quick = max(repeats // 3, 2), repeats <= 3
+def embedded(repeats: int) -> list[Row]:
+    few, quick = max(repeats // 3, 2), repeats <= QUICK
     chains, crowd = {n: best(few, "chain", n) for n in (10, 100, 1000)}, best(few, "crowd", 1000)
-    per_step = {n: figures["seconds"] / n for n, figures in chains.items()}
+    per_step = {n: found["seconds"] / n for n, found in chains.items()}
     rows = [
         row("limit: one flush of 16 KB to this disk, median", 1000 * flush(), None, "ms"),
         *(rate(f"W1 chain of {n:,} steps", 1 / per_step[n], 1500, "steps/s") for n in per_step),
@@ -64,10 +66,24 @@ def embedded(repeats: int) -> list[dict[str, Any]]:
     ]
     with server() as url:
         rows.append(row("W8 http task, above a step of W1", above(few, per_step[100], "http", 100, url), 2.0, "ms"))
-    return [*rows, *cycles(few, quick)]
+    return [*rows, *under_load(quick), *with_waits(quick, 1000 / crowd["seconds"]), *cycles(few, quick)]
 
 
-def loops(few: int, quick: bool) -> Iterator[dict[str, Any]]:
+def under_load(quick: bool) -> Iterator[Row]:
+    seconds = 5 if quick else 60
+    found = alone("load", seconds)
+    yield rate(f"W9 5-step executions at a fixed rate, {seconds} s", found["steps_per_s"], 1000, "steps/s")
+    yield row("W9 dispatch, p99", 1000 * found["dispatch_p99"], 50, "ms")
+
+
+def with_waits(quick: bool, empty: float) -> Iterator[Row]:
+    number = 5_000 if quick else 100_000
+    found = alone("waits", number)
+    yield rate(f"W10 {number:,} open waits: W2 to that of an empty store", 1000 / found["seconds"] / empty, 0.8, "x")
+    yield row(f"W10 {number:,} open waits: store opened and first result", found["reopened"], 10, "s")
+
+
+def loops(few: int, quick: bool) -> Iterator[Row]:
     per_item = {n: best(few, "loop", n)["seconds"] / n for n in (1_000, 10_000)}
     for n, seconds in per_item.items():
         yield rate(f"W3 parallel loop of {n:,} items, and a step", 1 / seconds, 7000, "items/s")
@@ -80,7 +96,7 @@ def loops(few: int, quick: bool) -> Iterator[dict[str, Any]]:
     yield row("W3 peak memory (RSS), loop of 100,000", largest["rss_mib"], 300, "MiB")
 
 
-def cycles(few: int, quick: bool) -> Iterator[dict[str, Any]]:
+def cycles(few: int, quick: bool) -> Iterator[Row]:
     """A step run must cost the same however many came before it."""
     many = 1_000 if quick else 10_000
     short, long = best(few, "cycle", 100)["seconds"] / 100, best(1, "cycle", many)["seconds"] / many
@@ -88,16 +104,16 @@ def cycles(few: int, quick: bool) -> Iterator[dict[str, Any]]:
     yield row(f"counted cycle, cost of a step run, {many:,} to 100", long / short, 1.1, "x")
 
 
-def row(what: str, value: float, goal: float | None, unit: str) -> dict[str, Any]:
-    return {"group": "embedded", "what": what, "value": round(value, 4), "unit": unit, "goal": goal}
+def row(what: str, value: float, goal: float | None, unit: str) -> Row:
+    return figures.row("embedded", what, value, goal, unit)
 
 
-def rate(what: str, value: float, goal: float | None, unit: str) -> dict[str, Any]:
-    return {**row(what, value, goal, unit), "higher_is_better": True}
+def rate(what: str, value: float, goal: float | None, unit: str) -> Row:
+    return figures.rate("embedded", what, value, goal, unit)
 
 
 def best(times: int, *workload: object) -> dict[str, float]:
-    return min((alone(*workload) for _ in range(times)), key=lambda figures: figures["seconds"])
+    return min((alone(*workload) for _ in range(times)), key=lambda found: found["seconds"])
 
 
 def above(times: int, plain: float, *workload: object) -> float:
@@ -111,8 +127,8 @@ def alone(*workload: object) -> dict[str, float]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def flush() -> float:

@@ -74,14 +74,14 @@ NOOP = "kind: noop, spec: { place: worker }"  # through the worker, as any other
 PYTHON = 'kind: python, code: "result = 1"'
 
 
-def chain(steps: int, task: str = NOOP) -> str:
+def chain(steps: int, task: str = NOOP, name: str = "chain") -> str:
     """One step after the other, each with one task."""
     lines = [
         f"  - step: {'start' if n == 0 else f's{n}'}\n    tool: {{ name: t, {task} }}\n"
         + (f"    next: {{ arcs: [{{ step: s{n + 1} }}] }}\n" if n + 1 < steps else "")
         for n in range(steps)
     ]
-    return WORKFLOW.format(name="chain") + "".join(lines)
+    return WORKFLOW.format(name=name) + "".join(lines)
 
 
 def loop() -> str:
@@ -110,6 +110,16 @@ def cycle(rounds: int) -> str:
         "      arcs:\n"
         f'        - {{ step: start, when: "{{{{ ctx.n < {rounds} }}}}" }}\n'
         "        - { step: end }\n"
+        "  - step: end\n"
+    )
+
+
+def waiting() -> str:
+    """A step that waits for a message which nobody sends, and one after it."""
+    return WORKFLOW.format(name="waiting") + (
+        "  - step: start\n"
+        '    message: { name: never, correlation: { id: "{{ execution_id }}" }, timeout: 24h }\n'
+        "    next: { arcs: [{ step: end }] }\n"
         "  - step: end\n"
     )
 

@@ -9,20 +9,25 @@ import asyncio
 import gc
 import json
 import resource
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench.figures import quantile
 from bench.playbooks import NOOP, PYTHON, chain, cycle, loop
+from bench.waits import fill
 from noetl.embedded import Driver, compiled, driving
 
 Figures = dict[str, float]
 _ROUNDS_OF_LATENCY = 200
 _SLOTS_OF_A_CROWD = 64
+_STARTS_PER_S = 210  # of five steps each: a little more than the goal, since the last ones end after the last start
 
 
 async def once(db: Path, text: str, items: int = 0, task: str = NOOP) -> Figures:
@@ -68,7 +73,46 @@ async def latency(db: Path) -> Figures:
             start = time.perf_counter()
             await driver.run(net)
             taken.append(time.perf_counter() - start)
-    return {"seconds": statistics.median(taken), "p99": sorted(taken)[int(len(taken) * 0.99)]}
+    return {"seconds": statistics.median(taken), "p99": quantile(taken, 0.99)}
+
+
+async def load(db: Path, seconds: int) -> Figures:
+    """Executions of five steps that begin at a fixed rate. Dispatch: from an order being ready to its being claimed."""
+    net = compiled(chain(5))
+    async with driving(db, slots=_SLOTS_OF_A_CROWD) as driver:
+        await warm(driver)
+        began, running = time.perf_counter(), []
+        for number in range(_STARTS_PER_S * seconds):
+            if (early := began + number / _STARTS_PER_S - time.perf_counter()) > 0:
+                await asyncio.sleep(early)
+            running.append(asyncio.create_task(driver.run(net)))
+        results = await asyncio.gather(*running)
+        taken = time.perf_counter() - began
+    assert all(result.ok for result in results)
+    return {"seconds": taken, "steps_per_s": 5 * len(results) / taken, "dispatch_p99": quantile(dispatched(db), 0.99)}
+
+
+def dispatched(db: Path) -> list[float]:
+    """How long each order was ready before a worker had it."""
+    with closing(sqlite3.connect(db)) as log:
+        return [
+            seconds
+            for (seconds,) in log.execute(
+                "SELECT c.ts - s.ts FROM event AS s JOIN event AS c USING (execution_id, step_run_id)"
+                " WHERE s.event_type = 'step.scheduled' AND c.event_type = 'token.claimed'"
+            )
+        ]
+
+
+async def beside_waits(db: Path, open_waits: int) -> Figures:
+    """The crowd, in a store that holds `open_waits` executions which wait; and how long it takes to open that store
+    and run something."""
+    await fill(db, open_waits)
+    began = time.perf_counter()
+    async with driving(db) as driver:
+        assert (await driver.run(compiled(chain(1)))).ok
+    reopened = time.perf_counter() - began
+    return {**await crowd(db, 1_000), "reopened": reopened}
 
 
 async def memory(db: Path, items: int) -> Figures:
@@ -102,6 +146,8 @@ def measured(db: Path, what: str, *more: str) -> Awaitable[Figures]:
         "memory": lambda: memory(db, size),
         "crowd": lambda: crowd(db, size),
         "latency": lambda: latency(db),
+        "load": lambda: load(db, size),
+        "waits": lambda: beside_waits(db, size),
     }
     return workloads[what]()
 

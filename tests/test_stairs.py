@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "noetl"
 
 STAIRS: dict[int, tuple[str, ...]] = {
-    8: ("cli",),
+    8: ("cli", "testing"),
     7: ("embedded", "server", "client"),
     6: ("orchestrator", "worker", "checking"),
     5: ("store", "dispatch", "tools", "keychain"),

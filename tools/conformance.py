@@ -1,7 +1,7 @@
-"""Lists every requirement of docs/spec with the tests that show it; fails when an implemented area has a gap.
+"""Lists every requirement of docs/spec with the tests that show it; fails when one has none.
 
-Strength is read from the specification itself. In an implemented area every requirement counts, `future` and SHOULD
-included: they are placeholders of the seeds that this project implements all the same.
+Strength is read from the specification itself. Every requirement counts, `future` and SHOULD included: they are
+placeholders of the seeds that this project implements all the same.
 """
 
 from __future__ import annotations
@@ -18,18 +18,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SPEC = ROOT / "docs" / "spec" / "requirements.md"
 
-IMPLEMENTED = (
-    *("DOC", "DIA", "VAL", "TPL", "SPEC", "TASK", "SUGAR", "MIG"),  # the language
-    *("KEY", "TOK", "ADM", "PIPE", "OUT", "POL", "LOOP", "SCOPE", "ROUTE", "EVT", "V2E"),  # the run on one machine
-    *("SAGA", "QNT"),  # undoing, and quantum jobs
-)
-
 _SOURCE = r"\([^)]*(?:\([^)]*\)[^)]*)*\)"  # "(001 §2.1; O-01)", which may itself hold parentheses
 _STRENGTH = r"(?P<strength>MUST\*?|SHOULD\*?|MAY|future)"
 _REQUIREMENT = re.compile(rf"^- \*\*(?P<id>[A-Z0-9]+-\d+)\*\* {_SOURCE} {_STRENGTH} — (?P<text>.*)$", re.M)
 
 
-_RULING = re.compile(r"^- \*\*(?P<id>[CO]-\d+) ", re.M)  # §3 and §4: rulings a test may name too
+_NAMED = re.compile(r"^(?:- \*\*([CO]-\d+)|### (F-[\w-]+)) ", re.M)  # rulings (§3, §4), fixtures (§6): no duties
 
 
 class Collector:
@@ -66,29 +60,26 @@ def collect() -> dict[str, list[str]]:
 
 
 def main() -> int:
-    quiet = "--quiet" in sys.argv
     known, shown = requirements(), collect()
-    gaps = [i for i in known if i.split("-")[0] in IMPLEMENTED and not shown.get(i)]
-    rulings = set(_RULING.findall(SPEC.read_text()))
-    unknown = sorted(set(shown) - set(known) - rulings)
-    if not quiet:
-        for identity, (strength, text) in known.items():
-            tests = shown.get(identity, [])
-            area = "" if identity.split("-")[0] in IMPLEMENTED else "  (area not claimed yet)"
-            print(f"{identity:9} {strength:7} {len(tests):3} tests{area}  {text[:100]}")
-            for test in tests:
-                print(f"            {test}")
-    covered = sum(1 for i in known if shown.get(i))
-    claimed = [i for i in known if i.split("-")[0] in IMPLEMENTED]
-    print(
-        f"conformance: {covered} of {len(known)} requirements have a test; "
-        f"{len(claimed) - len(gaps)} of {len(claimed)} in the implemented areas ({', '.join(IMPLEMENTED)})"
-    )
+    gaps = [identity for identity in known if not shown.get(identity)]
+    named = {ruling or fixture for ruling, fixture in _NAMED.findall(SPEC.read_text())}
+    unknown = sorted(set(shown) - set(known) - named)
+    if "--quiet" not in sys.argv:
+        show(known, shown)
+    print(f"conformance: {len(known) - len(gaps)} of {len(known)} requirements have a test")
     for identity in gaps:
         print(f"conformance: {identity} ({known[identity][0]}) has no test: {known[identity][1][:90]}")
     for identity in unknown:
         print(f"conformance: {identity} is named by {shown[identity][0]} and is not in the specification")
     return 1 if gaps or unknown else 0
+
+
+def show(known: dict[str, tuple[str, str]], shown: dict[str, list[str]]) -> None:
+    for identity, (strength, text) in known.items():
+        tests = shown.get(identity, [])
+        print(f"{identity:9} {strength:7} {len(tests):3} tests  {text[:100]}")
+        for test in tests:
+            print(f"            {test}")
 
 
 if __name__ == "__main__":

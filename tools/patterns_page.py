@@ -14,8 +14,8 @@ HEAD = """# The 43 workflow patterns
 Every control-flow pattern of the Workflow Patterns initiative (WCP-01 to WCP-43) as a playbook that runs, with what it
 does. `noetl check` proves each of them sound; a broken twin of each, kept with the tests, is found out with a witness.
 
-```console
-$ noetl run examples/patterns/wcp_03_synchronization.yaml
+```sh
+noetl run examples/patterns/wcp_03_synchronization.yaml
 ```
 
 Read `→` as "then". Steps that stand beside each other in a fork may end in any order when several workers run them; the

@@ -241,6 +241,7 @@ async def driving(
     conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
     worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
     conductor.stop = worker.stop
+    conductor.has_at_hand(worker)
     conductor.stored.append(lambda commits: _let_go(commits, tools))
     clockwork = Clockwork(conductor, store, clock, sleep=sleep)
     try:

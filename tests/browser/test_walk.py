@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Picture, Visitor
+from tests.browser.editing import type_into_editor
 from tests.browser.serving import Site
 
 APPROVAL = """apiVersion: noetl.io/v10
@@ -35,13 +36,6 @@ workflow:
   - step: pay
   - step: refuse
 """
-
-
-def type_into_editor(page: Page, text: str) -> None:
-    editor = page.locator(".editor .cm-content")
-    editor.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(text)
 
 
 @pytest.mark.req("HUM-01", "SRV-07", "SRV-10")

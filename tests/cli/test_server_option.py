@@ -72,7 +72,7 @@ def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
     assert child.wait(20) == 130
     said = log.read_text()
     assert "goes on at http://127.0.0.1" in said
-    assert "noetl events" in said
+    assert "noetl watch" in said
     given = said.partition("noetl cancel ")[2].split()[0]
     assert place.call("status", given, "-o", "json", "--server", "here").stdout.count('"running"') >= 1
     assert place.call("cancel", given, "--server", "here").returncode == 0

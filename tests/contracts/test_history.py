@@ -7,6 +7,7 @@ import pytest
 
 from noetl.records.control import Emitted
 from noetl.records.events import CtxPatched, StepDone
+from noetl.records.waits import TimerScheduled
 from noetl.store.contract import Only, Store
 from tests.contracts.test_store import commit, event
 
@@ -81,3 +82,73 @@ async def test_ids_are_found_by_their_beginning(store: Store) -> None:
     assert await store.begin_with("ab", limit=1) == ["ab1"]
     assert await store.begin_with("b%") == ["b%1"]
     assert await store.begin_with("%") == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        ({"since": 2.0}, ["x3", "x2"]),
+        ({"until": 2.0}, ["x1"]),
+        ({"since": 2.0, "until": 3.0}, ["x2"]),
+        ({"text": "ORDers"}, ["x1"]),
+        ({"text": "X2"}, ["x2"]),
+        ({"text": "ÉTÉ"}, []),
+        ({"text": "été"}, ["x3"]),
+        ({"text": "%"}, []),
+        ({"labels": {"team": "a"}}, ["x3", "x1"]),
+        ({"labels": {"team": "a", "tier": "1"}}, ["x1"]),
+        ({"labels": {"live": "true"}}, ["x3"]),
+        ({"labels": {'a"b': "c"}}, []),
+        ({"labels": {"team": "a"}, "since": 2.0, "limit": 1}, ["x3"]),
+    ],
+)
+@pytest.mark.req("SRV-09")
+async def test_executions_are_found_by_time_text_and_labels(
+    store: Store, wanted: dict[str, object], ids: list[str]
+) -> None:
+    nets = {"n1": {"team": "a", "tier": 1}, "n2": {"team": "b"}, "n3": {"team": "a", "live": True}}
+    for number, (net_hash, path) in enumerate([("n1", "etl/Orders"), ("n2", "etl/users"), ("n3", "été/ÉTE")], 1):
+        one = commit(event(1, execution_id=f"x{number}"))
+        row = msgspec.structs.replace(one.execution, created_at=float(number), path=path, net_hash=net_hash)
+        net = msgspec.json.encode({"metadata": {"labels": nets[net_hash]}})
+        await store.commit([msgspec.structs.replace(one, execution=row, net=net)])
+
+    assert [row.execution_id for row in await store.executions(**wanted)] == ids  # type: ignore[arg-type]
+
+
+async def test_what_has_moved_is_told_since_a_cursor(store: Store) -> None:
+    await write(store, "x1", at=1.0)
+    cursor = (await store.moved(None)).cursor
+    assert (await store.moved(cursor)).positions.get("x2") is None
+
+    await write(store, "x2", at=2.0)
+    await store.commit([commit(event(2, execution_id="x1"), after=1)])
+    later = await store.moved(cursor)
+
+    assert later.positions["x1"] == 2 and later.positions["x2"] == 1
+    again = await store.moved(later.cursor)  # some may be told twice
+    assert set(again.positions) <= {"x1", "x2"}
+
+
+async def test_what_ends_is_told_since_a_cursor(store: Store) -> None:
+    await write(store, "x1", at=1.0)
+    cursor = (await store.moved(None)).cursor
+    one = commit(event(2, execution_id="x1"), after=1)
+    ended = msgspec.structs.replace(one.execution, status="completed", finished_at=9.0)
+    await store.commit([msgspec.structs.replace(one, execution=ended)])
+
+    assert (await store.moved(cursor)).positions["x1"] == 2
+
+
+async def test_a_foreign_cursor_breaks_nothing(store: Store) -> None:
+    await write(store, "x1", at=1.0)
+    for cursor in ("", "nonsense", "9" * 15, "1.2/x"):
+        assert (await store.moved(cursor)).cursor
+
+
+async def test_a_timer_is_found_by_its_own_id(store: Store) -> None:
+    scheduled = TimerScheduled(wait_id="w1", timer_id='"wait_id":"w2"', due_at=5.0)
+    await store.commit([commit(event(1), event(2, payload=scheduled))])
+
+    assert await store.timed("w1") == "x1"
+    assert await store.timed("w2") is None

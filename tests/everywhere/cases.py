@@ -1,7 +1,7 @@
 """Cases: a playbook with everything around it, told without saying where it runs.
 
-The same case runs in every place: its endpoints are served by the test's process, its tables are in a schema of its own,
-its scripted tools ask the test for their answers, and whoever speaks from outside does it through a `Line`.
+The same case runs in every place: its endpoints are served by the test's process, its tables are in a schema of its
+own, its scripted tools ask the test for their answers, and whoever speaks from outside does it through a `Line`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Say = Callable[[Line], Awaitable[None]]
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """`sql` makes the tables that `tables` are read back from afterwards. `kinds` are the kinds of tools that `script`
-    answers for. `credentials` are names that the playbook expects to be known. `children` are registered first. `early` is
-    said before it starts, `say` while it runs."""
+    answers for. `credentials` are names that the playbook expects to be known. `children` are registered first.
+    `early` is said before it starts, `say` while it runs. `varying` are variables that no two runs have alike."""
 
     name: str
     text: str
@@ -63,6 +63,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[str, ...] = ()
     early: Say | None = None
     say: Say | None = None
+    varying: tuple[str, ...] = ()
 
 
 async def until(line: Line, event_type: str, times: int = 1) -> None:

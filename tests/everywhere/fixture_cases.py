@@ -127,7 +127,7 @@ FETCHING = [
     of_pages("refused", missing=reply(401)),
     of_pages("busy", a=[reply(503), v10_pages.PAGES[0], reply(503), v10_pages.PAGES[1]]),
     of_pages("conflicting", sql=failing("results_ok", 2)),
-    of_pages("dead", missing=reply(503), edits={"timeout_s: 600": "timeout_s: 2"}),
+    of_pages("dead", missing=reply(hang=True), edits={"timeout_s: 600": "timeout_s: 3"}),
     case("F-001-B", routes={"/events": [reply(429), *v2_case.PAGES]}, sql=EVENTS, tables=("raw_events",)),
     case("F-001-B", "dead", routes={"/events": reply(503)}, sql=EVENTS, tables=("raw_events",)),
     case("F-001-C", routes={"/x": reply(json={"n": 5})}, sql=OK, tables=("ok",)),
@@ -137,7 +137,7 @@ FETCHING = [
         sql="CREATE TABLE users (user_id int, email text); INSERT INTO users VALUES (7, 'a@b.c')",
         tables=("users",),
     ),
-    case("F-001-E", sql="CREATE TABLE qpu_results (job_id text, counts jsonb)"),
+    case("F-001-E", sql="CREATE TABLE qpu_results (job_id text, counts jsonb)", varying=("job_id",)),
     case(
         "F-002-A",
         edits={**SAVED, "delay: 5s": "delay: 1s"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -36,9 +37,11 @@ from tests.servers.http import HttpServer
 
 REPOSITORY = Path(__file__).parents[2]
 NOWHERE = {"host": "nowhere", "user": "nobody", "database": "none", "password": PASSWORD}
+OTHER = {**NOWHERE, "token": PASSWORD, "api_key": PASSWORD}
 MASTER_KEY = base64.b64encode(b"k" * 32).decode()
 STAND_INS = ("ibm=simulator",)
 _ENDS_S = 90.0
+_FOUND = re.compile(r"^<text>:(\d+: E_\w+)", re.M)
 
 
 class Place(Protocol):
@@ -55,7 +58,7 @@ class Ready:
         auth = tables.auth if tables is not None else NOWHERE
         self.credentials: dict[str, dict[str, Any]] = {
             **dict.fromkeys(self._names.values(), auth),
-            **dict.fromkeys(case.credentials, {**NOWHERE, "token": PASSWORD, "api_key": PASSWORD}),
+            **dict.fromkeys(case.credentials, OTHER),
         }
 
     def text(self, written: str) -> str:
@@ -116,7 +119,7 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
                 await case.early(line)
             line.execution_id = await driver.start(net, case.payload)
         except NoetlError as problem:
-            return Told(refused=str(problem))
+            return Told(refused=sorted(_FOUND.findall(str(problem))) or [str(problem)])
         speaking = _speaking(case, line)
         result = await driver.result(line.execution_id)
         await driver.drained()
@@ -124,11 +127,15 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
     return Told(
         status=result.status.value,
         result=result.result,
-        ctx=result.ctx,
+        ctx=_steady(result.ctx, case),
         error=result.error.kind if result.error else None,
         events=[event for event in events if event.execution_id == line.execution_id],
         **await ready.left(),
     )
+
+
+def _steady(ctx: dict[str, Any], case: Case) -> dict[str, Any]:
+    return {name: value for name, value in ctx.items() if name not in case.varying}
 
 
 def _speaking(case: Case, line: Line) -> asyncio.Future[None]:
@@ -163,7 +170,8 @@ class Server:
                 await case.early(line)
             started = await client.start(registered.path, case.payload, version=registered.version)
         except ApiError as problem:
-            return Told(refused=str(problem))
+            errors = (one for one in problem.diagnostics if one["severity"] == "error")
+            return Told(refused=sorted(f"{one['line']}: {one['code']}" for one in errors) or [str(problem)])
         line.execution_id = started.execution_id
         self._desk.open(line.execution_id, case)
         speaking = _speaking(case, line)
@@ -173,7 +181,7 @@ class Server:
         return Told(
             status=ended.status,
             result=ended.result,
-            ctx=await client.ctx(line.execution_id),
+            ctx=_steady(await client.ctx(line.execution_id), case),
             error=ended.error["kind"] if ended.error else None,
             events=list(await line.seen()),
             **await ready.left(),

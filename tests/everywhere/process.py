@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx2
+import msgspec
 
 from noetl.cli.main import main
 from noetl.errors import ToolError
@@ -32,7 +33,8 @@ class Asking:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         about = {name: getattr(context, name) for name in ("execution_id", "step", "task", "attempt")}
         while True:
-            told = await self._http.post("/", json={**about, "kind": self._kind, "inputs": dict(inputs)})
+            asked = msgspec.json.encode({**about, "kind": self._kind, "inputs": dict(inputs)}, enc_hook=str)
+            told = await self._http.post("/", content=asked)
             if told.status_code == YOURSELF:
                 return await self._tool.run(inputs, context)
             if told.status_code != LATER:

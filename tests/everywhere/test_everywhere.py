@@ -28,6 +28,16 @@ FAMILIES = {
     "wild": wild_cases.CASES,
     "patterns": pattern_cases.CASES,
 }
+CHOSEN = (
+    *("F-000-C", "F-000-E", "F-001-B", "F-001-C broken", "F-002-B", "F-002-C", "F-002-F", "F-002-K", "F-002-N"),
+    *("F-002-L answered", "F-002-M", "F-002-O", "F-004-A unresolved", "F-004-C", "F-004-H", "F-004-H busy"),
+    *("F-004-H dead", "F-R-JOIN", "F-R-LOOP", "F-R-SAGA", "F-R-QUANTUM", "F-R-GATEWAY answered", "F-R-SUGAR"),
+    *("F-R-TIMER", "F-R-TIMER cancelled", "F-R-HUMAN"),
+    *("fork, v2-case", "retry-exponential, v2-eval", "failure-routed, v10", "loop-parallel, v10"),
+    *("v10_flight_search", "v10_nested_playbooks", "v10_result_output_select", "v10_typos_refused"),
+    *("v2_case_oauth_then_call", "wcp_16_deferred_choice", "wcp_20_cancel_case", "wcp_22_recursion"),
+    *("wcp_23_transient_trigger", "wcp_24_persistent_trigger", "wcp_27_complete_instances"),
+)
 EVERYTHING = [case for cases in FAMILIES.values() for case in cases]
 
 
@@ -70,8 +80,24 @@ def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everywhere]
 def compared(everywhere: Everywhere, place: str, cases: Sequence[Case]) -> None:
     expected = everywhere.expected(cases)
     told = ran(everywhere.place(place), cases)
-    differing = {case.name: differences(*pair) for case, *pair in zip(cases, told, expected, strict=True)}
-    assert {name: found for name, found in differing.items() if found} == {}
+    lines = [
+        f"{case.name}: {what}\n  here:     {here}\n  embedded: {there}"
+        for case, *pair in zip(cases, told, expected, strict=True)
+        for what, (here, there) in differences(*pair).items()
+    ]
+    if lines:
+        pytest.fail(f"{place} differs\n" + "\n".join(lines), pytrace=False)
+
+
+def test_every_fixture_is_run() -> None:
+    assert {case.name.split()[0] for case in fixture_cases.CASES} == set(fixture_cases.ALL_FIXTURES)
+    assert set(CHOSEN) <= {case.name for case in EVERYTHING}
+
+
+@pytest.mark.req("WRK-01", "WRK-06", "WRK-08")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_choice_of_everything_runs_the_same_everywhere(everywhere: Everywhere, place: str) -> None:
+    compared(everywhere, place, [case for case in EVERYTHING if case.name in CHOSEN])
 
 
 @pytest.mark.req("WRK-01", "WRK-06", "WRK-08")

@@ -19,7 +19,8 @@ _ITERATION_ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """How a case ended in a place, and what it left there. `refused` is why it was not even begun."""
+    """How a case ended in a place, and what it left there. `refused` is why it was not even begun: the findings, by
+    line and code, or the words."""
 
     status: str = ""
     result: Any = None
@@ -28,7 +29,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[str] = []
     rows: dict[str, list[Any]] = {}
     events: list[Event] = []
-    refused: str | None = None
+    refused: list[str] = []
 
 
 def differences(told: Told, expected: Told) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def sequence(events: Sequence[Event]) -> list[tuple[str | None, str]]:
     return [(event.step, event.event_type) for event in events]
 
 
-def by_run(events: Sequence[Event]) -> dict[str, Any]:
+def by_run(events: Sequence[Event]) -> list[Any]:
     """The names in order for each step run and iteration; those of no step run are counted."""
     runs: dict[str, dict[str, list[str]]] = {}
     steps: dict[str, str] = {}
@@ -68,12 +69,14 @@ def by_run(events: Sequence[Event]) -> dict[str, Any]:
         steps[event.step_run_id] = event.step or ""
         paths = runs.setdefault(event.step_run_id, {})
         paths.setdefault(str(path_of(event)), []).append(event.event_type)
-    told = sorted((steps[run_id], sorted(paths.items())) for run_id, paths in runs.items())
-    return {"runs": told, "rest": dict(sorted(rest.items()))}
+    told: list[Any] = sorted((steps[run_id], sorted(paths.items())) for run_id, paths in runs.items())
+    return [*told, *sorted(rest.items())]
 
 
-def path_of(event: Event) -> Any:
-    return getattr(event.payload, "path", None) or ()
+def path_of(event: Event) -> tuple[int, ...]:
+    """The iteration an event is of; of a token, `path` is the playbook's."""
+    path = getattr(event.payload, "path", ())
+    return tuple(path) if isinstance(path, tuple | list) else ()
 
 
 def runs_apart(events: Sequence[Event]) -> bool:
@@ -81,7 +84,7 @@ def runs_apart(events: Sequence[Event]) -> bool:
     open_runs: set[str] = set()
     open_iterations: set[Any] = set()
     for event in events:
-        key = (event.step_run_id, tuple(path_of(event)))
+        key = (event.step_run_id, path_of(event))
         match event.event_type:
             case "token.enqueued":
                 open_runs.add(event.payload.token_id)  # type: ignore[union-attr]

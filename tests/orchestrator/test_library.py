@@ -71,6 +71,7 @@ async def test_the_file_as_it_is_now_comes_before_what_was_registered(tmp_path: 
 
     assert await shelf.find("jobs/child", caller) == 2
     assert await shelf.find("jobs/child", caller, version="1") == 1
+    assert await shelf.find("jobs/child", caller, version="latest") == 2, "as if left out"
 
 
 async def test_a_caller_that_came_from_no_file_asks_the_catalogue_alone(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ async def test_figures_for_prometheus() -> None:
         for line in (
             "noetl_executions_started_total 1.0",
             'noetl_executions_ended_total{status="completed"} 1.0',
-            'noetl_executions_open{status="running"} 0.0',
+            'noetl_executions{status="running"} 0.0',
             'noetl_orders{state="ready"} 0.0',
             'noetl_orders{state="leased"} 0.0',
         ):

@@ -61,6 +61,16 @@ def bound(sql: str, **scope: Any) -> list[tuple[str, list[Any]]]:
             {"x": EVIL, "n": None},
             [("SELECT $1", [f"{EVIL} and None"])],
         ),
+        (
+            "SELECT 1 {% for t in ['a', 'b'] %}, {{ '' }}::text, {{ 'x' if t == 'b' else '' }}::text{% endfor %}",
+            {},
+            [("SELECT 1 , $1 ::text, $2 ::text, $3 ::text, $4 ::text", ["", "", "", "x"])],
+        ),
+        (
+            "SELECT f({% for t in [1, 2] %}{{ t }}{{ ',' if not loop.last else '' }}{% endfor %})",
+            {},
+            [("SELECT f($1,$2)", [1, 2])],
+        ),
         ("SELECT 1 -- {% if x %}{{ x }}{% endif %}", {"x": "a\nb"}, [("SELECT 1", [])]),
         ("SELECT {% raw %}'{{ x }}'{% endraw %}", {}, [("SELECT '{{ x }}'", [])]),
     ],

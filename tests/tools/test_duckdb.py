@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,24 @@ async def test_too_much_memory_and_too_many_rows_are_errors(run: Run) -> None:
     assert many.error.kind == "result.too_large"
 
 
+@pytest.mark.req("TOOL-06")
+async def test_blocks_repeat_the_sql_and_their_values_are_values(run: Run) -> None:
+    evil = "x'; DROP TABLE t; --"
+    sql = """
+        {% set columns = ['id', 'name'] %}
+        CREATE TABLE t (id int, name text);
+        INSERT INTO t ({{ columns }}) VALUES
+        {% for row in rows %} ({{ row.id }}, '{{ row.name }}'){{ "," if not loop.last }} {% endfor %};
+        SELECT name FROM t WHERE 1 = 1
+        {% if least %} AND id >= {{ least }} {% endif %}
+        ORDER BY id
+    """
+    scope = {"rows": [{"id": 1, "name": "a"}, {"id": 2, "name": evil}], "least": 2}
+
+    assert await rows(run, sql, scope) == [{"name": evil}]
+    assert await rows(run, sql, {**scope, "least": None}) == [{"name": "a"}, {"name": evil}]
+
+
 async def test_tasks_of_one_execution_may_run_at_once(run: Run) -> None:
     found = await asyncio.gather(*(rows(run, "SELECT {{ n }} AS n", {"n": n}) for n in range(3)))
 
@@ -291,22 +310,26 @@ async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_
 
 
 @pytest.mark.req("TOOL-06")
-async def test_a_database_file_that_another_worker_has_open_is_waited_for(run: Run, tmp_path: Path) -> None:
-    other = DuckdbTool()
+async def test_a_database_file_that_another_process_has_open_is_waited_for(run: Run, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
-    slow = "CREATE TABLE t AS SELECT sum(a.range * b.range) AS n FROM range(20000) a, range(20000) b"
-    busy = asyncio.ensure_future(
-        outcome_of(other, {"command": bind(slow, {}), "database": "d.duckdb"}, data_folders=(str(tmp_path),))
+    await run("CREATE TABLE t AS SELECT 42 AS a", **kept)
+    holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    other = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", holding, str(tmp_path / "d.duckdb")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
-    while not (tmp_path / "d.duckdb").exists():
-        await asyncio.sleep(0.01)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"open\n"
 
-    found = await rows(run, "SELECT count(*) AS n FROM t", **kept)
+    waiting = asyncio.ensure_future(rows(run, "SELECT a FROM t", **kept))
+    await asyncio.wait({waiting}, timeout=0.2)
+    assert not waiting.done()
+    other.stdin.close()
 
-    assert busy.done()
-    assert (await busy).error is None
-    assert found == [{"n": 1}]
-    await other.close()
+    assert await waiting == [{"a": 42}]
+    await other.wait()
 
 
 async def test_children_end_with_their_execution(tool: DuckdbTool, run: Run) -> None:

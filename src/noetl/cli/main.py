@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "Run a playbook here.",
     "register": "Put playbooks into the catalogue.",
     "executions": "List what has been run.",
+    "watch": "Follow an execution to its end.",
     "status": "Show where an execution stands.",
     "events": "Print the events of an execution.",
     "logs": "Print what the tasks of an execution printed.",
@@ -62,6 +63,7 @@ COMMANDS = {
     "webhook": "Let other systems start playbooks and send messages.",
     "audit": "Read the audit log and check that it is whole.",
     "db": "Look after a store: migrate, check, rebuild.",
+    "tools": "List the tool kinds, and where they come from.",
     "completion": "Print a shell's completion script.",
 }
 ALIASES = {"validate": "check"}

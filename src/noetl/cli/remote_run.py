@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from noetl.cli.files import STDIN
-from noetl.cli.reading import CODES, INTERRUPTED, INVALID, refusals
+from noetl.cli.reading import INVALID, refusals
 
 if TYPE_CHECKING:
     from noetl.cli.live import View
@@ -70,28 +70,23 @@ def _checked(name: str) -> str | None:
     return source.text
 
 
-def followed(there: Reached, execution_id: str, output: str, quiet: bool) -> int:
+def followed(there: Reached, execution_id: str, output: str, quiet: bool, within_s: float | None = None) -> int:
     """Show an execution there as it goes, and say how it ended."""
-    from noetl.cli.interruption import Interrupted, run_interruptibly
-    from noetl.cli.live import say, shown, view_for
-    from noetl.cli.progress import Progress
+    from noetl.cli.live import say
+    from noetl.cli.watching import watched
 
-    view = view_for(output, Progress(), quiet=quiet)
-    try:
-        with refusals():
-            result = run_interruptibly(
-                shown(_watched(there.aclient(), execution_id, view), view),
-                at_first=lambda: None,
-                at_second=lambda: view.close() if view is not None else None,
-                code=INTERRUPTED,
-            )
-    except Interrupted:
+    def let_go() -> None:
         say(f"execution {execution_id} goes on at {there.url}")
-        say(f"come back with:  noetl events {execution_id} --follow --server {there.url}")
+        say(f"come back with:  noetl watch {execution_id} --server {there.url}")
         say(f"cancel it with:  noetl cancel {execution_id} --server {there.url}")
-        return INTERRUPTED
-    _print(result, output, quiet)
-    return CODES[result.status]
+
+    return watched(
+        lambda view: _watched(there.aclient(), execution_id, view),
+        output=output,
+        quiet=quiet,
+        let_go=let_go,
+        within_s=within_s,
+    )
 
 
 async def _watched(client: AsyncClient, execution_id: str, view: View | None) -> Result:
@@ -100,28 +95,3 @@ async def _watched(client: AsyncClient, execution_id: str, view: View | None) ->
             if view is not None:
                 view([event])
         return await client.result(execution_id)
-
-
-def _print(result: Result, output: str, quiet: bool) -> None:
-    from noetl.cli.live import say
-    from noetl.cli.reading import as_json
-
-    if output == "jsonl":
-        return
-    if output == "json":
-        click.echo(as_json(result))
-        return
-    if not quiet or not result.ok:
-        color = {"completed": "green", "failed": "red"}.get(result.status, "yellow")
-        say(click.style(result.status, fg=color, bold=True) + _why(result.error))
-        say(f"execution {result.execution_id}")
-    if isinstance(result.result, str):
-        click.echo(result.result)
-    elif result.result is not None:
-        click.echo(as_json(result.result))
-
-
-def _why(error: dict[str, Any] | None) -> str:
-    from noetl.cli.live_words import clipped
-
-    return ": " + clipped(f"{error.get('kind')}: {error.get('message')}") if error else ""

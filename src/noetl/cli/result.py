@@ -12,6 +12,7 @@ from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.records.envelope import Event
+    from noetl.records.outcomes import Error
     from noetl.store.contract import ExecutionRow, Records, Results
 
 _ENDS = ("step.done", "step.failed", "loop.done")
@@ -45,6 +46,14 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
 
 
 async def _of_execution(history: Records, row: ExecutionRow, results: Results) -> tuple[int, Any]:
+    error, value = await ending_of(history, row, results)
+    if error is not None:
+        _tell(error)
+    return CODES[row.status], value
+
+
+async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tuple[Error | None, Any]:
+    """What an execution that is over failed of, and what it gave. Refused while it is not."""
     from noetl.records.events import PlaybookProcessed
 
     end = await _newest(history, row, (PlaybookProcessed.event_type,))
@@ -52,11 +61,8 @@ async def _of_execution(history: Records, row: ExecutionRow, results: Results) -
         raise Refused(f"execution {row.execution_id} has not ended: it is {row.status}")
     processed = end.payload
     assert isinstance(processed, PlaybookProcessed)
-    if processed.error is not None:
-        _tell(processed.error)
     values = {name: (await _of_step(history, row, name, results))[1] for name in processed.result_of}
-    value = next(iter(values.values())) if len(values) == 1 else values or None
-    return CODES[processed.status.value], value
+    return processed.error, next(iter(values.values())) if len(values) == 1 else values or None
 
 
 async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:

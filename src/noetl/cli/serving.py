@@ -51,6 +51,7 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "max_body_bytes": settings.max_body_bytes,
         "max_result_bytes": settings.max_result_bytes,
         "nats": settings.nats,
+        "retention_days": settings.retention_days,
         "lease_ttl_s": settings.lease_ttl,
         "heartbeat_s": settings.heartbeat,
     }

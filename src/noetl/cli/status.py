@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.forms import print_record, record_output
 from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, resume_hint
+from noetl.cli.reading import ID_HELP, db_option, found, id_argument, pages, read, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.cli.progress import Progress
     from noetl.cli.step_view import Failure, StepView
     from noetl.store.contract import ExecutionRow, Records
+    from noetl.store.shelf import Shelf
 
 _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 
 
 @click.command("status", epilog=ID_HELP)
 @id_argument
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@record_output
 @db_option
 @reads_server_option
 @color_option
@@ -34,13 +36,12 @@ def command(given: str, output: str, db: str | None) -> None:
         return row, await progress_of(history, row.execution_id), await abandoned(history, row)
 
     row, progress, is_abandoned = read(db, look)
-    if output == "json":
-        click.echo(as_json(readable_of(row, progress, is_abandoned)))
-        return
-    for line in lines_of(row, progress, time.time()):
-        click.echo(line)
-    if is_abandoned:
-        click.echo(f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}")
+    hint = f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}"
+    print_record(
+        readable_of(row, progress, is_abandoned),
+        output,
+        text=lambda: [*lines_of(row, progress, time.time()), *([hint] if is_abandoned else [])],
+    )
 
 
 async def progress_of(history: Records, execution_id: str) -> Progress:
@@ -54,13 +55,26 @@ async def progress_of(history: Records, execution_id: str) -> Progress:
 
 
 async def abandoned(history: Records, row: ExecutionRow) -> bool:
-    """Whether the processes that held its work have ended: it waits to be taken up."""
+    """Whether the processes that held its work have ended, or it only waits and nobody waits with it: it is there to
+    be taken up."""
     from noetl.worker.identity import is_gone
 
     if row.finished_at is not None:
         return False
-    owners = {order.lease_owner for order in await history.orders(row.execution_id) if order.lease_owner}
+    orders = await history.orders(row.execution_id)
+    if not orders and history.shelf is not None:
+        return not await _anybody_works_on(history.shelf)
+    owners = {order.lease_owner for order in orders if order.lease_owner}
     return bool(owners) and all(is_gone(owner) for owner in owners)
+
+
+async def _anybody_works_on(shelf: Shelf) -> bool:
+    """As `is_anybody_there`, for those who only look: nothing is tidied up."""
+    from noetl.orchestrator.presence import KIND, STALE_S
+    from noetl.worker.identity import is_gone
+
+    found = await shelf.list(KIND)
+    return any(time.time() - thing.updated_at <= STALE_S and not is_gone(thing.name) for thing in found)
 
 
 def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:

@@ -105,6 +105,7 @@ def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
     """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
     found = reached(server, db)
+    token: dict[str, Any] | None
     if found:
         token = asked(found, lambda it: it.revoke_token(public))
     else:

@@ -42,7 +42,7 @@ def create_command(
 
     Its key is kept sealed under the master key, which is made when there is none (see noetl credential).
     """
-    wanted = {**given, "correlation": _correlation(matches)}
+    wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
     found = reached(server, db)
     made = asked(found, lambda it: it.make_webhook(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
     print_record(made, output, text=lambda: [f"url     {made['url']}", f"secret  {made['secret']}"])

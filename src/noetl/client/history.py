@@ -24,7 +24,9 @@ _AMONG = 500  # the newest executions, among which the beginning of an id is loo
 
 
 class RemoteRecords:
-    """`Records` of a server. Whose leases orders are under is its own business, so there are none to be seen."""
+    """`Records` of a server. Whose leases orders are under, and who works there, is its own business."""
+
+    shelf = None
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client

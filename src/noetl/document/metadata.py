@@ -7,6 +7,7 @@ import msgspec
 from noetl.document.nodes import Mapping, Scalar
 from noetl.document.quantities import plain_text
 from noetl.document.shapes import Reading, mapping, opening, text
+from noetl.document.waits.timing import duration
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -26,6 +27,7 @@ def read_identity(root: Mapping, reading: Reading, *, lifted: bool) -> Identity:
     if block is None and root.get("metadata") is None and not (lifted and ("name" in root or "path" in root)):
         reading.error("E_METADATA", opening(root), "a playbook needs metadata", hint)
         return Identity("", "", None, None, None)
+    duration(reading, block.get("retention") if block else None, "metadata.retention")
     return Identity(
         name=_read_name(root, block, reading, "name", lifted),
         path=_read_name(root, block, reading, "path", lifted),

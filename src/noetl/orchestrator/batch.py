@@ -15,7 +15,7 @@ from noetl.orchestrator.orders import order_rows
 from noetl.orchestrator.terms import terms_of
 from noetl.records.apart import set_apart
 from noetl.records.envelope import Event
-from noetl.records.orders import Terms
+from noetl.records.orders import Order, Terms
 from noetl.store.contract import Commit, ExecutionRow, Room
 from noetl.store.outside import outside_rows
 
@@ -31,6 +31,7 @@ class Batch:
         self.touched: set[str] = set()
         self.touching: set[str] = set()
         self.room: dict[str, Room] = {}
+        self.given: list[Order] = []  # claimed for the worker at hand
 
     def touch(self, execution_id: str) -> None:
         """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from noetl.store.contract import Commit
 
 FAILED = "playbook.failed"
+LEFT = "the step that waited for it has ended"
 MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
 
 
@@ -44,7 +45,7 @@ def child_id_of(task_run_id: str) -> str:
 class Calls:
     def __init__(self, conductor: Conductor, library: Library) -> None:
         self._conductor, self._library = conductor, library
-        self._waiting: dict[str, dict[str, None]] = {}
+        self._waiting: dict[str, dict[str, Call]] = {}  # by step run, then by child
 
     def left_by(self, step_run_id: str | None) -> list[str]:
         """The children that a step run waited for, which has ended. They are kept until they end themselves: should
@@ -59,17 +60,29 @@ class Calls:
                 for step_run_id in [one for one, children in self._waiting.items() if row.execution_id in children]:
                     self._remove(step_run_id, row.execution_id)
 
+    async def forlorn(self) -> list[Call]:
+        """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
+        the child that is waited for here."""
+        executions = {run: call.execution_id for run, own in self._waiting.items() for call in own.values()}
+        over = await self._conductor.survey.ended_runs(executions) if executions else []
+        return [call for run in over for call in self._waiting.get(run, {}).values()]
+
     async def call(self, call: Call) -> Called:
         """ToolError `playbook.failed` when there can be no such child."""
         parent = await self._conductor.execution(call.execution_id)
-        _check_lease(parent.execution, call)
+        try:
+            _check_lease(parent.execution, call)
+        except ToolError:
+            if self._conductor.is_shared and call.wait and call.step_run_id not in parent.execution.runs:
+                await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
+            raise
         child_id = child_id_of(call.task_run_id)
         if call.compensates is not None and not await self._undoable(call):
             return Called(execution_id=call.compensates, status="completed")  # there is nothing to undo in it
         if not call.wait:
             await self._begin(call, parent, child_id)
             return Called(execution_id=child_id, status="running")
-        self._waiting.setdefault(call.step_run_id, {})[child_id] = None
+        self._waiting.setdefault(call.step_run_id, {})[child_id] = call
         try:
             await self._begin(call, parent, child_id)
         except ToolError:

@@ -12,6 +12,7 @@ from noetl.clock import Clock
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.errors import BackendError
+from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.decisions import Decisions, ready_of
 from noetl.orchestrator.hot import UnreadableError
@@ -52,6 +53,10 @@ class Claims:
                 self._put_back([ready], batch)
                 raise
         return claimed
+
+    async def hand_out(self, worker: AtHand, batch: Batch) -> None:
+        """What is ready goes to a worker that is at hand and has nothing to do."""
+        batch.given += await self.claim(Turn(worker_id=worker.worker_id, capacity=worker.free), batch)
 
     async def _claim_shared(self, turn: Turn, batch: Batch) -> list[Order]:
         claimed: list[Order] = []

@@ -16,6 +16,7 @@ from noetl.engine.commands import CancelExecution, Command
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
 from noetl.net.net import Net
+from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.calls import Calls, Library, NoLibrary
 from noetl.orchestrator.claims import Claims
@@ -73,10 +74,11 @@ class Conductor:
         self.survey = Survey(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
         self._turns = Turns(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
         self._starts = Starts(self._rounds, self._decisions, clock)
-        self._calls = Calls(self, library or NoLibrary())
-        self._decisions.left_by = self._calls.left_by
+        self.calls = Calls(self, library or NoLibrary())
+        self._decisions.left_by = self.calls.left_by
+        self._decisions.hand_out = self._claims.hand_out
         self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (BEYOND §1)
-        self.stored.append(self._calls.heard)
+        self.stored.append(self.calls.heard)
 
     # who hears of what
 
@@ -88,6 +90,10 @@ class Conductor:
     @stop.setter
     def stop(self, hear: Callable[[Sequence[str]], None] | None) -> None:
         self._decisions.stop = hear
+
+    def has_at_hand(self, worker: AtHand) -> None:
+        """This worker, in our own process, is given what becomes ready while it waits."""
+        self._decisions.at_hand = worker
 
     @property
     def stored(self) -> list[Stored]:
@@ -220,10 +226,10 @@ class Conductor:
         return await self._turns.take(turn)
 
     async def call(self, call: Call) -> Called:
-        return await self._calls.call(call)
+        return await self.calls.call(call)
 
     async def give_up(self, call: Call, reason: str) -> None:
-        await self._calls.give_up(call, reason)
+        await self.calls.give_up(call, reason)
 
     async def resumed(self, execution_id: str) -> None:
         while (await self.execution(execution_id)).execution.holds:

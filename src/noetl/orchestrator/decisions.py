@@ -7,7 +7,7 @@ the commit, never before (SRV-05).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from noetl.clock import Clock
 from noetl.crash_points import crash_point
@@ -16,6 +16,7 @@ from noetl.engine.commands import CancelExecution, Command, PauseExecution, Resu
 from noetl.engine.deciding import advance
 from noetl.engine.decision import Decision, DispatchStep
 from noetl.engine.execution import Execution
+from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.hot import Hot, HotExecutions, UnreadableError
 from noetl.orchestrator.quarantine import Quarantine
@@ -54,6 +55,8 @@ class Decisions:
         self.left_by: Callable[[str | None], list[str]] = lambda step_run_id: []
         self.watch: Watch | None = None
         self.stop: Callable[[Sequence[str]], None] | None = None
+        self.at_hand: AtHand | None = None
+        self.hand_out: Callable[[AtHand, Batch], Awaitable[None]] | None = None  # claims for it, at a round's end
         self.stored: list[Stored] = []
         self.taken_up: list[Callable[[Execution], None]] = []
         self.is_contended = False  # somebody else has moved an execution of ours: its end may come from there
@@ -160,6 +163,8 @@ class Decisions:
     # the end of a round
 
     async def commit(self, batch: Batch) -> list[Commit]:
+        if self.at_hand is not None and self.hand_out is not None and self.ready and self.at_hand.free:
+            await self.hand_out(self.at_hand, batch)
         now = self._clock.now()
         commits = batch.commits(self.hot, now, self.terms)
         if commits:
@@ -185,6 +190,8 @@ class Decisions:
                 crash_point("ring.after")
         else:
             self.ring()
+        if self.at_hand is not None and batch.given:
+            self.at_hand.give(batch.given)
         if self.stop is not None and (stopped := batch.stopped):
             self.stop(stopped)
         for execution_id in batch.ended():

@@ -16,7 +16,7 @@ from noetl.clock import Clock
 from noetl.errors import PlaybookError, RefusedError
 from noetl.net.encoding import content_hash, from_json, to_json
 from noetl.net.net import Net
-from noetl.store.catalog import CatalogRow, Registration
+from noetl.store.catalog import NEWEST, CatalogRow, Registration
 from noetl.store.contract import Store
 
 _SUFFIXES = (".yaml", ".yml")
@@ -48,6 +48,7 @@ class StoreLibrary:
 
     async def find(self, path: str, version: str | None, *, beside: str) -> Net:
         """RefusedError says where it was looked for, or why it cannot be run."""
+        version = None if version == NEWEST else version
         net = await self._in_files(path, beside) if version is None else None
         if net is None:
             row = await self._store.catalog.find(path, version)

@@ -13,6 +13,7 @@ from noetl.errors import ToolError
 from noetl.net.net import KeychainEntry, Net
 from noetl.pipeline.keychain_entries import UNRESOLVED, filled
 from noetl.pipeline.patches import overlaid
+from noetl.pipeline.secret_grants import grants_of
 from noetl.pipeline.secret_reads import auth_names
 from noetl.records.materials import Ask, Material
 from noetl.records.outcomes import Error
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from noetl.keychain.keychain import Keychain
 
 _CODE = "E_KEYCHAIN"
+
+
+class SecretRefusedError(ToolError):
+    """It is not for who asks; operators want to know of that."""
 
 
 class SecretDesk:
@@ -52,7 +57,9 @@ class SecretDesk:
         """What is asked for. ToolError `keychain.unresolved` says why not."""
         lease = execution.lease_of(ask.order_id)
         if lease is None or (lease.lease_epoch, lease.worker_id) != (ask.lease_epoch, ask.worker_id):
-            raise ToolError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
+            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
+        if not _is_named(ask, net, execution):
+            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
         keychain, entries = self._keychain(), filled(net.keychain, execution.workload)
         if ask.renew:
             return await keychain.refreshed(entries, ask.name)
@@ -71,3 +78,10 @@ class SecretDesk:
                 raise ToolError(UNRESOLVED, "there is no keychain here")
             self._opened = self._open()
         return self._opened
+
+
+def _is_named(ask: Ask, net: Net, execution: Execution) -> bool:
+    """Whether a task of the order's step names it, literally or by a template that it fits (RELIABILITY 2.2)."""
+    run = execution.run_of(ask.order_id)
+    step = next((one for one in net.transitions if run is not None and one.name == run.step), None)
+    return step is not None and grants_of(step, net).allow(ask.name, ask.kind, ask.lookup)

@@ -4,6 +4,8 @@ somebody here waits for, and which orders of the store nobody here knows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noetl.clock import Clock
 from noetl.engine.commands import LoseOrder
 from noetl.orchestrator.batch import Batch
@@ -30,6 +32,20 @@ class Survey:
             await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
 
         await self._rounds.together(caught_up)
+
+    async def ended_runs(self, runs: Mapping[str, str]) -> list[str]:
+        """Which of these step runs, each with its execution, are over; whoever has ended them."""
+
+        async def looked(batch: Batch) -> list[str]:
+            hot = self._decisions.hot
+            await self._decisions.follow(set(runs.values()))
+            for execution_id in set(runs.values()):
+                if execution_id not in hot:
+                    await self._decisions.load(execution_id)
+            executions = {run: hot[execution_id].execution for run, execution_id in runs.items()}
+            return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
+
+        return await self._rounds.together(looked)
 
     async def seek(self) -> list[OrderRow]:
         """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that

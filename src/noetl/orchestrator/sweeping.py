@@ -15,8 +15,10 @@ import msgspec
 
 from noetl.clock import Clock
 from noetl.engine.lost_leases import MOST_LEASES
+from noetl.orchestrator.calls import LEFT
 from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.quarantine import Incident, Quarantine
+from noetl.records.calls import Call
 from noetl.store.contract import OrderRow
 from noetl.store.shelf import Shelf
 
@@ -69,6 +71,22 @@ class Followed:
         return ""
 
     async def do(self, record: None) -> None: ...
+
+
+class Children:
+    """Nested executions that are waited for here, by step runs that other servers have ended."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    async def find(self) -> Sequence[Call]:
+        return await self._conductor.calls.forlorn()
+
+    def name_of(self, record: Call) -> str:
+        return f"the child of {record.task_run_id}"
+
+    async def do(self, record: Call) -> None:
+        await self._conductor.give_up(record, LEFT)
 
 
 class Sweeper:
@@ -125,5 +143,5 @@ class Sweeper:
 
 def sweeper(conductor: Conductor, shelf: Shelf, clock: Clock, *more: Chore, sleep: Sleep = asyncio.sleep) -> Sweeper:
     """The one of a server. `more` are the chores of others."""
-    chores: list[Chore] = [Orders(conductor), Followed(conductor), *more]
+    chores: list[Chore] = [Orders(conductor), Followed(conductor), Children(conductor), *more]
     return Sweeper(chores, conductor.quarantine, shelf, clock, sleep=sleep)

@@ -44,3 +44,4 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stream_patience_s: float = 30.0
     poll_s: float = 1.0
     drain_s: float = 10.0
+    retention_days: float | None = 90.0  # of executions that are over; None keeps them

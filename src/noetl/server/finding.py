@@ -17,18 +17,18 @@ from noetl.store.contract import ExecutionRow
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
 _ID = re.compile(r"[\w.:-]{1,100}")
 _PAGE = 500
-_LOOKED_AT = 20_000  # rows of one request; its cursor goes on from there
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
-    and name."""
+    and name, ASCII letters of either case. `labels` are those of the playbook's metadata."""
 
     status: Status | None = None
     path: str | None = None
     since: str | None = None
     until: str | None = None
     text: str | None = None
+    labels: dict[str, str] = {}
 
 
 async def execution_of(request: Request, execution_id: str) -> ExecutionRow:
@@ -43,29 +43,39 @@ async def matching(
     services: Services, wanted: Filter, beyond: str | None = None, *, about: int = _PAGE
 ) -> AsyncIterator[ExecutionRow]:
     """Executions that fit, the newest first, after the one that `beyond` names. `about` so many are wanted."""
-    since, until = moment(wanted.since, "since"), moment(wanted.until, "until")
-    text = (wanted.text or "").lower()
-    looked_at, page = 0, min(about, _PAGE) if not text and until is None else _PAGE
-    while looked_at < _LOOKED_AT:
-        rows = await services.store.executions(limit=page, status=wanted.status, path=wanted.path, beyond=beyond)
+    filters = {
+        "status": wanted.status,
+        "path": wanted.path,
+        "since": moment(wanted.since, "since"),
+        "until": moment(wanted.until, "until"),
+        "text": wanted.text or None,
+        "labels": wanted.labels,
+    }
+    page = min(about, _PAGE)
+    while True:
+        rows = await services.store.executions(limit=page, beyond=beyond, **filters)  # type: ignore[arg-type]
         for row in rows:
-            if since is not None and row.created_at < since:
-                return  # those after it are older still
-            if (until is None or row.created_at < until) and _holds(row, text):
-                yield row
+            yield row
         if len(rows) < page:
             return
-        looked_at, beyond = looked_at + len(rows), rows[-1].execution_id
+        beyond = rows[-1].execution_id
+
+
+def labelled(texts: list[str] | None) -> dict[str, str]:
+    """Labels as a query writes them, `key=value` each. Problem 422 for what is none."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Problem(422, f'label: "{text[:100]}" is none; write label=team=sales')
+        found[key] = value
+    return found
 
 
 async def checked_cursor(services: Services, cursor: str | None) -> str | None:
     if cursor is not None and (not _ID.fullmatch(cursor) or await services.store.execution(cursor) is None):
         raise Problem(422, "cursor: it is none that was given out here")
     return cursor
-
-
-def _holds(row: ExecutionRow, text: str) -> bool:
-    return not text or any(text in one.lower() for one in (row.execution_id, row.path, row.name))
 
 
 def moment(text: str | None, place: str) -> float | None:

@@ -1,8 +1,8 @@
 """The hub: tells live streams that something moved. It carries no events: a stream reads the log itself, from where it
 stands, so a slow reader costs nobody anything and none is ever missed.
 
-What this process commits is told at once. What others commit to the same store is found by looking: the newest and
-the open executions of the list, and the log behind every stream that is being read.
+What this process commits is told at once. What others commit to the same store is found by asking it, every now and
+then, what has moved since.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import msgspec
 
 from noetl.errors import BackendError
 from noetl.server.logs import log
-from noetl.store.contract import Commit, ExecutionRow, Store
+from noetl.store.contract import Commit, ExecutionRow, Moved, Store
 
 _REMEMBERED = 10_000  # changes that a stream of the whole system can be resumed over
-_LOOKED_AT = 200
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -35,6 +34,7 @@ class Hub:
         self._seqs: dict[str, int] = {}
         self._rows: dict[str, ExecutionRow] = {}  # as this process has stored them, of those changed here of late
         self._forgotten = 0
+        self._cursor: str | None = None
         self.number = 0
         self.is_closed = False  # whoever reads a live stream is to come back to another server, or later
         self.era = token_hex(4)  # numbers mean something within one life of this process only
@@ -124,27 +124,20 @@ class Hub:
     async def _look_around(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
-            if not self._listeners:
-                continue
             try:
                 await self.look()
             except BackendError as problem:
                 log.warning("hub.look", problem=str(problem))
 
     async def look(self) -> None:
-        """Note what others have moved since the last look."""
-        if None in self._listeners:
-            newest = await self._store.executions(limit=_LOOKED_AT)
-            still = [one for status in ("running", "paused") for one in await self._of_status(status)]
-            for row in {one.execution_id: one for one in (*still, *newest[::-1])}.values():
-                self._note(row.execution_id, row.last_seq)
-        for execution_id in [one for one in self._listeners if one is not None]:
-            row_now = await self._store.execution(execution_id)
-            if row_now is not None:
-                self._note(execution_id, row_now.last_seq)
-
-    async def _of_status(self, status: str) -> list[ExecutionRow]:
-        return await self._store.executions(limit=_LOOKED_AT, status=status)
+        """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""
+        moved = await self._store.moved(self._cursor if self._listeners else None)
+        if self._cursor is None:  # the first look: what was being listened to before it may have moved
+            watched = [one for one in self._listeners if one is not None]
+            moved = Moved(moved.cursor, await self._store.positions(watched))
+        self._cursor = moved.cursor
+        for execution_id, seq in moved.positions.items():
+            self._note(execution_id, seq)
 
 
 async def heard_within(heard: asyncio.Event, seconds: float) -> bool:

@@ -23,8 +23,9 @@ class Meters:
         self.registry = one = CollectorRegistry()
         self.started = Counter("noetl_executions_started", "Executions begun here.", registry=one)
         self.ended = Counter("noetl_executions_ended", "Executions ended here.", ["status"], registry=one)
-        self.open = Gauge("noetl_executions_open", "Open ones of the store, 1,000 at most.", ["status"], registry=one)
-        self.orders = Gauge("noetl_orders", "Open orders of the store, 1,000 at most.", ["state"], registry=one)
+        self.retired = Counter("noetl_executions_retired", "Executions removed here after their time.", registry=one)
+        self.kept = Gauge("noetl_executions", "Executions of the store.", ["status"], registry=one)
+        self.orders = Gauge("noetl_orders", "Open orders of the store.", ["state"], registry=one)
         self.events = Counter("noetl_events", "Events committed here.", registry=one)
         self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=one)
         self.turns = Histogram(

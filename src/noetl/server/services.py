@@ -35,7 +35,7 @@ from noetl.server.measured import MeasuredStore, Meters
 from noetl.server.secrets import open_server_keychain
 from noetl.server.store_clock import clock_of
 from noetl.source import Source
-from noetl.store.contract import Results, Store
+from noetl.store.contract import ResultStore, Store
 from noetl.store.opening import open_store
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions
@@ -50,7 +50,7 @@ class Services(msgspec.Struct, kw_only=True):
 
     settings: ServerSettings
     store: Store
-    results: Results
+    results: ResultStore
     dispatch: Dispatch
     clock: Clock
     conductor: Conductor
@@ -115,7 +115,7 @@ async def serving_services(
 def make_services(
     settings: ServerSettings,
     store: Store,
-    results: Results,
+    results: ResultStore,
     *,
     clock: Clock,
     dispatch: Dispatch | None = None,

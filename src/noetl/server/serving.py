@@ -23,7 +23,7 @@ from noetl.orchestrator.sweeping import sweeper
 from noetl.server.access.binding import check_bind
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
-from noetl.server.idempotency import Keys
+from noetl.server.housekeeping import housekeeping
 from noetl.server.logs import configure_logging, log
 from noetl.server.services import Services, serving_services
 from noetl.server.store_clock import StoreClock
@@ -36,7 +36,6 @@ from noetl.worker.service import Worker
 _BACKLOG = 512
 _LAG_S = 0.5
 _TOLD = 10
-_SWEEP_S = 3600.0
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +172,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.clockwork.all(shared_as=own_worker_id())
     running.append(sweeper(services.conductor, services.store.shelf, services.clock).serve())
-    running += [_measure_lag(services), _sweep(services)]
+    running += [_measure_lag(services), housekeeping(services)]
     if isinstance(services.clock, StoreClock):
         running.append(services.clock.keep_right())
     return running
@@ -229,14 +228,3 @@ async def _measure_lag(services: Services) -> None:
         before = loop.time()
         await asyncio.sleep(_LAG_S)
         services.meters.lag.set(max(0.0, loop.time() - before - _LAG_S))
-
-
-async def _sweep(services: Services) -> None:
-    """Forget old idempotency keys and workers that are long gone."""
-    while True:
-        try:
-            await Keys(services.store.shelf, services.clock).sweep()
-            await services.roster.sweep()
-        except Exception as problem:  # one bad record must not end the server (RELIABILITY 2.7)
-            log.warning("sweep", problem=str(problem))
-        await asyncio.sleep(_SWEEP_S)

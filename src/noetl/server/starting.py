@@ -20,7 +20,7 @@ from noetl.server.rerunning import Source, taken_over
 from noetl.server.services import Services
 from noetl.server.views.executions import catalog_id
 from noetl.server.views.results import result_of
-from noetl.store.catalog import CatalogRow
+from noetl.store.catalog import NEWEST, CatalogRow
 
 MAX_WAIT_S = 60.0
 _ROUTE = "POST /api/executions"
@@ -109,6 +109,7 @@ async def found(services: Services, asked: StartRequest) -> CatalogRow:
 
 
 async def registered(services: Services, path: str, version: str | None = None) -> CatalogRow:
+    version = None if version == NEWEST else version
     row = await services.store.catalog.find(path, version)
     if row is None and version is not None and await services.store.catalog.find(path) is not None:
         raise unknown(f'version of "{path}"', version)

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import msgspec
 
+NEWEST = "latest"  # a version that people write for the newest one, as for none
+
 
 class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a playbook. `version` counts from one for each path; `label` is the author's own name for it.

@@ -208,6 +208,10 @@ class Nets(Protocol):
 class Records(History, Nets, Protocol):
     """A store that is only looked at."""
 
+    @property
+    def shelf(self) -> Shelf | None:
+        """None where that is not for whoever looks."""
+
     async def orders(self, execution_id: str) -> list[OrderRow]:
         """The open orders of one execution, in the order they were made."""
 
@@ -274,8 +278,12 @@ class Results(Protocol):
     def load(self, reference: Reference) -> Any:
         """The value, its checksum verified. ToolError `result.missing` or `result.corrupt` otherwise."""
 
+
+class ResultStore(Results, Protocol):
+    """The place itself where results are kept."""
+
     def body(self, checksum: str) -> bytes:
-        """The same as the JSON text that is stored."""
+        """What `load` gives, as the JSON text that is stored."""
 
     def untouched(self, *, before: float) -> list[str]:
         """The checksums of values that nobody has put since then."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noetl.errors import BackendError
 from noetl.settings import default_db, home, results_folder
-from noetl.store.contract import Records, Results, Store
+from noetl.store.contract import Records, ResultStore, Store
 from noetl.store.migrations import Applied
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def without_password(db: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
 
 
-async def open_store(db: str | Path | None, results: str | None = None) -> tuple[Store, Results]:
+async def open_store(db: str | Path | None, results: str | None = None) -> tuple[Store, ResultStore]:
     """The store and its results; None is the user's own file, and the place that belongs to the store."""
     if str(db) == MEMORY:
         from noetl.store.memory import MemoryStore
@@ -76,7 +76,7 @@ async def applied_migrations(db: str | Path | None) -> Applied:
     return SqliteHistory.applied(Path(db) if db is not None else default_db())
 
 
-def open_results(db: str | Path | None, results: str | None = None) -> Results:
+def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
     """Where a store keeps its large results: at `results`, else where NOETL_RESULTS says, else at its own place."""
     place = results or os.environ.get("NOETL_RESULTS")
     if place is not None and "://" in place and not place.startswith("file://"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from noetl.records.references import Reference
 
 STORE = "files"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[0-9a-f]{64}\.json")
 
 
 class FileResults:
@@ -34,8 +37,10 @@ class FileResults:
         return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=schema_hint(value))
 
     def _write(self, path: Path, body: bytes) -> None:
-        if path.exists() and path.stat().st_size == len(body):
-            return  # one that was cut short behind our back is written anew
+        with suppress(FileNotFoundError):
+            if path.stat().st_size == len(body):  # one that was cut short behind our back is written anew
+                os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
+                return
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
@@ -54,12 +59,41 @@ class FileResults:
             os.close(folder)
 
     def load(self, reference: Reference) -> Any:
+        # by its content, not by the key: a reference may have come from a worker, and a key is a file's name
+        return msgspec.json.decode(self.body(reference.checksum))
+
+    def body(self, checksum: str) -> bytes:
+        key = key_of(checksum)
         try:
-            # by its content, not by the key: a reference may have come from a worker, and a key is a file's name
-            body = (self._folder / key_of(reference.checksum)).read_bytes()
+            body = (self._folder / key).read_bytes()
         except OSError:
-            raise ToolError("result.missing", f"the stored result {reference.key} cannot be read") from None
-        return opened(reference, body)
+            raise ToolError("result.missing", f"the stored result {key} cannot be read") from None
+        return verified(checksum, body)
+
+    def untouched(self, *, before: float) -> list[str]:
+        found: list[str] = []
+        for folder in self._folder.glob("[0-9a-f][0-9a-f]"):
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        if _FILE.fullmatch(entry.name) and entry.stat().st_mtime < before:
+                            found.append(entry.name.removesuffix(".json"))
+        return found
+
+    def drop(self, checksum: str, *, before: float) -> bool:
+        """Out of sight first: whoever puts it meanwhile either has touched it before, or does not find it and writes
+        it anew."""
+        path = self._folder / key_of(checksum)
+        aside = path.with_suffix(f".{os.getpid()}.gone")
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return False
+        if aside.stat().st_mtime >= before:
+            aside.replace(path)
+            return False
+        aside.unlink()
+        return True
 
 
 class MemoryResults:
@@ -67,34 +101,56 @@ class MemoryResults:
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
+        self._put_at: dict[str, float] = {}
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
         checksum = hashlib.sha256(body).hexdigest()
-        self._bodies[checksum] = body
+        self._bodies[checksum], self._put_at[checksum] = body, time.time()
         return Reference(
             store="memory", key=checksum, checksum=checksum, size=len(body), schema_hint=schema_hint(value)
         )
 
     def load(self, reference: Reference) -> Any:
+        return msgspec.json.decode(self.body(reference.checksum))
+
+    def body(self, checksum: str) -> bytes:
         try:
-            return opened(reference, self._bodies[reference.checksum])
+            return verified(checksum, self._bodies[checksum])
         except KeyError:
-            raise ToolError("result.missing", f"the stored result {reference.key} is gone") from None
+            raise ToolError("result.missing", f"the stored result {checksum} is gone") from None
+
+    def untouched(self, *, before: float) -> list[str]:
+        return [checksum for checksum, at in self._put_at.items() if at < before]
+
+    def drop(self, checksum: str, *, before: float) -> bool:
+        if self._put_at.get(checksum, before) >= before:
+            return False
+        del self._put_at[checksum]
+        return self._bodies.pop(checksum, None) is not None
+
+
+def is_checksum(text: str) -> bool:
+    return _CHECKSUM.fullmatch(text) is not None
 
 
 def key_of(checksum: str) -> str:
     """Where a value is kept, below the folder of a store."""
-    if not _CHECKSUM.fullmatch(checksum):
+    if not is_checksum(checksum):
         raise ToolError("result.missing", f"{checksum!r} is not the checksum of a stored result")
     return f"{checksum[:2]}/{checksum}.json"
 
 
+def verified(checksum: str, body: bytes) -> bytes:
+    """The body, if it is what was stored."""
+    if hashlib.sha256(body).hexdigest() != checksum:
+        raise ToolError("result.corrupt", f"the stored result {checksum} is not what was written")
+    return body
+
+
 def opened(reference: Reference, body: bytes) -> Any:
     """The value in `body`, if it is the one that was stored."""
-    if hashlib.sha256(body).hexdigest() != reference.checksum:
-        raise ToolError("result.corrupt", f"the stored result {reference.key} is not what was written")
-    return msgspec.json.decode(body)
+    return msgspec.json.decode(verified(reference.checksum, body))
 
 
 def schema_hint(value: Any) -> str:

@@ -68,6 +68,9 @@ class MemoryTasks:
     def rebuilt(self, tasks: Collection[TaskRow]) -> None:
         self._tasks = {task.task_id: task for task in tasks}
 
+    def retire(self, execution_ids: Collection[str]) -> None:
+        self._tasks = {key: task for key, task in self._tasks.items() if task.execution_id not in execution_ids}
+
     async def get(self, task_id: str) -> TaskRow | None:
         return self._tasks.get(task_id)
 

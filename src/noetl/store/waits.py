@@ -106,6 +106,13 @@ class MemoryWaits:
     def rebuilt(self, waits: Collection[WaitRow]) -> None:
         self._waits = {wait.wait_id: wait for wait in waits}
 
+    def retire(self, execution_ids: Collection[str]) -> None:
+        self._waits = {key: wait for key, wait in self._waits.items() if wait.execution_id not in execution_ids}
+
+    def texts(self) -> list[bytes]:
+        """What messages carry, as JSON."""
+        return [msgspec.json.encode(message.payload) for message in self._messages.values()]
+
     async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
         found = [
             wait

@@ -51,8 +51,10 @@ def _output(node: Any) -> Code:
     def write(run: Run) -> None:
         for code, part in parts:
             value = code(run)
-            plain = run.record is None or part is None
-            run.out.append(run.text(written(run, value)) if plain else run.record(run, part, value))
+            if run.record is None or part is None:
+                run.out.append(run.text(written(run, value)))
+            else:
+                run.out.append(run.record(run, part, value))
 
     return write
 

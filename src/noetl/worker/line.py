@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from noetl.errors import BackendError, RefusedError
 from noetl.worker.attempt import Sleep
 from noetl.worker.backoff import delay_s
+from noetl.worker.wire import Reply, Wire, WireError
 
 PROTOCOL = "1"
 PROTOCOL_HEADER = "Noetl-Protocol"
@@ -38,29 +40,29 @@ def headers_for(token: str | None) -> dict[str, str]:
     return told if token is None else {**told, "Authorization": f"Bearer {token}"}
 
 
-def is_passing(response: httpx2.Response) -> bool:
+def is_passing(status: int) -> bool:
     """Whether the same request may be answered another time."""
-    return response.status_code >= 500 or response.status_code in (408, 429)
+    return status >= 500 or status in (408, 429)
 
 
-def refusal(response: httpx2.Response) -> ServerRefusedError:
+def refusal(status: int, reason: str, content: bytes, url: str) -> ServerRefusedError:
     """What the server has against a request, from its problem+json where there is one."""
     try:
-        problem = msgspec.json.decode(response.content)
+        problem = msgspec.json.decode(content)
     except msgspec.DecodeError:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
-    detail = problem.get("detail") or problem.get("title") or response.reason_phrase
-    request = response.request
-    match response.status_code:
+    detail = problem.get("detail") or problem.get("title") or reason
+    match status:
         case 401:
             words = f"{detail}: give a valid token with NOETL_TOKEN or --token-file"
         case 404 if not problem:
-            words = f"there is no {request.url.path} at {request.url.host}: is this a NoETL server?"
+            there = urlsplit(url)
+            words = f"there is no {there.path} at {there.hostname}: is this a NoETL server?"
         case _:
             words = str(detail)
-    return ServerRefusedError(f"the server refused ({response.status_code}): {words}", response.status_code, problem)
+    return ServerRefusedError(f"the server refused ({status}): {words}", status, problem)
 
 
 class Line:
@@ -74,18 +76,10 @@ class Line:
         say: Say = lambda _: None,
         sleep: Sleep = asyncio.sleep,
         verify: ssl.SSLContext | bool = True,
-        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._say, self._sleep, self._is_down = say, sleep, False
-        self._client = httpx2.AsyncClient(
-            base_url=self.url,
-            headers=headers_for(token),
-            timeout=TIMEOUT_S,
-            verify=verify,
-            transport=transport,
-            trust_env=False,
-        )
+        self._wire = Wire(self.url, headers_for(token), verify=verify)
 
     async def ask(
         self,
@@ -97,31 +91,26 @@ class Line:
         patience_s: float = TIMEOUT_S,
         media_type: str = "application/json",
         again: Callable[[], bytes] | None = None,
-    ) -> httpx2.Response:
+    ) -> Reply:
         """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of those
         after the first, whose answer may be lost. ServerRefusedError for a 4xx."""
+        target = f"{path}?{urlencode(params)}" if params else path
         tries = 0
         while True:
             retry_after = None
             try:
-                response = await self._client.request(
-                    method,
-                    path,
-                    content=again() if again is not None and tries else body,
-                    params=params,
-                    timeout=httpx2.Timeout(TIMEOUT_S, read=patience_s),
-                    headers={"Content-Type": media_type} if body is not None else None,
-                )
-            except httpx2.TransportError as problem:
-                self._lost(str(problem) or type(problem).__name__)
+                content = again() if again is not None and tries else body
+                reply = await self._wire.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
+            except WireError as problem:
+                self._lost(str(problem))
             else:
-                if not is_passing(response):
+                if not is_passing(reply.status):
                     self._found()
-                    if response.is_error:
-                        raise refusal(response)
-                    return response
-                self._lost(str(refusal(response)))
-                retry_after = response.headers.get("Retry-After")
+                    if reply.is_error:
+                        raise refusal(reply.status, reply.reason, reply.content, self.url + path)
+                    return reply
+                self._lost(str(refusal(reply.status, reply.reason, reply.content, self.url + path)))
+                retry_after = reply.headers.get("retry-after")
             await self._sleep(delay_s(tries, retry_after))
             tries += 1
 
@@ -136,7 +125,7 @@ class Line:
         self._is_down = False
 
     async def close(self) -> None:
-        await self._client.aclose()
+        self._wire.close()
 
 
 class PlainLine:
@@ -163,10 +152,9 @@ class PlainLine:
             )
         except httpx2.TransportError as problem:
             raise BackendError(f"{self._url} does not answer: {problem}") from problem
-        if is_passing(response):
-            raise BackendError(str(refusal(response)))
         if response.is_error:
-            raise refusal(response)
+            refused = refusal(response.status_code, response.reason_phrase, response.content, str(response.request.url))
+            raise BackendError(str(refused)) if is_passing(response.status_code) else refused
         return response
 
     def close(self) -> None:

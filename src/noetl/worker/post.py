@@ -7,6 +7,7 @@ as soon as those who run at this moment have had their word. So iterations that 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from noetl.crash_points import crash_point
@@ -62,12 +63,23 @@ class Post:
 
     async def claim(self, end: Report | None) -> Order | None:
         """Report the end of an order, if there is one, and take another, if there is one."""
+        if end is None and self._spare:
+            return self._spare.pop(0)
         load = self._gathering()
         if end is not None:
             load.said.append(end)
         given: asyncio.Future[Order | None] = asyncio.get_running_loop().create_future()
         load.claims.append(given)
         return await given
+
+    @property
+    def spare(self) -> int:
+        """How many orders wait here for a slot."""
+        return len(self._spare)
+
+    def give(self, orders: Sequence[Order]) -> None:
+        """Orders that nobody had to ask for; whoever claims next has them."""
+        self._receive(orders)
 
     async def hand_in(self, end: Report) -> None:
         """Report the end of an order, and take no other."""
@@ -76,6 +88,11 @@ class Post:
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         load.waiting.append(arrived)
         await arrived
+
+    def _receive(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            self._leases.hold(order.order_id, order.lease_epoch, order.terms)
+        self._spare += orders
 
     async def settled(self) -> None:
         """Return once everything that was said has arrived, whoever still waits for it."""
@@ -112,9 +129,7 @@ class Post:
         for one, verdict in zip(said, answer.verdicts, strict=True):
             if isinstance(one, Journal):
                 _hear(one, verdict, answer)
-        for order in answer.orders:
-            self._leases.hold(order.order_id, order.lease_epoch, order.terms)
-        self._spare += answer.orders
+        self._receive(answer.orders)
         for given in load.claims:
             if not given.done():
                 given.set_result(self._spare.pop(0) if self._spare else None)

@@ -124,7 +124,7 @@ class RemoteOffice:
             again=lambda: msgspec.json.encode(msgspec.structs.replace(turn, holding=self.leases.held())),
         )
         if not wait_s:
-            self.clock.heard(response.headers.get("Noetl-Now") or response.headers.get("Date"))
+            self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
         if answer.orders:
             answer = msgspec.structs.replace(answer, orders=tuple(filter(self._is_new, answer.orders)))

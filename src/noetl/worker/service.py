@@ -6,7 +6,7 @@ Reporting the end of one order and claiming the next are one call, so that a cha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from noetl.clock import Clock
@@ -53,7 +53,7 @@ class Worker:
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
-        self._worker_id, self._slots = worker_id, slots
+        self.worker_id, self._slots = worker_id, slots
         self.leases, self._beats_itself, self._prepare = leases or Leases(), not beats_elsewhere, prepare
         self._masks, self._post, self._collections = (
             Masks(),
@@ -93,6 +93,17 @@ class Worker:
                     await self._dispatch.wait()
         if end is not None:
             await self._post.hand_in(end)
+
+    @property
+    def free(self) -> int:
+        """How many orders would be begun at once, were they given."""
+        waiting = self._at_work.waiting if self._at_work is not None and not self._is_draining else 0
+        return max(0, waiting - self._post.spare)
+
+    def give(self, orders: Sequence[Order]) -> None:
+        """Orders that were claimed for us while we waited."""
+        self._post.give(orders)
+        self._dispatch.ring(len(orders))
 
     def drain(self) -> None:
         """Take no more orders; `serve` returns when those at hand are done and reported."""
@@ -149,7 +160,7 @@ class Worker:
             tools=self._tools,
             clock=self._clock,
             sleep=self._sleep,
-            worker_id=self._worker_id,
+            worker_id=self.worker_id,
             mask=self._masks.of(order.execution_id),
             lend=self._at_work.lent if self._at_work is not None else keep_slot,
         )
@@ -163,4 +174,4 @@ class Worker:
         while True:
             await asyncio.sleep(self.leases.every_s(HEARTBEAT_S))
             if leases := self.leases.held():
-                self.stop(await self._office.renew(self._worker_id, leases, self.leases.ttls()))
+                self.stop(await self._office.renew(self.worker_id, leases, self.leases.ttls()))

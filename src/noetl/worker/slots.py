@@ -35,6 +35,11 @@ class Slots:
         if self._is_draining and not self._at_work:
             self._drained.set()
 
+    @property
+    def waiting(self) -> int:
+        """How many slots have nothing to do."""
+        return len(self._idle)
+
     def drain(self) -> None:
         """Nobody takes anything more: who has nothing to do ends now, the others when they are done."""
         self._is_draining = True

@@ -12,7 +12,8 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, get_args
 
 import msgspec
 
@@ -119,17 +120,29 @@ class StoredValues:
 
 
 def references_in(value: Any) -> Iterator[Reference]:
-    """Every reference inside a record."""
+    """Every reference inside a record. What a tool or an author gave is no record: it holds none, and is not searched,
+    however large it is."""
     inner: Iterable[Any] = ()
     match value:
         case Reference():
             yield value
         case msgspec.Struct():
-            inner = (getattr(value, name) for name in value.__struct_fields__)
+            inner = (getattr(value, name) for name in _leading(type(value)))
         case dict():
             inner = value.values()
         case list() | tuple():
             inner = value
     for one in inner:
-        if isinstance(one, msgspec.Struct | dict | list | tuple):
+        if one is not None:
             yield from references_in(one)
+
+
+@lru_cache(maxsize=64)
+def _leading(owner: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields that hold records."""
+    return tuple(field.name for field in msgspec.structs.fields(owner) if _holds_records(field.type))
+
+
+def _holds_records(type_: Any) -> bool:
+    is_record = isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+    return is_record or any(map(_holds_records, get_args(type_)))

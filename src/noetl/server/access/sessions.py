@@ -38,10 +38,14 @@ class Sessions:
     async def open(self, token: Token) -> str:
         """A new session for who has shown this token: the value of the cookie. Old ones are swept out."""
         now, session_id = self._clock.now(), fresh_secret()
-        await self._shelf.sweep(KIND, before=now - IDLE_S - NOTED_EVERY_S)
+        await self.sweep()
         session = Session(token_id=token.token_id, created_at=now, seen_at=now)
         await self._shelf.put(KIND, digest_of(session_id), msgspec.json.encode(session), over=0, at=now)
         return session_id
+
+    async def sweep(self) -> int:
+        """Forget those that nobody has used for longer than they live."""
+        return await self._shelf.sweep(KIND, before=self._clock.now() - IDLE_S - NOTED_EVERY_S)
 
     async def token_of(self, session_id: str) -> Token | None:
         """The living token of a living session."""

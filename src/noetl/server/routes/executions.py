@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.server.bodies import read, read_optional
-from noetl.server.finding import Filter, Status, checked_cursor, execution_of, matching
+from noetl.server.finding import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.rerunning import Source
 from noetl.server.routing import Json, shows
@@ -74,12 +74,13 @@ async def executions(
     since: Annotated[str | None, Query(max_length=50)] = None,
     until: Annotated[str | None, Query(max_length=50)] = None,
     text: Annotated[str | None, Query(max_length=200)] = None,
+    label: Annotated[list[str] | None, Query(max_length=10, description="key=value, of metadata.labels.")] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """The newest first. `next` of a page is the `cursor` of the one after."""
     services = services_of(request)
-    wanted = Filter(status=status, path=path, since=since, until=until, text=text)
+    wanted = Filter(status=status, path=path, since=since, until=until, text=text, labels=labelled(label))
     rows = []
     async for row in matching(services, wanted, await checked_cursor(services, cursor), about=limit + 1):
         rows.append(row)

@@ -16,10 +16,9 @@ from noetl.server.problems import Problem
 from noetl.server.routing import Json, shows
 from noetl.server.services import Services, services_of
 from noetl.server.workers import LIVE_S
-from noetl.store.contract import OrderState
 
 router = APIRouter(tags=["operation"])
-_AT_MOST = 1_000
+STATES = ("running", "paused", "completed", "failed", "cancelled")
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,13 +81,10 @@ async def metrics(request: Request) -> Response:
 async def _looked_up(services: Services) -> None:
     """Figures that are read from the store when somebody asks, and not counted on the way."""
     meters, store, now = services.meters, services.store, services.clock.now()
-    for status in ("running", "paused"):
-        meters.open.labels(status).set(len(await store.executions(limit=_AT_MOST, status=status)))
-    claimable = await store.claimable(now=now, limit=_AT_MOST)
-    ready_orders = [order for order in claimable if order.state is OrderState.READY]
-    meters.orders.labels("ready").set(len(ready_orders))
+    for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
+        meters.kept.labels(status).set(number)
+    meters.orders.labels("ready").set(sum((await store.unclaimed(now=now)).values()))
+    meters.orders.labels("leased").set(sum((await store.leased(now=now)).values()))
     rows = await services.roster.list()
-    pools = {name for row in rows for name in row.pools} | {order.pool for order in claimable} | {"default"}
-    meters.orders.labels("leased").set(sum((await store.leased(now=now, pools=sorted(pools))).values()))
     meters.incidents.set(len(await store.shelf.list(INCIDENT)))
     meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))

@@ -18,6 +18,7 @@ from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.orchestrator.calls import child_id_of
 from noetl.orchestrator.pools import EVERY
+from noetl.orchestrator.secret_desk import SecretRefusedError
 from noetl.records.calls import Call, Called
 from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Turn
@@ -130,7 +131,11 @@ async def secret(request: Request) -> Response:
     ask = await _decoded(request, _asks)
     await _check_worker(request, ask.worker_id)
     await _check_execution(request, ask.execution_id)
-    return Json(await services_of(request).conductor.secret(ask), headers={"cache-control": "no-store"})
+    try:
+        material = await services_of(request).conductor.secret(ask)
+    except SecretRefusedError as problem:  # 403, so that the audit log has it
+        raise Problem(403, problem.message, kind="tool", error={"kind": problem.kind, "message": problem.message}) from None
+    return Json(material, headers={"cache-control": "no-store"})
 
 
 @router.post("/api/orders/call", **shows(Called, reads=Call, summary="Start a nested playbook, and wait for it"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from noetl.store.contract import Only
 
 router = APIRouter(tags=["from outside"])
 INJECTABLE = frozenset({"message.received", "signal.received", "timer.fired"})  # MSG-06
-_AMONG = 500  # open executions in which a timer is looked for
+_AMONG = 500  # open executions whose timers are listed
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +127,7 @@ async def timers(request: Request, execution_id: str) -> Response:
 
 @router.get("/api/timers", **shows(Timers, summary="Running timers"))
 async def all_timers(request: Request) -> Response:
-    """Those of all open executions, the nearest first; of very many, those of the newest."""
+    """Those of open executions, the nearest first; of very many, those of the 500 that are due first."""
     services = services_of(request)
     found = [timer async for timer in _of_all(services)]
     return Json(Timers(timers=sorted(found, key=lambda timer: (timer.due_at, timer.id))))
@@ -136,26 +137,20 @@ async def all_timers(request: Request) -> Response:
 async def cancel(request: Request, timer_id: str) -> Response:
     """By its own id, as lists tell it. Only timers whose author allows it can be cancelled."""
     services = services_of(request)
-    execution_id = await _whose(services, timer_id)
+    execution_id = await services.store.timed(timer_id)
+    if execution_id is None:
+        raise unknown("timer", timer_id)
     actor = str(identity_of(request).subject)
     changed = await services.clockwork.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
     return Json(Accepted(changed=changed))
 
 
-async def _whose(services: Services, timer_id: str) -> str:
-    async for timer in _of_all(services):
-        if timer.id == timer_id:
-            return timer.execution_id
-    raise unknown("timer", timer_id)
-
-
 async def _of_all(services: Services) -> AsyncIterator[TimerView]:
-    for status in ("running", "paused"):
-        for row in await services.store.executions(limit=_AMONG, status=status):
-            if row.wake_at is None and status == "running":
-                continue  # no timer runs in it
-            for timer in await _running(services, row.execution_id):
-                yield timer
+    """Of executions that time will move, the nearest first, and of paused ones, the newest first."""
+    soon = await services.store.due(now=math.inf, limit=_AMONG)
+    for row in [*soon, *await services.store.executions(limit=_AMONG, status="paused")]:
+        for timer in await _running(services, row.execution_id):
+            yield timer
 
 
 async def _running(services: Services, execution_id: str) -> list[TimerView]:

@@ -22,7 +22,6 @@ router = APIRouter(tags=["overview"])
 _MINUTES = 60
 _LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
 _PAGE = 500
-_MOST_READY = 1_000  # counted so far; that many is all somebody wants to know
 _STATES = ("running", "paused", "completed", "failed", "cancelled")
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
@@ -79,7 +78,7 @@ async def overview(request: Request) -> Response:
     counts = dict.fromkeys(_STATES, 0) | await services.store.tally()
     now = services.clock.now()
     leased = sum((await services.store.leased(now=now)).values())
-    ready = len(await services.store.claimable(now=now, limit=_MOST_READY))
+    ready = sum((await services.store.unclaimed(now=now)).values())
     told = Overview(
         counts=counts,
         minutes=_by_minute(await _recent(services), now),
@@ -94,9 +93,9 @@ async def _recent(services: Services) -> list[ExecutionRow]:
     since = services.clock.now() - _MINUTES * 60
     while len(rows) < _LOOKED_AT:
         beyond = rows[-1].execution_id if rows else None
-        page = await services.store.executions(limit=_PAGE, beyond=beyond)
-        rows += [row for row in page if row.created_at >= since]
-        if len(page) < _PAGE or page[-1].created_at < since:
+        page = await services.store.executions(limit=_PAGE, beyond=beyond, since=since)
+        rows += page
+        if len(page) < _PAGE:
             break
     return rows
 

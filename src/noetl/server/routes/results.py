@@ -26,14 +26,13 @@ async def stored(request: Request, checksum: str) -> Response:
     """The JSON value as it was stored, whole or by Range."""
     if not _CHECKSUM.fullmatch(checksum):
         raise unknown("result", checksum)
-    reference = Reference(store="", key=checksum, checksum=checksum, size=0)
     try:
-        value = await asyncio.to_thread(services_of(request).results.load, reference)
+        body = await asyncio.to_thread(services_of(request).results.body, checksum)
     except ToolError as problem:
         if problem.kind == "result.missing":
             raise unknown("result", checksum) from None
         raise Problem(500, problem.message, kind=problem.kind) from None
-    answer = ranged(request, msgspec.json.encode(value), tag=checksum)
+    answer = ranged(request, body, tag=checksum)
     answer.headers["cache-control"] = "private, max-age=31536000, immutable"  # its name is its content
     answer.headers["content-disposition"] = f'attachment; filename="{checksum[:16]}.json"'
     return answer

@@ -71,8 +71,7 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
 async def everything(request: Request) -> Response:
     """Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
     long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
-    execution tells, such as workers. Changes that other servers make are seen among the newest 200 and the open
-    ones."""
+    execution tells, such as workers. Changes that other servers make are seen within a second or so."""
     services = services_of(request)
     return _stream(services, _rows(services, request.headers.get(_LAST)))
 

@@ -5,18 +5,21 @@ PostgreSQL keeps readers and writers apart by itself, so looking never holds up 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
-from noetl.store.contract import ExecutionRow, Only, OrderRow
+from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
+from noetl.store.filtering import lowered
 from noetl.store.migrations import Applied, applied_of, pending
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.database import Database
 from noetl.store.postgres.failures import decoding
 from noetl.store.postgres.migration import applied, known_migrations, migrate
+from noetl.store.postgres.shelf import PostgresShelf
 from noetl.store.rows import event_of, execution_of, order_of
+from noetl.store.shelf import Shelf
 
 
 class PostgresHistory:
@@ -24,6 +27,7 @@ class PostgresHistory:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.shelf: Shelf = PostgresShelf(database)
 
     @classmethod
     async def open(cls, url: str) -> PostgresHistory:
@@ -70,11 +74,28 @@ class PostgresHistory:
         return dict(rows)
 
     async def executions(
-        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        status: str | None = None,
+        path: str | None = None,
+        beyond: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        text: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
-        pattern = None if path is None else like(path)
-        rows = await self._db.rows("select_executions", status, pattern, beyond, limit)
+        pattern, wanted = None if path is None else like(path), None if text is None else lowered(text)
+        keys, values = (list(labels), list(labels.values())) if labels else (None, None)
+        filters = (since, until, wanted, keys, values)
+        rows = await self._db.rows("select_executions", status, pattern, beyond, limit, *filters)
         return [execution_of(row) for row in rows]
+
+    async def moved(self, since: str | None) -> Moved:
+        if since is None or not since.isdecimal():
+            return Moved(str(await self._db.value("select_cursor")))
+        rows = await self._db.rows("select_moved", int(since))
+        return Moved(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return [execution_of(row) for row in await self._db.rows("select_children", execution_id)]

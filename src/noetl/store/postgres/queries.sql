@@ -50,6 +50,8 @@ WITH given AS MATERIALIZED (
     WHERE o.execution_id = g.execution_id AND o.order_id = g.order_id
       AND g.state = 'closed' AND o.lease_epoch = g.lease_epoch
     RETURNING o.order_id
+), told AS (
+    INSERT INTO moved (xid, execution_id) SELECT pg_current_xact_id()::text::bigint, execution_id FROM given
 ), kept AS (
     INSERT INTO net (net_hash, body) SELECT * FROM unnest($35::text[], $36::bytea[]) ON CONFLICT (net_hash) DO NOTHING
 )
@@ -147,7 +149,58 @@ WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR path LIKE $2)
   AND created_at <= coalesce((SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3), 'infinity')
   AND ($3::text IS NULL OR execution_id > $3
        OR created_at < (SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3))
+  AND created_at >= coalesce($5::float8, '-infinity') AND created_at < coalesce($6::float8, 'infinity')
+  AND ($7::text IS NULL OR strpos(lower(execution_id), $7) > 0 OR strpos(lower(path), $7) > 0
+       OR strpos(lower(name), $7) > 0)
+  AND ($8::text[] IS NULL OR net_hash IN (
+      SELECT net_hash FROM net
+      WHERE NOT EXISTS (
+          SELECT 1 FROM unnest($8::text[], $9::text[]) AS l (key, value)
+          WHERE (convert_from(body, 'UTF8')::json -> 'metadata' -> 'labels' ->> l.key) IS DISTINCT FROM l.value)))
 ORDER BY created_at DESC, execution_id LIMIT $4;
+
+-- name: select_cursor
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+
+-- name: select_moved
+-- The cursor and the rows come from one snapshot: what was under way then is told by the next look.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, x.execution_id, x.last_seq
+FROM (SELECT DISTINCT m.execution_id FROM moved AS m WHERE m.xid >= $1) AS found
+RIGHT JOIN (VALUES (1)) AS one ON true LEFT JOIN execution AS x USING (execution_id);
+
+-- name: forget_moved
+DELETE FROM moved WHERE xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint - $1::bigint;
+
+-- name: select_timed
+SELECT execution_id FROM event
+WHERE event_type = 'timer.scheduled' AND substring(payload FROM '"wait_id":"([^"]*)"') = $1 LIMIT 1;
+
+-- name: select_ended_nets
+SELECT DISTINCT net_hash FROM execution WHERE finished_at IS NOT NULL ORDER BY net_hash;
+
+-- name: select_outlived
+SELECT x.execution_id FROM execution AS x
+WHERE x.net_hash = $1 AND x.finished_at IS NOT NULL AND x.finished_at < $2
+  AND NOT EXISTS (SELECT 1 FROM execution AS p WHERE p.execution_id = x.parent_execution_id AND p.finished_at IS NULL)
+ORDER BY x.finished_at, x.execution_id LIMIT $3;
+
+-- name: retire_executions
+DELETE FROM execution WHERE execution_id = ANY ($1::text[]) AND finished_at IS NOT NULL RETURNING execution_id;
+
+-- name: retire_rest
+-- Once the rows of their executions are gone: events may go only then (EVT-01).
+WITH e AS (DELETE FROM event WHERE execution_id = ANY ($1::text[])),
+     o AS (DELETE FROM orders WHERE execution_id = ANY ($1::text[])),
+     w AS (DELETE FROM wait WHERE execution_id = ANY ($1::text[])),
+     r AS (DELETE FROM request WHERE execution_id = ANY ($1::text[]))
+DELETE FROM task WHERE execution_id = ANY ($1::text[]);
+
+-- name: select_checksums
+SELECT DISTINCT (regexp_matches(payload, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
+FROM event WHERE payload LIKE '%"checksum":"%'
+UNION
+SELECT DISTINCT (regexp_matches(payload, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
+FROM message WHERE payload LIKE '%"checksum":"%';
 
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
@@ -186,6 +239,9 @@ FROM (
     SELECT * FROM orders WHERE state = 'leased' AND lease_until < $1 AND ($3::text[] IS NULL OR pool = ANY ($3))
 ) AS found
 ORDER BY priority DESC, number LIMIT $2;
+
+-- name: count_unclaimed
+SELECT pool, count(*) FROM orders WHERE state = 'ready' OR (state = 'leased' AND lease_until < $1) GROUP BY pool;
 
 -- name: select_leased
 SELECT pool, count(*) FROM orders

@@ -43,6 +43,8 @@ from noetl.store.shelf import Shelf
 from noetl.store.tasks import Tasks
 from noetl.store.waits import Waits
 
+MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look every second or so
+
 
 class PostgresStore(PostgresHistory):
     """Open with `PostgresStore.open`; migrations run then."""
@@ -62,6 +64,7 @@ class PostgresStore(PostgresHistory):
         database = await Database.open(address_of(url), connections=connections)
         try:
             await migrate(database, known_migrations())
+            await database.assign("forget_moved", MOVES_KEPT)
         except BaseException:
             await database.close()
             raise
@@ -98,6 +101,9 @@ class PostgresStore(PostgresHistory):
         rows = await self._db.rows("select_leased", now, None if pools is None else list(pools))
         return dict.fromkeys(pools or (), 0) | dict(rows)
 
+    async def unclaimed(self, *, now: float) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._db.rows("count_unclaimed", now)}
+
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         return [execution_of(row) for row in await self._db.rows("select_due", now, limit)]
 
@@ -111,6 +117,28 @@ class PostgresStore(PostgresHistory):
     async def now(self) -> float | None:
         found: float = await self._db.value("select_now")
         return found
+
+    async def timed(self, wait_id: str) -> str | None:
+        found: str | None = await self._db.value("select_timed", wait_id)
+        return found
+
+    async def ended_nets(self) -> list[str]:
+        await self._db.assign("forget_moved", MOVES_KEPT)
+        return [row[0] for row in await self._db.rows("select_ended_nets")]
+
+    async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
+        return [row[0] for row in await self._db.rows("select_outlived", net_hash, before, limit)]
+
+    async def retire(self, execution_ids: Collection[str]) -> int:
+        async def retired(connection: Any) -> int:
+            rows = await connection.fetch(QUERIES["retire_executions"], sorted(set(execution_ids)))
+            await connection.execute(QUERIES["retire_rest"], [row[0] for row in rows])
+            return len(rows)
+
+        return await self._db.together(retired)
+
+    async def checksums(self) -> set[str]:
+        return {row[0] for row in await self._db.rows("select_checksums")}
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch) == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,18 @@ import msgspec
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
-from noetl.store.contract import ExecutionRow, Only, OrderRow
+from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
+from noetl.store.filtering import lowered
 from noetl.store.migrations import Applied, applied_of
 from noetl.store.rows import event_of, execution_of, order_of
+from noetl.store.shelf import Shelf
 from noetl.store.sqlite.migration import applied, is_store, is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
+from noetl.store.sqlite.shelf import SqliteShelf
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
 _EVERYTHING = -1  # of LIMIT
+_ENDED_LATE_S = 60.0
 
 
 class SqliteHistory:
@@ -33,6 +37,7 @@ class SqliteHistory:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
+        self.shelf: Shelf = SqliteShelf(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteHistory:
@@ -86,11 +91,45 @@ class SqliteHistory:
             return dict(self._db.execute(QUERIES["select_positions"], (json.dumps(list(execution_ids)),)).fetchall())
 
     async def executions(
-        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        status: str | None = None,
+        path: str | None = None,
+        beyond: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        text: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
-        values = {"status": status, "path": path, "beyond": beyond, "limit": limit}
+        values = {
+            "status": status,
+            "path": path,
+            "beyond": beyond,
+            "limit": limit,
+            "since": since,
+            "until": until,
+            "text": None if text is None else lowered(text),
+            "labels": json.dumps(dict(labels)) if labels else None,
+        }
         with self._explained():
             return [execution_of(row) for row in self._db.execute(QUERIES["select_executions"], values)]
+
+    async def moved(self, since: str | None) -> Moved:
+        """One file has few writers: all that is open is told, and what ended of late, if anybody wrote at all. Ends
+        are told for a while longer, since whoever decided them may have committed later."""
+        with self._explained():
+            [version] = self._db.execute("PRAGMA data_version").fetchone()
+            here = f"{version}.{self._db.total_changes}"
+            before, _, last_end = (since or "").partition("/")
+            if since is not None and before == here:
+                return Moved(since)
+            last = self._db.execute(QUERIES["select_last_end"]).fetchone()[0]
+            cursor = f"{here}/{last or 0.0!r}"
+            if since is None:
+                return Moved(cursor)
+            late = _number(last_end) - _ENDED_LATE_S
+            return Moved(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         with self._explained():
@@ -167,6 +206,13 @@ def _explanation(where: str, problem: sqlite3.Error) -> str:
             return f"the store {where} is read-only, or a file beside it is: make {where}* writable"
         case _:
             return f"the store {where} failed: {problem}"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0  # a cursor of another store
 
 
 def _picking(execution_id: str, after: int, only: Only) -> tuple[str, dict[str, Any]]:

@@ -76,7 +76,64 @@ FROM execution
 WHERE (:status IS NULL OR status = :status) AND (:path IS NULL OR path GLOB :path)
   AND (:beyond IS NULL OR (-created_at, execution_id)
        > (SELECT -last.created_at, last.execution_id FROM execution AS last WHERE last.execution_id = :beyond))
+  AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until)
+  AND (:text IS NULL OR instr(lower(execution_id), :text) OR instr(lower(path), :text) OR instr(lower(name), :text))
+  AND (:labels IS NULL OR net_hash IN (
+      SELECT net_hash FROM net AS n
+      WHERE NOT EXISTS (
+          SELECT 1 FROM json_each(:labels) AS l
+          WHERE NOT EXISTS (
+              SELECT 1 FROM json_each(CAST(n.body AS TEXT), '$.metadata.labels') AS m
+              WHERE m.key = l.key AND CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END
+                                      = l.value))))
 ORDER BY created_at DESC, execution_id LIMIT :limit;
+
+-- name: select_moved
+SELECT execution_id, last_seq FROM execution WHERE finished_at IS NULL
+UNION ALL
+SELECT execution_id, last_seq FROM execution WHERE finished_at > ?;
+
+-- name: select_last_end
+SELECT max(finished_at) FROM execution;
+
+-- name: count_unclaimed
+SELECT pool, count(*) FROM orders WHERE state = 'ready' OR (state = 'leased' AND lease_until < ?) GROUP BY pool;
+
+-- name: select_timed
+SELECT execution_id FROM event
+WHERE event_type = 'timer.scheduled' AND json_extract(payload, '$.wait_id') = ? LIMIT 1;
+
+-- name: select_ended_nets
+SELECT DISTINCT net_hash FROM execution WHERE finished_at IS NOT NULL ORDER BY net_hash;
+
+-- name: select_outlived
+SELECT x.execution_id FROM execution AS x
+WHERE x.finished_at < ? AND x.net_hash = ?
+  AND NOT EXISTS (SELECT 1 FROM execution AS p WHERE p.execution_id = x.parent_execution_id AND p.finished_at IS NULL)
+ORDER BY x.finished_at, x.execution_id LIMIT ?;
+
+-- name: retire_execution
+DELETE FROM execution WHERE execution_id = ? AND finished_at IS NOT NULL;
+
+-- name: retire_events
+DELETE FROM event WHERE execution_id = ?;
+
+-- name: retire_orders
+DELETE FROM orders WHERE execution_id = ?;
+
+-- name: retire_waits
+DELETE FROM wait WHERE execution_id = ?;
+
+-- name: retire_tasks
+DELETE FROM task WHERE execution_id = ?;
+
+-- name: retire_requests
+DELETE FROM request WHERE execution_id = ?;
+
+-- name: select_naming
+SELECT payload FROM event WHERE payload LIKE '%"checksum":"%'
+UNION ALL
+SELECT payload FROM message WHERE payload LIKE '%"checksum":"%';
 
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,

@@ -18,6 +18,7 @@ from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
 from noetl.store.credentials import Credentials
+from noetl.store.filtering import checksums_in
 from noetl.store.rebuilding import derived_rows
 from noetl.store.requests import Requests
 from noetl.store.rows import (
@@ -47,6 +48,8 @@ from noetl.store.waits import Waits
 
 _BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 8_000  # 32 MB of log between checkpoints: each makes somebody wait for two more flushes
+
+_RETIRED = ("retire_events", "retire_orders", "retire_waits", "retire_tasks", "retire_requests")
 
 
 class SqliteStore(SqliteHistory):
@@ -169,6 +172,10 @@ class SqliteStore(SqliteHistory):
             found = dict(self._db.execute(QUERIES["select_leased"], values).fetchall())
         return dict.fromkeys(pools or (), 0) | found
 
+    async def unclaimed(self, *, now: float) -> dict[str, int]:
+        with self._explained():
+            return dict(self._db.execute(QUERIES["count_unclaimed"], (now,)).fetchall())
+
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         with self._explained():
             return [execution_of(row) for row in self._db.execute(QUERIES["select_due"], (now, limit))]
@@ -184,6 +191,31 @@ class SqliteStore(SqliteHistory):
 
     async def now(self) -> float | None:
         return None
+
+    async def timed(self, wait_id: str) -> str | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_timed"], (wait_id,)).fetchone()
+        return row[0] if row else None
+
+    async def ended_nets(self) -> list[str]:
+        with self._explained():
+            return [one for (one,) in self._db.execute(QUERIES["select_ended_nets"])]
+
+    async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
+        with self._explained():
+            return [one for (one,) in self._db.execute(QUERIES["select_outlived"], (before, net_hash, limit))]
+
+    async def retire(self, execution_ids: Collection[str]) -> int:
+        with self._explained(), transaction(self._db):
+            wanted = [(one,) for one in set(execution_ids)]
+            gone = [one for one in wanted if self._db.execute(QUERIES["retire_execution"], one).rowcount == 1]
+            for query in _RETIRED:  # events too may go once the rows of their executions are gone (EVT-01)
+                self._db.executemany(QUERIES[query], gone)
+        return len(gone)
+
+    async def checksums(self) -> set[str]:
+        with self._explained():
+            return {one for (text,) in self._db.execute(QUERIES["select_naming"]) for one in checksums_in(text.encode())}
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         with self._explained():

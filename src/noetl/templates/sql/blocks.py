@@ -15,7 +15,7 @@ from typing import Any
 from noetl.errors import ToolError
 from noetl.templates.budget import Run
 from noetl.templates.expression import Template, parse
-from noetl.templates.guards import UNKNOWN, constant
+from noetl.templates.guards import constant
 from noetl.templates.leaving import leave
 from noetl.templates.missing import Missing
 from noetl.templates.program import label
@@ -77,11 +77,8 @@ class _Recording:
         self._roots: dict[int, frozenset[str]] = {}
 
     def __call__(self, run: Run, node: Any, value: Any) -> str:
-        if _is_constant(node):
-            if isinstance(value, Missing):
-                return ""
-            if isinstance(value, str) and _SEPARATOR.match(value):
-                return str(value)
+        if _separates(node):
+            return "" if isinstance(value, Missing) else str(value)
         given = leave(run, value, marks=True)
         self.holes.append(
             Filled(
@@ -102,11 +99,18 @@ class _Recording:
         return self._roots[id(node)]
 
 
-def _is_constant(node: Any) -> bool:
-    """Whether the author wrote all that can come of it."""
+def _separates(node: Any) -> bool:
+    """Whether all that can come of it is a separator the author wrote, or nothing."""
+    written_here = _choices(node)
+    separators = [text for text in written_here if isinstance(text, str) and _SEPARATOR.match(text)]
+    return len(separators) == len(written_here) and any(text.strip() for text in separators)
+
+
+def _choices(node: Any) -> list[Any]:
+    """What an expression chooses between, as far as it is constant; a branch that is left out is no text."""
     if type(node).__name__ == "CondExpr":
-        return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
-    return constant(node) is not UNKNOWN
+        return [*_choices(node.expr1), *(_choices(node.expr2) if node.expr2 is not None else ("",))]
+    return [constant(node)]
 
 
 def _all_nodes(node: Any) -> list[Any]:

@@ -46,7 +46,7 @@ def connected(call: dict[str, Any]) -> Any:
     return connection
 
 
-def _opened(database: str, config: dict[str, str]) -> Any:
+def _opened(database: str, config: dict[str, Any]) -> Any:
     """Another worker may have the file open: that is waited for, a little. Our own take turns before they come here."""
     until = time.monotonic() + PATIENCE_S
     while True:

@@ -13,7 +13,7 @@ PLAYBOOK = ToolKind(
         Input(
             name="version",
             schema={"type": ["string", "number"]},
-            doc="Version to start; the newest when left out.",
+            doc="Version to start; the newest when left out, or `latest`.",
         ),
         Input(name="args", schema=OBJECT, doc="Payload of the child: laid over its workload.", aliases=("payload",)),
         Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned."),

@@ -1,0 +1,73 @@
+"""`noetl tools`: the kinds that playbooks may name, who brings each, and whether it would run here (TOOL-01)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import click
+
+from noetl.cli.forms import list_output, print_list
+from noetl.cli.terminal import color_option
+
+
+@click.command("tools")
+@list_output
+@color_option
+def command(output: str) -> None:
+    """List the tool kinds: built in, of an installed plug-in, or known and waiting for one.
+
+    \b
+    noetl tools -o json
+    """
+    from noetl.cli.columns import columns
+    from noetl.tools.kinds import load_kinds
+
+    kinds = [_told(name) for name in load_kinds()]
+    rows = [(one["kind"], one["origin"], one["state"]) for one in kinds]
+    print_list(kinds, output, key="kind", table=lambda: columns(("KIND", "FROM", "HERE"), rows, nothing="no kinds"))
+
+
+def _told(name: str) -> dict[str, Any]:
+    from noetl.tools.kinds import KINDS, load_kinds
+
+    kind, package = load_kinds()[name], _packages().get(name)
+    if package is not None and (name not in KINDS or KINDS[name].plugin is not None):
+        origin, state = package, "ready" if kind.plugin is None else f"broken: install {kind.plugin}"
+    else:
+        origin, state = "noetl" if kind.plugin is None else kind.plugin, _state(name)
+    return {"kind": name, "origin": origin, "state": state, "inputs": [field.name for field in kind.inputs]}
+
+
+def _state(name: str) -> str:
+    """Whether a kind of our own would run here, and what is missing otherwise."""
+    from noetl.tools.permissions import OFF_BY_DEFAULT
+    from noetl.tools.registry import BUILT_IN, EXTRAS
+
+    if name == "workbook":
+        return "ready"  # a name for a task written elsewhere in the playbook; the compiler resolves it
+    if name not in BUILT_IN:
+        return "not installed"
+    if name in OFF_BY_DEFAULT:
+        return f"off; --allow {name}"
+    extra = EXTRAS.get(name)
+    return "ready" if extra is None or _is_installed(extra) else f"needs noetl[{extra}]"
+
+
+def _is_installed(extra: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec({"postgres": "asyncpg"}.get(extra, extra)) is not None
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """The package that brings a kind, by the kind's name."""
+    from importlib.metadata import entry_points
+
+    from noetl.tools.registry import GROUP
+
+    return {
+        entry.name: f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+        for entry in entry_points(group=GROUP)
+    }

@@ -1,0 +1,97 @@
+"""`noetl watch`: follow an execution that somebody else drives, to its end (DEPENDENCIES §6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.cli.reaching import reads_server_option, server_meant
+from noetl.cli.reading import ID_HELP, Refused, db_option, followed, found, id_argument, read, results_of, resume_hint
+from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.cli.live import View
+    from noetl.client.models import Result
+    from noetl.store.contract import ExecutionRow, Records, Results
+
+
+def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
+    from noetl.durations import seconds
+
+    try:
+        return seconds(given) if given is not None else None
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
+
+
+@click.command("watch", epilog=ID_HELP)
+@id_argument
+@click.option("--timeout", callback=_duration, metavar="DURATION", help="Let go after this long, such as 10m.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
+@db_option
+@reads_server_option
+@color_option
+@click.pass_context
+def command(ctx: click.Context, given: str, timeout: float | None, output: str, quiet: bool, db: str | None) -> None:
+    """Follow an execution from its beginning until it has ended, and print its result, as `noetl run` does.
+
+    Exits with 0 when it is done, 1 when it failed, 5 when it was cancelled or the timeout came first, 130 when
+    interrupted; the execution goes on then.
+
+    \b
+    noetl watch last --timeout 10m && echo done
+    """
+    row = read(db, lambda history: _running(history, given, db))
+    if (there := server_meant(db)) is not None:
+        from noetl.cli.remote_run import followed as followed_there
+
+        ctx.exit(followed_there(there, row.execution_id, output, quiet, timeout))
+    ctx.exit(_here(row.execution_id, output, quiet, timeout, db))
+
+
+async def _running(history: Records, given: str, db: str | None) -> ExecutionRow:
+    """The execution that is meant. Refused when it would never move."""
+    from noetl.cli.status import abandoned
+
+    row = await found(history, given)
+    if await abandoned(history, row):
+        raise Refused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
+    return row
+
+
+def _here(execution_id: str, output: str, quiet: bool, within_s: float | None, db: str | None) -> int:
+    from noetl.cli.live import say
+    from noetl.cli.watching import watched
+    from noetl.store.opening import open_records
+
+    results = results_of(db)
+
+    async def watch(view: View | None) -> Result:
+        history = await open_records(db)
+        try:
+            async for events in followed(history, execution_id):
+                if view is not None:
+                    view(events)
+            return await _ended(history, execution_id, results)
+        finally:
+            await history.close()
+
+    def let_go() -> None:
+        say(f"execution {execution_id} goes on in its own process")
+
+    return watched(watch, output=output, quiet=quiet, let_go=let_go, within_s=within_s)
+
+
+async def _ended(history: Records, execution_id: str, results: Results) -> Result:
+    from noetl.cli.result import ending_of
+    from noetl.client.models import Result
+
+    row = await history.execution(execution_id)
+    assert row is not None, "it was followed to its end"
+    error, value = await ending_of(history, row, results)
+    told: dict[str, Any] | None = error.readable() if error is not None else None
+    return Result(execution_id=execution_id, status=row.status, result=value, error=told)

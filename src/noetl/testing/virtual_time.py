@@ -1,0 +1,80 @@
+"""Virtual time: an event loop that does not wait. When nobody works, it moves its clock to the next timer (TMR-07).
+
+Delays, timeouts and timers so happen in their order, and months of them pass in no time. While a real tool is at work
+its time counts as it passes, so that its timeouts hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+START = 1_735_689_600.0  # 2025-01-01T00:00:00Z
+Given = TypeVar("Given")
+
+
+class _Selector(selectors.DefaultSelector):
+    """Asked to wait for a timer, it lets the loop decide how."""
+
+    wait: Callable[[float, Callable[[float], Any]], Any]
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        return super().select(0) or self.wait(timeout, super().select)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._now, self._busy = 0.0, 0
+        selector = _Selector()
+        selector.wait = self._wait
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self._now
+
+    def _wait(self, seconds: float, select: Callable[[float], Any]) -> Any:
+        if not self._busy:
+            self._now += seconds
+            return []
+        begun = time.monotonic()
+        try:
+            return select(seconds)
+        finally:
+            self._now += time.monotonic() - begun
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Somebody does what takes real time."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+
+
+class LoopClock:
+    """The clock of the system, moved by the loop; it begins with the year 2025."""
+
+    def __init__(self, start: float = START) -> None:
+        self._loop, self._start = asyncio.get_running_loop(), start
+
+    def now(self) -> float:
+        return self._start + self._loop.time()
+
+
+def working() -> Any:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "real work in virtual time is done in its own loop"
+    return loop.working()
+
+
+def run_virtually(coroutine: Coroutine[Any, Any, Given]) -> Given:
+    """`asyncio.run`, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(coroutine)

@@ -1,0 +1,111 @@
+"""Writing playbooks: findings at their line, quick fixes, completion, the net, versions, witnesses, older dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Picture, Visitor
+from tests.browser.editing import type_into_editor
+from tests.browser.playbooks import CHAIN, OLD
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+
+
+@pytest.mark.req("VAL-19")
+def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, CHAIN.replace("{ step: end }", "{ step: edn }"))
+    finding = page.get_by_role("button", name="E_NEXT_REF")
+    expect(finding).to_contain_text("18:")
+    picture(page, "editor-finding", docs=True)
+    finding.click()
+    expect(page.locator(".cm-activeLine")).to_contain_text("edn")
+    page.get_by_role("button", name="Replace with end").click()
+
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    expect(page.locator(".cm-content")).not_to_contain_text("edn")
+
+
+def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("  - step: more\n    tool:\n      kind: ")
+    page.keyboard.type("pyth")
+    options = page.locator(".cm-tooltip-autocomplete li")
+    expect(options.filter(has_text="python")).to_be_visible()
+    picture(page, "editor-completion")
+    page.keyboard.press("Enter")
+    expect(page.locator(".cm-activeLine")).to_contain_text("kind: python")
+
+
+def test_a_step_of_the_net_and_its_text_lead_to_each_other(open_at: Open) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    page.locator(".step", has_text="each").click()
+    expect(page.locator(".cm-activeLine")).to_contain_text("step: each")
+    page.locator(".cm-line", has_text="step: end").last.click()
+    expect(page.locator(".step.chosen")).to_contain_text("end")
+
+
+def test_a_new_version_is_registered_and_compared_with_the_one_before(open_at: Open, here: Site) -> None:
+    text = CHAIN.replace("tests/chain", "tests/changing").replace("name: chain", "name: changing")
+    here.register(text)
+    page = open_at("/catalog/edit/tests/changing")
+    type_into_editor(page, text.replace("n: 3", "n: 4"))
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("tests/changing version 2 is registered")).to_be_visible()
+    page.get_by_label("Compare with").select_option("1")
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".cm-mergeView")).to_be_visible()
+    expect(dialog.locator(".cm-changedLine").first).to_contain_text("n: 3")
+    page.keyboard.press("Escape")
+    page.get_by_label("Version", exact=True).select_option("1")
+    expect(page.locator(".cm-content")).to_contain_text("n: 3")
+
+
+@pytest.mark.req("ADV-06")
+def test_the_witness_of_an_unsound_net_is_played(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/edit/tests/stuck")
+    page.get_by_role("button", name="Play the witness").click()
+    witness = page.get_by_role("group", name="Witness of W_JOIN_UNFILLED")
+    expect(witness.get_by_role("listitem")).to_have_count(3)
+    expect(witness).to_contain_text("3 / 3")
+    expect(page.locator(".step.failed", has_text="both")).to_be_visible()
+    picture(page, "witness", docs=True)
+    witness.get_by_role("listitem").first.get_by_role("button").click()
+    expect(page.locator(".step.failed")).to_have_count(0)
+    witness.get_by_role("button", name="Close").click()
+    expect(witness).to_have_count(0)
+
+
+def test_a_text_is_formatted(open_at: Open) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, CHAIN.replace("workload: { n: 3, who: world }", "workload:   {n: 3,   who: world}"))
+    page.get_by_role("button", name="Format").click()
+    expect(page.locator(".cm-content")).to_contain_text("workload: { n: 3, who: world }")
+
+
+@pytest.mark.req("CLI-03")
+def test_an_older_dialect_is_rewritten_as_v10_after_a_look(open_at: Open) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, OLD)
+    page.get_by_role("button", name="Migrate to v10").click()
+    expect(page.get_by_role("dialog")).to_contain_text("noetl.io/v10")
+    page.get_by_role("button", name="Take it").click()
+    expect(page.locator(".cm-content")).to_contain_text("noetl.io/v10")
+    expect(page.get_by_role("button", name="Migrate to v10")).to_have_count(0)
+
+
+def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:
+    page = visitor(here.make_token("vera", "viewer"), "/catalog/edit/tests/chain")
+    expect(page.locator(".editor .cm-content")).to_contain_text("tests/chain")
+    expect(page.get_by_role("button", name="Register")).to_have_count(0)
+    expect(page.get_by_role("button", name="Start")).to_have_count(0)
+    page.locator(".editor .cm-content").click()
+    page.keyboard.type("nothing of this")
+    expect(page.locator(".cm-content")).not_to_contain_text("nothing of this")

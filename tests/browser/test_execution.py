@@ -1,0 +1,188 @@
+"""One execution: the net, time travel, timeline, events, logs, data, loops, why it rests, running it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Picture
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+
+
+@pytest.fixture(scope="module")
+def chain(here: Site) -> str:
+    execution_id = here.start("tests/chain", n=12)
+    here.ended(execution_id)
+    return execution_id
+
+
+def test_tabs_are_walked_by_arrow_keys_and_kept_in_the_address(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}")
+    page.get_by_role("tab", name="Net").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Timeline")).to_be_focused()
+    expect(page).to_have_url(re.compile("tab=time"))
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Net")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_step_of_the_net_is_chosen_by_keyboard_and_tells_what_it_gave(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}")
+    page.locator(".step", has_text="start").focus()
+    page.keyboard.press("Enter")
+    side = page.get_by_role("complementary", name="Step start")
+    expect(side).to_contain_text("Hello, world!")
+    expect(side).to_contain_text("step.done")
+
+
+@pytest.mark.req("EVT-07")
+def test_any_moment_can_be_looked_from(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}?tab=data")
+    expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
+    page.get_by_label("Moment that is shown").fill("5")
+    expect(page.get_by_role("heading", name="ctx after event 5")).to_be_visible()
+    expect(page.get_by_role("tabpanel")).not_to_contain_text("greeted")
+    page.get_by_role("button", name="One event on").click()
+    expect(page.get_by_role("heading", name="ctx after event 6")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="ctx after event 6")).to_be_visible()
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
+
+
+def test_a_step_that_waits_is_shown_waiting_in_the_timeline_until_it_goes_on(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    execution_id = here.start("tests/waiting", order=41)
+    here.until_waiting(execution_id, "pay")
+    page = open_at(f"/executions/{execution_id}?tab=time")
+    bar = page.get_by_role("listitem").filter(has_text="pay")
+    expect(bar).to_contain_text("waiting")
+    expect(bar.locator("rect.waiting title")).to_contain_text("for message paid")
+    picture(page, "timeline-waiting")
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": 41}})
+    expect(bar).to_contain_text("done")
+    expect(page.get_by_role("listitem").filter(has_text="end")).to_be_visible()
+
+
+def test_attempts_and_the_pauses_between_them_are_in_the_timeline(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/failing")
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}?tab=time")
+    expect(page.get_by_role("list", name="Step runs by time").get_by_role("listitem")).to_have_count(4)
+    expect(page.locator("rect.backoff title").first).to_contain_text("before attempt 2")
+    page.get_by_role("button", name="Zoom in").click()
+    expect(page.get_by_label("Part that is shown")).to_be_visible()
+
+
+def test_events_are_found_and_opened_whole(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}?tab=events")
+    page.get_by_label("Kind of event").select_option("step.done")
+    expect(page.locator(".event")).to_have_count(2)
+    page.get_by_label("Find in events").fill("start")
+    expect(page.locator(".event")).to_have_count(1)
+    page.locator(".event").click()
+    aside = page.locator("aside")
+    expect(aside).to_contain_text("event_id")
+    expect(aside).to_contain_text("Hello, world!")
+    aside.get_by_role("button", name="Copy").click()
+    assert '"step.done"' in page.evaluate("navigator.clipboard.readText()")
+    aside.get_by_role("button", name="Look from here").click()
+    expect(page.get_by_role("button", name="Back to now")).to_be_visible()
+
+
+def test_logs_hold_what_was_printed_and_why_it_failed(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/failing")
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}?tab=logs")
+    expect(page.locator("pre", has_text="trying")).to_have_count(3)
+    expect(page.locator("pre.error").first).to_contain_text("no luck")
+
+
+def test_every_iteration_of_a_loop_is_a_cell(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}?tab=loops")
+    expect(page.get_by_role("img", name="each: 12 of 12 iterations done, 0 failed")).to_be_visible()
+    page.get_by_label("Moment that is shown").fill("40")
+    expect(page.get_by_role("img", name="each: 12 of 12")).to_have_count(0)
+
+
+def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/waiting", order=42)
+    page = open_at(f"/executions/{execution_id}?tab=explain")
+    expect(page.get_by_role("tabpanel")).to_contain_text('message "paid"')
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("it is paused")
+    page.get_by_role("button", name="Resume").click()
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": 42}})
+    expect(page.get_by_role("tabpanel")).to_contain_text("it is over: completed")
+
+
+@pytest.mark.req("SRV-11")
+def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
+    page = open_at(f"/executions/{here.start('tests/slow')}")
+    page.once("dialog", lambda asked: asked.dismiss())
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("header .status")).to_contain_text("running")
+    page.once("dialog", lambda asked: asked.accept())
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("header .status")).to_contain_text("cancelled")
+
+
+@pytest.mark.req("CLI-04")
+def test_it_is_run_again_from_a_step(open_at: Open, here: Site, chain: str, picture: Picture) -> None:
+    page = open_at(f"/executions/{chain}?step=each")
+    page.get_by_role("button", name="Run again").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("From")).to_have_value("each")
+    picture(page, "rerun", docs=True)
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("link", name="run again from each")).to_be_visible()
+    expect(page.locator(".step.completed", has_text="end")).to_be_visible()
+    expect(page.locator(".step.completed", has_text="start")).to_have_count(0)
+    page.get_by_role("link", name="run again from each").click()
+    expect(page).to_have_url(f"{here.url}/executions/{chain}")
+
+
+def test_what_the_server_refuses_is_said_in_its_words(open_at: Open, chain: str) -> None:
+    page = open_at(f"/executions/{chain}")
+    page.get_by_role("button", name="Run again").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Inputs").fill("{not json")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("no JSON")
+    dialog.get_by_label("Inputs").fill("{}")
+    dialog.get_by_label("Version").fill("99")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("99")
+
+
+def test_nested_executions_lead_to_each_other(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/parent")
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}")
+    page.get_by_text("1 nested execution").click()
+    page.get_by_role("link", name="chain", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("chain")
+    page.get_by_role("link", name="its parent").click()
+    expect(page).to_have_url(f"{here.url}/executions/{execution_id}")
+
+
+def test_a_stream_that_was_cut_goes_on_where_it_was(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/waiting", order=43)
+    here.until_waiting(execution_id, "pay")
+    page = open_at(f"/executions/{execution_id}?tab=events")
+    expect(page.locator(".event").first).to_be_visible()
+    before = page.locator(".event").count()
+    page.context.set_offline(True)
+    page.wait_for_timeout(100)
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": 43}})
+    page.context.set_offline(False)
+    expect(page.locator("header .status")).to_contain_text("completed")
+    numbers = [int(text) for text in page.locator(".event .seq").all_inner_texts()]
+    assert len(numbers) > before or numbers[0] > 1
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # none is missing and none is told twice

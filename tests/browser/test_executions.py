@@ -1,0 +1,130 @@
+"""The list of executions: filters with an address, views, keys, many at once, and rows that change by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visitor
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+
+
+def test_filters_are_in_the_address_and_can_be_kept_as_a_view(open_at: Open, here: Site) -> None:
+    here.ended(here.start("tests/failing"))
+    page = open_at("/executions")
+    page.get_by_role("button", name="failed", exact=True).click()
+    expect(page).to_have_url(f"{here.url}/executions?status=failed")
+    expect(page.locator("tbody .status", has_text="completed")).to_have_count(0)
+    expect(page.locator("tbody tr").first).to_contain_text("failing")
+    page.once("dialog", lambda asked: asked.accept("bad ones"))
+    page.get_by_role("button", name="Save view").click()
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("link", name="bad ones").click()
+    expect(page).to_have_url(f"{here.url}/executions?status=failed")
+    page.reload()
+    expect(page.get_by_role("link", name="bad ones")).to_be_visible()
+
+
+def test_a_text_finds_by_path_and_by_id(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/slow")
+    page = open_at("/executions")
+    page.get_by_label("Find by name, path or id").fill(execution_id)
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("tests/slow")
+
+
+def test_a_new_execution_and_its_end_appear_by_themselves(open_at: Open, here: Site) -> None:
+    page = open_at("/executions")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
+    execution_id = here.start("tests/waiting", order=31)
+    row = page.locator("tbody tr", has_text=execution_id[-8:])
+    expect(row).to_contain_text("running")
+    here.until_waiting(execution_id, "pay")
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": 31}})
+    expect(row).to_contain_text("completed")
+
+
+@pytest.mark.req("SRV-07", "SRV-11")
+def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site) -> None:
+    ids = [here.start("tests/slow") for _ in range(3)]
+    page = open_at("/executions?path=tests%2Fslow")
+    for one in ids:
+        page.get_by_label(f"Choose {one}").check()
+    bar = page.get_by_role("toolbar")
+    expect(bar).to_contain_text("3 chosen")
+    bar.get_by_role("button", name="Pause").click()
+    expect(page.locator("tbody tr", has_text=ids[0][-8:])).to_contain_text("paused")
+    expect(bar).to_have_count(0)
+    for one in ids:
+        page.get_by_label(f"Choose {one}").check()
+    page.once("dialog", lambda asked: asked.accept())
+    bar.get_by_role("button", name="Cancel").click()
+    for one in ids:
+        expect(page.locator("tbody tr", has_text=one[-8:])).to_contain_text("cancelled")
+
+
+def test_a_list_is_walked_and_opened_by_keyboard(open_at: Open, here: Site) -> None:
+    here.start("tests/slow")
+    page = open_at("/executions")
+    page.locator("tbody tr").first.wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_role("toolbar")).to_contain_text("1 chosen")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="Net")).to_be_visible()
+
+
+def test_keys_lead_to_screens_and_to_the_search(page: Page) -> None:
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Find by name, path or id")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.get_by_role("main").focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("this list")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_content_is_reached_past_the_menu_and_has_the_focus_on_a_new_screen(page: Page) -> None:
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.get_by_role("navigation").get_by_role("link", name="Workers").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers and pools")
+    expect(page.locator("#content")).to_be_focused()
+
+
+def test_on_a_narrow_screen_the_menu_opens_and_closes(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 780})
+    expect(page.get_by_role("link", name="Workers")).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Workers").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers and pools")
+    expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_hidden()
+
+
+def test_what_may_not_be_done_is_not_offered(visitor: Visitor, here: Site) -> None:
+    execution_id = here.start("tests/slow")
+    page = visitor(here.make_token("vic", "viewer"), f"/executions/{execution_id}")
+    expect(page.get_by_role("tab", name="Net")).to_be_visible()
+    for name in ("Pause", "Cancel", "Run again"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+
+
+def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here: Site) -> None:
+    page = visitor()
+    page.get_by_role("button", name="Leave").click()
+    page.get_by_label("Token").fill("noetl_wrong")
+    page.get_by_role("button", name="Enter").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Token").fill(here.token)
+    page.get_by_role("button", name="Enter").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    assert "token" not in page.url

@@ -1,0 +1,185 @@
+"""Home, starting, tasks of people, schedules, messages, workers, credentials, tokens, the audit: what each is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visitor
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+
+
+def test_home_counts_and_shows_what_just_began(page: Page, here: Site) -> None:
+    execution_id = here.start("tests/waiting", order=51)
+    running = page.locator("section").filter(has=page.get_by_role("heading", name="Running"))
+    expect(running).to_contain_text(execution_id[-8:])
+    page.locator("a.tile", has_text="failed").click()
+    expect(page).to_have_url(f"{here.url}/executions?status=failed")
+
+
+def test_the_catalogue_is_searched_and_starts_a_playbook(open_at: Open) -> None:
+    page = open_at("/catalog")
+    page.get_by_label("Find a playbook").fill("CHAIN")
+    expect(page.get_by_role("main").get_by_role("listitem")).to_have_count(1)
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Start tests/chain")
+
+
+def test_a_start_form_says_what_does_not_fit_and_remembers_what_did(open_at: Open) -> None:
+    page = open_at("/catalog/start/tests/chain")
+    page.get_by_label("n integer").fill("five")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    page.get_by_label("n integer").fill("5")
+    page.get_by_label("who string").fill("it's me")
+    page.get_by_role("button", name="Copy as CLI").click()
+    assert """--payload '{"n":5,"who":"it'\\''s me"}'""" in page.evaluate("navigator.clipboard.readText()")
+    page.get_by_role("button", name="Copy as curl").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("curl -X POST")
+    page.get_by_role("button", name="JSON").click()
+    expect(page.get_by_label("Inputs as JSON")).to_have_value('{\n  "n": 5,\n  "who": "it\'s me"\n}')
+    page.get_by_role("button", name="Form").click()
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator("header .status")).to_contain_text("completed")
+    page.go_back()
+    expect(page.get_by_label("who string")).to_have_value("it's me")
+
+
+@pytest.mark.req("HUM-02", "HUM-03")
+def test_a_task_is_claimed_refused_field_by_field_and_completed(visitor: Visitor, here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=61)
+    page = visitor(here.make_token("ben", "operator", "boss"), "/tasks")
+    page.get_by_role("link", name="Approve 61?").click()
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("claimed by ben")).to_be_visible()
+    page.get_by_label("count").fill("many")
+    page.get_by_label("decision").select_option("approve")
+    page.get_by_role("button", name="Complete").click()
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("many")
+    expect(problem).to_contain_text("a whole number is allowed")
+    page.get_by_label("count").fill("2")
+    page.get_by_label("sure").check()
+    page.get_by_role("button", name="Complete").click()
+    expect(page.get_by_text("Completed by ben")).to_be_visible()
+    assert here.ended(execution_id) == "completed"
+
+
+@pytest.mark.req("HUM-02")
+def test_a_task_appears_for_those_it_is_for_and_leaves_when_another_takes_it(visitor: Visitor, here: Site) -> None:
+    page = visitor(here.make_token("bo", "operator", "boss"), "/tasks")
+    clerk = visitor(here.make_token("carl", "viewer", "clerk"), "/tasks")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Tasks")
+    here.start("tests/asking", amount=62)
+    expect(page.get_by_role("link", name="Approve 62?")).to_be_visible()
+    expect(clerk.get_by_text("No task here")).to_be_visible()
+    other = visitor(here.make_token("bill", "operator", "boss"), "/tasks")
+    other.get_by_role("link", name="Approve 62?").click()
+    other.get_by_role("button", name="Claim").click()
+    expect(other.get_by_role("button", name="Give back")).to_be_visible()
+    expect(page.get_by_role("link", name="Approve 62?")).to_have_count(0)
+    other.get_by_role("button", name="Give back").click()
+    expect(page.get_by_role("link", name="Approve 62?")).to_be_visible()
+
+
+@pytest.mark.req("TMR-01")
+def test_a_schedule_is_paused_resumed_and_backfilled_after_a_look(open_at: Open, here: Site) -> None:
+    page = open_at("/schedules")
+    row = page.get_by_role("row", name="tests/nightly")
+    expect(row).to_contain_text("in ")
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row).to_contain_text("on")
+    row.get_by_role("button", name="Backfill").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("From").fill("2026-01-01T00:00")
+    dialog.get_by_label("To").fill("2026-01-03T00:00")
+    dialog.get_by_role("button", name="Show what would run").click()
+    expect(dialog).to_contain_text("2 runs")
+    dialog.get_by_role("button", name="Run them").click()
+    expect(page.get_by_text("The runs are started")).to_be_visible()
+
+
+@pytest.mark.req("MSG-01")
+def test_a_message_is_sent_to_who_waits(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/waiting", order=71)
+    here.until_waiting(execution_id, "pay")
+    page = open_at("/messages")
+    page.get_by_role("row", name=execution_id[-8:]).get_by_role("button", name="message paid").click()
+    expect(page.get_by_label("Correlation")).to_have_value('{"order":71}')
+    page.get_by_label("Data").fill("{oops")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Data").fill('{"sum": 3}')
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("paid is sent")).to_be_visible()
+    expect(page.get_by_role("row", name=execution_id[-8:])).to_have_count(0)
+    assert here.ended(execution_id) == "completed"
+
+
+@pytest.mark.req("SRV-08")
+def test_workers_are_here_and_a_pool_gets_a_limit(open_at: Open) -> None:
+    page = open_at("/workers")
+    expect(page.get_by_role("table", name="Workers")).to_contain_text("here")
+    page.once("dialog", lambda asked: asked.accept("9"))
+    page.get_by_role("row", name="default").get_by_role("button", name="Change").click()
+    expect(page.get_by_role("table", name="Pools").get_by_role("row", name="default")).to_contain_text("9")
+    page.once("dialog", lambda asked: asked.accept(""))
+    page.get_by_role("row", name="default").get_by_role("button", name="Change").click()
+    expect(page.get_by_role("table", name="Pools").get_by_role("row", name="default")).to_contain_text("no limit")
+
+
+@pytest.mark.req("KEY-04")
+def test_a_credential_goes_in_and_never_comes_out(open_at: Open, here: Site) -> None:
+    page = open_at("/credentials")
+    page.get_by_role("button", name="Store a credential").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("crm")
+    dialog.get_by_label("Type").select_option("bearer")
+    dialog.get_by_label("token").fill("hush-hush-value")
+    dialog.get_by_role("button", name="Store", exact=True).click()
+    row = page.get_by_role("row", name="crm")
+    expect(row).to_contain_text("bearer")
+    assert "hush-hush-value" not in page.content()
+    assert "hush-hush-value" not in here.api.get("credentials").text
+    page.once("dialog", lambda asked: asked.accept())
+    row.get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)
+
+
+def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Visitor) -> None:
+    page = open_at("/settings")
+    page.get_by_role("button", name="Make a token").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("For whom").fill("nora")
+    dialog.get_by_label("Role").select_option("viewer")
+    dialog.get_by_role("button", name="Make", exact=True).click()
+    token = page.locator(".made code").inner_text()
+    expect(visitor(token).get_by_text("nora")).to_be_visible()
+    page.get_by_role("button", name="I have it").click()
+    assert token not in page.content()
+    page.once("dialog", lambda asked: asked.accept())
+    page.get_by_role("row", name="nora").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("row", name="nora")).to_contain_text("revoked")
+
+
+def test_the_choice_of_light_or_dark_is_kept(open_at: Open) -> None:
+    page = open_at("/settings")
+    page.emulate_media(color_scheme="light")
+    page.get_by_role("button", name="dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="system").click()
+    expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
+
+
+def test_the_audit_tells_who_did_what(open_at: Open, here: Site) -> None:
+    here.make_token("audited", "viewer")
+    page = open_at("/audit")
+    expect(page.get_by_role("table", name="Audit")).to_contain_text("/api/tokens")

@@ -1,0 +1,125 @@
+"""What people and programs write is text to the page, wherever it shows; and nothing comes from anywhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Picture, Visitor
+from tests.browser.serving import Site
+
+NAUGHTY = [
+    "<script>window.broken = 1</script>",
+    "<img src=x onerror=window.broken=1>",
+    "<svg/onload=window.broken=1>",
+    '"><iframe src="javascript:window.broken=1">',
+    "javascript:window.broken=1",
+    "{{ 7 * 7 }} ${window.broken=1} {@html broken}",
+    "'; window.broken=1; //",
+    "\u202eright to left\u202c \u200bzero\u200b width",
+    "Ω≈ç√∫˜µ≤≥÷ 田中さん 👩🏽‍💻 الكل في",
+    "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢L̠ͨͧͩ͘G̴̻͈͍͔̹̑͗̎̅͛́Ǫ̵̹̻̝̳͂̌̌͘!͖̬̰̙̗̿̋ͥͥ̂ͣ̐́́͜͞",
+    "\u2028line\u2029separators\ttab",
+    "a" * 400,
+    "&lt;b&gt; &amp; <b>bold</b> <!-- -->",
+    "../../etc/passwd %00 %s %n $(touch /tmp/x) `id`",
+    "__proto__ constructor null undefined NaN",
+]
+
+TEXT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: %(name)s, path: tests/naughty }
+workload: { strings: %(strings)s }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: { strings: "{{ workload.strings }}" }
+      code: |
+        for one in strings:
+            print(one)
+        result = {one: one for one in strings}
+    set_ctx: { said: "{{ workload.strings }}" }
+    next: { arcs: [{ step: ask }] }
+  - step: ask
+    human_task: { title: "{{ workload.strings | join(' ') }}", assignee: { role: boss } }
+    next: { arcs: [{ step: end, when: "{{ '<b>x</b>' != '' }}" }] }
+  - step: end
+"""
+
+
+@pytest.fixture(scope="module")
+def naughty(here: Site) -> str:
+    here.register(TEXT % {"name": json.dumps(NAUGHTY[1]), "strings": json.dumps(NAUGHTY)})
+    execution_id = here.start("tests/naughty")
+    here.until_waiting(execution_id, "ask")
+    return execution_id
+
+
+PLACES = [
+    "/",
+    "/executions",
+    "/executions/{id}",
+    "/executions/{id}?tab=events",
+    "/executions/{id}?tab=logs",
+    "/executions/{id}?tab=data",
+    "/executions/{id}?tab=explain",
+    "/executions/{id}?tab=time",
+    "/catalog/edit/tests/naughty",
+    "/catalog/start/tests/naughty",
+    "/tasks?tab=open",
+]
+
+
+@pytest.mark.req("SRV-09")
+def test_whatever_is_written_is_shown_as_text(naughty: str, open_at: Callable[[str], Page], picture: Picture) -> None:
+    page = open_at("/")
+    for place in PLACES:
+        page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + place.format(id=naughty))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.wait_for_timeout(250)
+        assert page.evaluate("window.broken === undefined"), place
+        assert page.evaluate("document.querySelectorAll('main iframe, main img[src=x], main script').length") == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1"), place
+    page.goto(page.url.split("/tasks")[0] + f"/executions/{naughty}?tab=data")
+    for one in NAUGHTY:
+        expect(page.get_by_role("tabpanel")).to_contain_text(json.dumps(one, ensure_ascii=False)[1:60].rstrip('\\"'))
+    picture(page, "naughty")
+
+
+def test_a_message_of_the_server_is_text_too(open_at: Callable[[str], Page]) -> None:
+    page = open_at("/catalog/start/tests/<img src=x onerror=window.broken=1>")
+    expect(page.get_by_role("alert")).to_contain_text("<img src=x")
+    assert page.evaluate("window.broken === undefined")
+
+
+def test_the_content_policy_is_strict_and_nothing_is_inline(page: Page, here: Site) -> None:
+    answer = page.goto(f"{here.url}/executions")
+    assert answer is not None
+    policy = answer.headers["content-security-policy"]
+    scripts = dict(part.strip().partition(" ")[::2] for part in policy.split(";"))
+    assert scripts["default-src"] == "'none'"
+    assert scripts["script-src"] == "'self'"
+    assert "unsafe-inline" not in scripts["style-src"]
+    assert "unsafe-eval" not in policy
+    assert page.evaluate("[...document.scripts].every((one) => one.src.startsWith(location.origin))")
+    refused: Any = page.evaluate(
+        """async () => {
+          const found = new Promise((say) => addEventListener('securitypolicyviolation', (one) => say(one.blockedURI)));
+          const script = document.createElement('script');
+          script.textContent = 'window.broken = 1';
+          document.body.append(script);
+          return [await found, window.broken ?? null];
+        }"""
+    )
+    assert refused == ["inline", None]
+
+
+def test_the_token_stays_nowhere_that_a_script_can_read(visitor: Visitor, here: Site) -> None:
+    page = visitor()
+    kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
+    assert here.token not in kept

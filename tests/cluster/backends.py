@@ -1,0 +1,95 @@
+"""PostgreSQL and NATS of a cluster's own, which a test may kill, and start again where they were."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from tests.servers import nats, postgres
+
+_PATIENCE_S = 30.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Postgres(postgres.Server):
+    """`url` names a database of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = f"c_{uuid4().hex[:12]}"
+        self.ask(f"CREATE DATABASE {self.database}")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/{self.database}?{urlencode({'host': self.socket})}"
+
+    def renew(self) -> None:
+        """Another empty database, for the next test."""
+        self.database = f"c_{uuid4().hex[:12]}"
+        self.ask(f"CREATE DATABASE {self.database}")
+
+    def kill(self) -> None:
+        """The postmaster alone, as the system would do it; what it began ends when it notices."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def start(self) -> None:
+        """Again, once what was left of it is gone."""
+        data = self.folder / "data"
+        begin = [str(self._server.bin_path / "pg_ctl"), "-D", str(data), "-w", "-t", "20"]
+        options = ["-o", f'-h "" -k {self.socket}', "-l", str(data / "restart.log"), "start"]
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            done = subprocess.run([*begin, *options], capture_output=True, user=self._server.system_user, check=False)
+            if done.returncode == 0:
+                break
+            assert time.monotonic() < end, done.stderr.decode() + (data / "restart.log").read_text()[-2000:]
+            time.sleep(0.2)
+        self.pid = int((data / "postmaster.pid").read_text().splitlines()[0])
+
+    def bounce(self) -> None:
+        self.kill()
+        self.start()
+
+
+class Nats:
+    """A broker at one address, whatever becomes of it."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._server = nats.Server("-p", str(self._port))
+        self.url = self._server.url
+
+    def kill(self) -> None:
+        self._server.process.kill()
+        self._server.process.wait()
+
+    def start(self, *, empty: bool = False) -> None:
+        """Again; `empty`: its data are gone."""
+        folder = self._server.folder
+        if empty:
+            shutil.rmtree(folder / "data", ignore_errors=True)
+        listening = ["-js", "-a", "127.0.0.1", "-p", str(self._port), "-sd", str(folder / "data")]
+        program = self._server.process.args[0]  # type: ignore[index]
+        self._server.process = subprocess.Popen(
+            [program, *listening], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def bounce(self, *, empty: bool = False) -> None:
+        self.kill()
+        self.start(empty=empty)
+
+    def stop(self) -> None:
+        self._server.stop()

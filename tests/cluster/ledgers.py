@@ -1,0 +1,84 @@
+"""Ledgers outside of the system: which starts were accepted, and which effects really happened (RELIABILITY 4.1)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from noetl.client.errors import ApiError
+from noetl.errors import BackendError
+from tests.cluster.machines import Cluster
+from tests.servers.http import HttpServer, Reply, Request, reply
+
+_PAUSE_S = 0.1
+
+
+class Effects:
+    """A service that counts what it was told to do, by the idempotency key of the task that did it. `delay_s` is how
+    long it takes over it."""
+
+    def __init__(self, *, delay_s: float = 0.0) -> None:
+        self._delay_s = delay_s
+        self._lock = threading.Lock()
+        self.counts: Counter[str] = Counter()
+        self.seen_at: list[tuple[float, str]] = []
+        self._server = HttpServer({"*": self._answer})
+
+    def __enter__(self) -> Effects:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *how: Any) -> None:
+        self._server.__exit__(*how)
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def _answer(self, request: Request) -> Reply:
+        key = request.headers.get("idempotency-key", "without")
+        with self._lock:
+            self.counts[key] += 1
+            self.seen_at.append((time.time(), key))
+        return reply(json={"ok": True}, delay_s=self._delay_s)
+
+    def of(self, execution_id: str) -> Counter[str]:
+        with self._lock:
+            return Counter({key: n for key, n in self.counts.items() if key.startswith(f"{execution_id}/")})
+
+    def total(self) -> int:
+        with self._lock:
+            return self.counts.total()
+
+
+class Starts:
+    """A client that writes down what was accepted. A start whose answer was lost is asked for again with its key."""
+
+    def __init__(self, cluster: Cluster, *, within_s: float = 90.0) -> None:
+        self._cluster, self._within_s = cluster, within_s
+        self._lock = threading.Lock()
+        self.accepted: dict[str, str] = {}  # execution -> key
+        self.tries = 0
+
+    def start(self, path: str, payload: dict[str, Any], *, key: str, first: int = 0) -> str:
+        end = time.monotonic() + self._within_s
+        turn = first
+        while True:
+            server = turn % len(self._cluster.urls)
+            turn += 1
+            with self._lock:
+                self.tries += 1
+            try:
+                with self._cluster.client(server) as client:
+                    started = client.start(path, payload, key=key)
+            except (BackendError, ApiError) as problem:
+                passing = not isinstance(problem, ApiError) or problem.status >= 500 or problem.status in (409, 429)
+                if not passing or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_S)
+                continue
+            with self._lock:
+                self.accepted[started.execution_id] = key
+            return started.execution_id

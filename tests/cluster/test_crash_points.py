@@ -1,0 +1,157 @@
+"""A process that is killed at any of its crash points costs nothing that was promised (RELIABILITY 4.2).
+
+One server and one worker over PostgreSQL. The victim dies at the point, is begun again, and the execution that it was
+at must end as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from noetl.crash_points import SERVER_POINTS, VARIABLE, WORKER_POINTS, pass_for
+from noetl.errors import NoetlError
+from tests.cluster.backends import Postgres
+from tests.cluster.checkers import check, recovery_s
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import TTL_S, Cluster, cluster, until
+from tests.cluster.playbooks import ALARM, CHAIN, LARGE, SLOW
+
+RESTARTED_S = 10.0  # P9: after a restart of the server everything moves again within it
+QUICK = {"start.after_commit", "append.after", "claim.before_reply", "worker.after_effect", "worker.claimed"}
+CAUSES = {"alarm.before": ALARM, "alarm.after": ALARM, "worker.object_stored": LARGE, "worker.heartbeat": SLOW}
+
+
+def _deep_but_some(points: tuple[str, ...]) -> list[object]:
+    return [pytest.param(one, marks=() if one in QUICK else pytest.mark.deep) for one in points]
+
+
+@pytest.fixture(scope="module")
+def grounds(tmp_path_factory: pytest.TempPathFactory, one_postgres: Postgres) -> Iterator[Cluster]:
+    """A server and a worker, used by one test after another."""
+    one_postgres.renew()
+    with cluster(tmp_path_factory.mktemp("crashing"), one_postgres.url) as grounds:
+        grounds.server()
+        grounds.register(CHAIN, ALARM, LARGE, SLOW)
+        with grounds.client() as client:
+            client.set_pool("default", capacity=50)  # its count is taken under a lock (append.locked)
+        grounds.worker()
+        yield grounds
+
+
+def _ended(grounds: Cluster, execution_id: str, within_s: float) -> str:
+    def look() -> str | None:
+        try:
+            with grounds.client() as client:
+                found = client.get(execution_id)
+        except NoetlError:
+            return None
+        return found.status if found.status not in ("running", "paused") else None
+
+    return until(look, within_s, f"{execution_id} did not end")
+
+
+def _path(point: str) -> str:
+    return CAUSES.get(point, CHAIN).partition("path: ")[2].partition(" ")[0]
+
+
+@pytest.mark.req("SRV-12", "SRV-05")
+@pytest.mark.parametrize("point", _deep_but_some(tuple(one for one in SERVER_POINTS if "cancel" not in one)))
+def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: Effects, point: str) -> None:
+    [server], starts = grounds.servers, Starts(grounds)
+    server.kill()
+    server.start(point)
+    starting = Thread(target=starts.start, args=(_path(point), {"url": effects.url}), kwargs={"key": point})
+    starting.start()
+    assert server.died(), f"nobody came by {point}"
+
+    server.start()
+    back_at = time.monotonic()
+    starting.join(30)
+    [execution_id] = starts.accepted
+    assert _ended(grounds, execution_id, 30) == "completed"
+    took_s = time.monotonic() - back_at
+
+    check(grounds.db, starts.accepted, effects.counts)
+    assert took_s < RESTARTED_S, "P9"
+
+
+@pytest.mark.deep
+@pytest.mark.req("SRV-11")
+@pytest.mark.parametrize("point", ["cancel.before", "cancel.after"])
+def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
+    grounds: Cluster, effects: Effects, point: str
+) -> None:
+    [server], starts = grounds.servers, Starts(grounds)
+    server.kill()
+    server.start(point)
+    execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 60}, key=point)
+    until(lambda: _is_running(grounds, execution_id), 20)
+    with grounds.client() as client, pytest.raises(NoetlError):
+        client.cancel(execution_id)
+    assert server.died()
+
+    server.start()
+    with grounds.client() as client:
+        if _status(grounds, execution_id) == "running":
+            client.cancel(execution_id)
+    assert _ended(grounds, execution_id, 15) == "cancelled"
+    check(grounds.db, starts.accepted, effects.counts)
+    assert not effects.of(execution_id), "P10: what would have followed never happened"
+
+
+def _status(grounds: Cluster, execution_id: str) -> str:
+    with grounds.client() as client:
+        return client.get(execution_id).status
+
+
+def _is_running(grounds: Cluster, execution_id: str) -> bool:
+    with grounds.client() as client:
+        return any(event.event_type == "task.started" for event in client.event_page(execution_id).events)
+
+
+@pytest.mark.req("WRK-03", "WRK-04", "O-06")
+@pytest.mark.parametrize("point", _deep_but_some(WORKER_POINTS))
+def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Effects, point: str) -> None:
+    """The lease runs out and another worker goes on after the last task that was recorded."""
+    [server, *_], starts = grounds.servers, Starts(grounds)
+    if not server.is_alive:
+        server.start()
+    for other in grounds.workers:
+        other.kill()
+    victim = grounds.worker(crash_at=point, waits=False)
+    execution_id = starts.start(_path(point), {"url": effects.url}, key=point)
+    assert victim.died(), f"nobody came by {point}"
+
+    grounds.worker()
+    assert _ended(grounds, execution_id, 20) == "completed"
+    log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
+    assert all(gap < TTL_S + 5 for gap in recovery_s(log)), "P9"
+
+
+def test_without_the_variable_a_pass_does_nothing_and_a_wrong_one_is_told() -> None:
+    pass_for(None)("append.before")
+    with pytest.raises(ValueError, match=r'no crash point "append\.befor"'):
+        pass_for("append.befor")
+
+
+@pytest.mark.parametrize(("wanted", "passes"), [("append.before", 1), ("append.before:3", 3), ("worker.claimed=b", 2)])
+def test_the_process_dies_at_the_pass_that_was_named(tmp_path: Path, wanted: str, passes: int) -> None:
+    code = (
+        "from noetl.crash_points import crash_point\n"
+        "for n in range(1, 9):\n"
+        "    print(n, flush=True)\n"
+        "    crash_point('append.before'); crash_point('append.after')\n"
+        "    crash_point('worker.claimed', 'ab'[n % 2 == 0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={VARIABLE: wanted}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -9
+    assert done.stdout.split()[-1] == str(passes)

@@ -1,0 +1,274 @@
+"""A cluster of real processes whose parts are killed, frozen, cut off or restarted while it works (RELIABILITY 4.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from noetl.errors import NoetlError
+from noetl.records.events import PlaybookProcessed, ReportRefused
+from tests.cluster.backends import Nats, Postgres
+from tests.cluster.checkers import Log, check, recovery_s
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import TTL_S, Cluster, cluster, until
+from tests.cluster.playbooks import CHAIN, LARGE, LOOP, POISON, SLOW
+from tests.servers.cutting import Line, cutting
+
+ENDED_S = 60.0
+
+
+def status_of(grounds: Cluster, execution_id: str) -> str | None:
+    """None while no server can tell."""
+    for server in range(len(grounds.urls)):
+        try:
+            with grounds.client(server) as client:
+                return client.get(execution_id).status
+        except NoetlError:
+            continue
+    return None
+
+
+def ended(grounds: Cluster, starts: Starts, within_s: float = ENDED_S) -> list[str]:
+    """How everything that was accepted ended."""
+    over = ("completed", "failed", "cancelled")
+    return [
+        until(lambda one=one: (s := status_of(grounds, one)) in over and s, within_s, f"{one} did not end")  # type: ignore[misc]
+        for one in starts.accepted
+    ]
+
+
+def task_begun(grounds: Cluster, execution_id: str) -> bool:
+    with grounds.client() as client:
+        return any(event.event_type == "task.started" for event in client.event_page(execution_id).events)
+
+
+def refused(log: Log) -> int:
+    return sum(isinstance(event.payload, ReportRefused) for event in log)
+
+
+@pytest.mark.req("WRK-03", "WRK-04")
+def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(SLOW)
+        frozen, starts = grounds.worker(), Starts(grounds)
+        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 0.5}, key="slow")
+        until(lambda: task_begun(grounds, execution_id))
+        frozen.freeze()
+        grounds.worker()
+        assert ended(grounds, starts) == ["completed"]
+        log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
+        assert recovery_s(log)[0] < TTL_S + 5, "P9"
+
+        happened = effects.total()
+        frozen.thaw()
+        again = starts.start("cluster/slow", {"url": effects.url, "s": 0.1}, key="again")
+        assert ended(grounds, starts) == ["completed"] * 2
+        assert effects.total() == happened + len(effects.of(again)), "what it was at came to nothing"
+        assert check(grounds.db, starts.accepted, effects.counts)[execution_id][: len(log)] == log
+        assert frozen.is_alive, "it goes on with other work"
+
+
+@pytest.mark.req("SRV-12")
+def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    """A worker inside the server, and one elsewhere; neither has to be begun again."""
+    with cluster(tmp_path, postgres.url) as grounds:
+        inside = grounds.server("--workers-in-process", "2", "--allow-address", "127.0.0.1")
+        grounds.register(CHAIN)
+        outside, starts = grounds.worker(), Starts(grounds)
+
+        def start_some() -> None:
+            for number in range(30):
+                starts.start("cluster/chain", {"url": effects.url}, key=str(number))
+
+        starting = threading.Thread(target=start_some)
+        starting.start()
+        for _ in range(2):
+            time.sleep(0.7)
+            postgres.bounce()
+        starting.join(60)
+        assert len(starts.accepted) == 30
+        assert set(ended(grounds, starts)) == {"completed"}
+        check(grounds.db, starts.accepted, effects.counts)
+        assert inside.is_alive
+        assert outside.is_alive
+
+
+@pytest.mark.req("SRV-12")
+def test_the_broker_loses_its_data_and_nobody_notices(tmp_path: Path, postgres: Postgres, effects: Effects) -> None:
+    """The headline: delete its data directory at any moment, and every accepted execution completes."""
+    broker = Nats()
+    try:
+        with cluster(tmp_path, postgres.url, nats=broker.url) as grounds:
+            grounds.server()
+            grounds.server()
+            grounds.register(CHAIN)
+            grounds.worker(0)
+            grounds.worker(1)
+            starts = Starts(grounds)
+            for number in range(24):
+                starts.start("cluster/chain", {"url": effects.url}, key=str(number), first=number)
+                if number % 8 == 4:
+                    broker.kill()
+                    broker.start(empty=True)
+            assert set(ended(grounds, starts)) == {"completed"}
+            check(grounds.db, starts.accepted, effects.counts)
+    finally:
+        broker.stop()
+
+
+@pytest.mark.deep
+@pytest.mark.req("SRV-08")
+def test_an_order_that_kills_each_worker_it_meets_is_given_up_and_others_are_not(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(CHAIN, POISON)
+        worker = grounds.worker(crash_at="worker.before_tool=poison")
+        starts, innocent = Starts(grounds), Starts(grounds)
+        poison = starts.start("cluster/poison", {"url": effects.url}, key="poison")
+        deaths = 0
+        end = time.monotonic() + 90
+        while status_of(grounds, poison) == "running":
+            assert time.monotonic() < end, "it goes on killing"
+            if not worker.is_alive:
+                deaths += 1
+                worker.start("worker.before_tool=poison", waits=False)
+                innocent.start("cluster/chain", {"url": effects.url}, key=str(deaths))
+            time.sleep(0.05)
+        assert set(ended(grounds, innocent)) == {"completed"}
+        log = check(grounds.db, [*starts.accepted, *innocent.accepted], effects.counts)[poison]
+        assert deaths == 5
+        [over] = [event.payload for event in log if isinstance(event.payload, PlaybookProcessed)]
+        assert over.error is not None
+        assert over.error.kind == "lease.lost"
+
+
+@pytest.mark.deep
+@pytest.mark.req("SRV-12", "WRK-01")
+def test_servers_and_workers_are_restarted_one_after_another_under_load(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    with cluster(tmp_path, postgres.url, ttl_s=30.0) as grounds:
+        grounds.server()
+        grounds.server()
+        grounds.register(LOOP)
+        grounds.worker(0)
+        grounds.worker(1)
+        starts, stop = Starts(grounds), threading.Event()
+
+        def go_on() -> None:
+            number = 0
+            while not stop.is_set():
+                starts.start("cluster/loop", {"url": effects.url}, key=str(number), first=number)
+                number += 1
+                time.sleep(0.02)
+
+        loading = threading.Thread(target=go_on)
+        loading.start()
+        try:
+            for member in (*grounds.servers, *grounds.workers):
+                assert member.stop() == 0, "it ends in order"
+                member.start()
+        finally:
+            stop.set()
+            loading.join(60)
+        assert set(ended(grounds, starts)) == {"completed"}
+        logs = check(grounds.db, starts.accepted, effects.counts)
+        assert len(logs) > 20
+        assert effects.total() == 6 * len(logs), "nothing was done twice: who leaves finishes what it holds"
+
+
+@pytest.mark.req("WRK-03")
+def test_a_worker_that_leaves_before_it_is_done_gives_its_order_back_at_once(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    with cluster(tmp_path, postgres.url, ttl_s=60.0) as grounds:
+        grounds.server()
+        grounds.register(SLOW)
+        leaving, starts = grounds.worker(0, "--drain-timeout", "0.2"), Starts(grounds)
+        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
+        until(lambda: task_begun(grounds, execution_id))
+        grounds.worker()
+        assert leaving.stop() == 1, "it says that something is unfinished"
+
+        assert ended(grounds, starts, 20) == ["completed"], "long before the lease has run out"
+        check(grounds.db, starts.accepted, effects.counts)
+
+
+@pytest.mark.deep
+@pytest.mark.req("RES-01")
+def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    """A limit on the size of the server's files stands for it. There is no restart."""
+    with cluster(tmp_path, postgres.url) as grounds:
+        server = grounds.server()
+        grounds.register(CHAIN, LARGE)
+        grounds.worker()
+        large, small = Starts(grounds), Starts(grounds)
+        assert server.child is not None
+        resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+        execution_id = large.start("cluster/large", {"url": effects.url}, key="large")
+        small.start("cluster/chain", {"url": effects.url}, key="small")
+        assert ended(grounds, small) == ["completed"]
+        assert status_of(grounds, execution_id) == "running"
+
+        resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert ended(grounds, large) == ["completed"]
+        check(grounds.db, [*large.accepted, *small.accepted], effects.counts)
+
+
+@contextmanager
+def _cut(socket: str) -> Iterator[Line]:
+    """A line to PostgreSQL that loses the answer to one request in the while, from a thread of its own."""
+    made: list[Line] = []
+    ready, over = threading.Event(), threading.Event()
+
+    async def carry() -> None:
+        async with cutting(socket) as line:
+            made.append(line)
+            ready.set()
+            while not over.is_set():
+                await asyncio.sleep(0.15)
+                line.cut_answer = 1
+
+    carrying = threading.Thread(target=lambda: asyncio.run(carry()))
+    carrying.start()
+    ready.wait(10)
+    try:
+        yield made[0]
+    finally:
+        over.set()
+        carrying.join(10)
+
+
+@pytest.mark.deep
+@pytest.mark.req("SRV-12", "SRV-05")
+def test_connections_are_cut_when_a_commit_is_made_and_before_anybody_hears_of_it(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    with _cut(postgres.socket) as line, cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(CHAIN)
+        grounds.db, direct = line.url(postgres.database, "public"), grounds.db
+        grounds.server()
+        grounds.worker(1)
+        starts = Starts(grounds)
+        for number in range(30):
+            starts.start("cluster/chain", {"url": effects.url}, key=str(number), first=1)
+        assert set(ended(grounds, starts)) == {"completed"}
+        check(direct, starts.accepted, effects.counts)
+        assert line.cuts > 5, "it was put to the test"

@@ -1,0 +1,249 @@
+"""Leases without a single process: given again, given back, timed by the step or by the database's clock (WRK-03)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.errors import BackendError
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.sweeping import sweeper
+from noetl.orchestrator.terms import terms_of
+from noetl.records.calls import Call
+from noetl.records.events import ReportRefused, StepDone, StepFailed
+from noetl.records.orders import Answer, Report, Terms, Timed, Turn, Verdict
+from noetl.records.outcomes import Error
+from noetl.server.store_clock import StoreClock
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.worker.leases import Leases
+from noetl.worker.patience import PatientOffice
+from tests.conversing import Conversation, net_of
+from tests.orchestrator.servers import BACKENDS, servers
+from tests.orchestrator.test_conduct import CHAIN, Counting, Office
+
+LEASED = """
+workflow:
+  - step: start
+    spec: {lease: {mode: single_owner, ttl: 90, heartbeat: 9}}
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: b}]}
+  - {step: b, tool: {kind: python, code: x}}
+"""
+
+
+async def swept(office: Office) -> None:
+    await sweeper(office.conductor, office.store.shelf, office.clock).sweep()
+
+
+@pytest.mark.req("WRK-03")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backend: str, tmp_path: Path) -> None:
+    async with servers(backend, tmp_path) as (first, second):
+        await first.start()
+        [lost] = (await first.turn()).orders
+
+        assert not (await second.turn()).orders, "who does not say what it holds is given nothing of its own"
+        answer = await second.conductor.turn(Turn(worker_id="w1", capacity=2, holding={}))
+        assert [(one.order_id, one.lease_epoch) for one in answer.orders] == [(lost.order_id, 1)]
+        for turn in (Turn(worker_id="w1", capacity=2, holding={lost.order_id: 1}), Turn(worker_id="w2", holding={})):
+            assert not (await second.conductor.turn(turn)).orders
+
+
+@pytest.mark.req("WRK-03")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backend: str, tmp_path: Path) -> None:
+    async with servers(backend, tmp_path) as (first, second):
+        await first.start()
+        [order] = (await first.turn()).orders
+
+        await second.conductor.give_back("w1")
+
+        [taken] = (await second.turn(worker_id="w2")).orders
+        assert (taken.order_id, taken.lease_epoch) == (order.order_id, 2)
+        late = await first.turn(first.done(order))
+        assert late.verdicts == (Verdict.FENCED,)
+
+
+async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
+    """A long task that meets one deployment after another is not poison."""
+    office = Office(shared=True)
+    await office.start()
+    for number in range(MOST_LEASES + 3):
+        await swept(office)
+        [order] = (await office.turn(worker_id=f"w{number}")).orders
+        await office.conductor.give_back(f"w{number}")
+
+    assert order.lease_epoch == MOST_LEASES + 3
+
+
+@pytest.mark.req("WRK-03")
+async def test_a_step_says_how_long_its_lease_lasts() -> None:
+    office = Office(shared=True)
+    await office.start(LEASED)
+    order = await office.claim()
+
+    assert order.terms == Terms(ttl_s=90, heartbeat_s=9)
+    [row] = await office.store.held_by("w1")
+    assert row.lease_until == office.clock.now() + 90
+    office.clock.advance(80)
+    await office.conductor.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
+    [row] = await office.store.held_by("w1")
+    assert row.lease_until == office.clock.now() + 90
+
+
+@pytest.mark.parametrize(
+    ("written", "terms"),
+    [
+        ("{ttl: 60}", Terms(ttl_s=60, heartbeat_s=10)),
+        ("{heartbeat: 1}", Terms(ttl_s=30, heartbeat_s=1)),
+        ("{ttl: 3, heartbeat: 5}", Terms(ttl_s=3, heartbeat_s=1)),
+        ("{ttl: 0.01}", Terms(ttl_s=0.5, heartbeat_s=0.5 / 6)),
+    ],
+)
+def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: Terms) -> None:
+    talk = Conversation(LEASED.replace("{mode: single_owner, ttl: 90, heartbeat: 9}", written))
+
+    assert terms_of(talk.plan, "start", Terms()) == terms
+    assert terms_of(talk.plan, "b", Terms(ttl_s=2)) == Terms(ttl_s=2), "the server's, where a step says nothing"
+
+
+@pytest.mark.req("WRK-03", "WRK-04")
+async def test_duplicated_late_and_reordered_reports_count_once() -> None:
+    office = Office(shared=True)
+    await office.start()
+    order = await office.claim()
+    done = office.done(order)
+
+    verdicts = [(await office.turn(done, done, capacity=0)).verdicts for _ in range(50)]
+    assert verdicts[0] == (Verdict.ACCEPTED, Verdict.DUPLICATE)
+    assert set(verdicts[1:]) == {(Verdict.DUPLICATE, Verdict.DUPLICATE)}
+
+    [following] = (await office.turn()).orders
+    office.clock.advance(60)
+    await swept(office)
+    [again] = (await office.turn(worker_id="w2")).orders
+    assert again.order_id == following.order_id
+    late = await office.turn(office.done(following), done, capacity=0)
+    assert late.verdicts == (Verdict.FENCED, Verdict.DUPLICATE), "the older one comes after the newer one"
+    assert (await office.turn(office.done(again, worker_id="w2"), worker_id="w2")).verdicts == (Verdict.ACCEPTED,)
+    log = await office.store.events("x1")
+    assert sum(isinstance(event.payload, StepDone) for event in log) == 2
+    assert sum(isinstance(event.payload, ReportRefused) for event in log) == 1
+
+
+class Flaky:
+    """An office whose answers are lost, though it has done what was asked."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor, self.lost = conductor, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._conductor, name)
+
+    async def turn(self, turn: Turn) -> Answer:
+        answer = await self._conductor.turn(turn)
+        if self.lost:
+            self.lost -= 1
+            raise BackendError("the connection was lost")
+        return answer
+
+
+async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_missed() -> None:
+    office, leases, pauses = Office(Counting(), shared=True), Leases(), list[float]()
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    flaky = Flaky(office.conductor)
+    patient = PatientOffice(flaky, leases, sleep=sleep)
+    await office.start()
+    flaky.lost = 1
+    [order] = (await patient.turn(Turn(worker_id="w1", capacity=1))).orders
+    assert order.lease_epoch == 1, "it is the one of the answer that was lost"
+    leases.hold(order.order_id, order.lease_epoch)
+
+    office.store.broken = [BackendError("restarting")] * 3
+    answer = await patient.turn(Turn(worker_id="w1", capacity=1, reports=(office.done(order),)))
+
+    assert answer.verdicts == (Verdict.ACCEPTED,)
+    assert [one.step for one in answer.orders] == ["b"]
+    assert len(pauses) == 4
+
+
+async def test_servers_take_the_time_from_the_database_and_count_on_by_themselves() -> None:
+    class Elsewhere(MemoryStore):
+        time = 5_000.0
+
+        async def now(self) -> float | None:
+            return self.time
+
+    ticks, store = [100.0], Elsewhere()
+    clock = StoreClock(store, monotonic=lambda: ticks[0])
+    await clock.look()
+    assert clock.now() == 5_000.0
+    ticks[0] += 7
+    assert clock.now() == 5_007.0
+    store.time = 5_008.5  # ours went slow
+    await clock.look()
+    assert clock.now() == 5_008.5
+
+
+CALLING = """
+workflow:
+  - step: start
+    tool: {kind: playbook, path: tests/child}
+    next: {arcs: [{step: rescue, when: "{{ event.name == 'step.failed' }}"}]}
+  - step: rescue
+"""
+
+
+class Shelf:
+    async def find(self, path: str, version: str | None, *, beside: str) -> Any:
+        return net_of(CHAIN)
+
+
+@pytest.mark.req("TOOL-11", "O-02")
+async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_ends_its_step() -> None:
+    store, clock = MemoryStore(), ManualClock()
+    first = Conductor(store, MemoryResults(), MemoryDispatch(), clock, library=Shelf(), shared=True)
+    second = Conductor(store, MemoryResults(), MemoryDispatch(), clock, library=Shelf(), shared=True)
+    await first.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
+    [order] = (await first.turn(Turn(worker_id="w1", capacity=1))).orders
+    call = Call(
+        execution_id="x1",
+        step_run_id=order.step_run_id,
+        order_id=order.order_id,
+        lease_epoch=1,
+        task_run_id="run-1",
+        path="tests/child",
+    )
+    waiting = asyncio.create_task(first.call(call))
+    while not (children := await store.children("x1")):
+        await asyncio.sleep(0)
+    sweep = sweeper(first, store.shelf, clock)
+    await sweep.sweep()
+    assert not waiting.done()
+
+    failed = StepFailed(error=Error(kind="timeout", message="too long"))
+    report = Report(
+        order_id=order.order_id,
+        execution_id="x1",
+        lease_epoch=1,
+        worker_id="w1",
+        entries=(Timed(clock.now(), failed),),
+    )
+    clock.advance(2)
+    assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (Verdict.ACCEPTED,)
+    await sweep.sweep()
+
+    assert (await waiting).status == "cancelled"
+    child = await store.execution(children[0].execution_id)
+    assert child is not None
+    assert child.status == "cancelled"

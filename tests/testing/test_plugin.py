@@ -1,0 +1,169 @@
+"""The pytest plug-in, as those who test playbooks use it (DESIGN §6, TMR-07)."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ORDERS = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: orders, path: tests/orders}
+workload: {n: 2}
+workflow:
+  - step: start
+    tool:
+      name: fetch
+      kind: http
+      url: "https://api.example.org/orders?n={{ workload.n }}"
+      spec:
+        policy:
+          rules:
+            - when: "{{ outcome.status == 'error' }}"
+              then: {do: retry, attempts: 3, delay: 3600}
+    next: {arcs: [{step: count}]}
+  - step: count
+    tool: {kind: python, args: {rows: "{{ start.rows }}"}, code: "result = len(rows)"}
+"""
+WAITING = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: waiting, path: tests/waiting}
+workflow:
+  - step: start
+    message: {name: paid, correlation: {order: 7}}
+    next: {arcs: [{step: approve}]}
+  - step: approve
+    human_task:
+      title: Pay?
+      assignee: {role: boss}
+      form: [{field: decision, type: enum, options: [pay, wait], required: true}]
+"""
+
+
+def options() -> list[str]:
+    """Where this installation knows the entry point already, naming the module would load it twice."""
+    known = any(entry.value == "noetl.testing.plugin" for entry in entry_points(group="pytest11"))
+    return ["-p", "no:cacheprovider"] + ([] if known else ["-p", "noetl.testing.plugin"])
+
+
+def passed(pytester: pytest.Pytester, code: str, **files: str) -> None:
+    for name, text in files.items():
+        (pytester.path / f"{name}.yaml").write_text(text)
+    pytester.makepyfile(code)
+    pytester.runpytest_subprocess(*options()).assert_outcomes(passed=1)
+
+
+def test_the_package_names_the_plugin_to_pytest() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+    assert project["entry-points"]["pytest11"] == {"noetl": "noetl.testing.plugin"}
+
+
+def test_a_playbook_runs_with_fakes_and_its_delays_take_no_time(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        import time
+        from noetl.errors import ToolError
+
+        def test_orders(run_playbook):
+            begun = time.monotonic()
+            ran = run_playbook(
+                "orders.yaml",
+                {"n": 3},
+                tools={"http": [ToolError("http.status", "503"), ConnectionError("gone"), {"rows": [1, 2, 3]}]},
+            )
+            assert (ran.ok, ran.status, ran.result, ran.error) == (True, "completed", 3, None)
+            assert [call.inputs["url"] for call in ran.calls] == ["https://api.example.org/orders?n=3"] * 3
+            assert ran.took_s >= 7200
+            assert time.monotonic() - begun < 60
+            assert ran.types()[0] == "playbook.execution_requested"
+            assert len(ran.of("task.processed")) == 4
+            assert "step.done start" in ran.snapshot()
+            assert [event.seq for event in ran.events] == list(range(1, len(ran.events) + 1))
+        """,
+        orders=ORDERS,
+    )
+
+
+def test_a_function_sees_the_inputs_and_may_wait(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        import asyncio
+
+        async def answer(inputs):
+            await asyncio.sleep(20)
+            return {"rows": [inputs["url"]]}
+
+        def test_orders(run_playbook):
+            ran = run_playbook("orders.yaml", tools={"http": answer, "python": lambda inputs: inputs["args"]["rows"]})
+            assert ran.result == ["https://api.example.org/orders?n=2"]
+            assert ran.took_s == 20
+        """,
+        orders=ORDERS,
+    )
+
+
+def test_messages_and_people_are_played(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        def test_waiting(run_playbook):
+            ran = run_playbook(
+                "waiting.yaml", messages=[("paid", {"order": 7}, {"sum": 3})], people={"approve": {"decision": "pay"}}
+            )
+            assert ran.ok, ran.error
+            assert len(ran.of("human.task_completed")) == 1
+        """,
+        waiting=WAITING,
+    )
+
+
+def test_what_never_comes_fails_the_test_with_a_sentence(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        import pytest
+        from noetl.testing.running import Stuck
+
+        def test_waiting(run_playbook):
+            with pytest.raises(Stuck, match="has not ended after 366 days.*message.awaited start"):
+                run_playbook("waiting.yaml")
+        """,
+        waiting=WAITING,
+    )
+
+
+def test_a_playbook_with_errors_is_refused_before_it_runs(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        import pytest
+        from noetl.errors import PlaybookError
+
+        def test_broken(run_playbook):
+            with pytest.raises(PlaybookError, match="nowhere"):
+                run_playbook("broken.yaml")
+        """,
+        broken=ORDERS.replace("step: count}", "step: nowhere}"),
+    )
+
+
+def test_loading_the_plugin_imports_nothing_of_the_engine(pytester: pytest.Pytester) -> None:
+    """It is loaded in every run of pytest, also in those that have nothing to do with playbooks."""
+    passed(
+        pytester,
+        """
+        import sys
+
+        def test_light():
+            assert not [name for name in sys.modules if name.startswith(("noetl.engine", "noetl.embedded", "jinja2"))]
+        """,
+    )
