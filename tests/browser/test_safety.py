@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Picture, Visitor
 from tests.browser.serving import Site
@@ -54,8 +54,8 @@ workflow:
 
 @pytest.fixture(scope="module")
 def naughty(here: Site) -> str:
-    here.register(TEXT % {"name": json.dumps(NAUGHTY[1]), "strings": json.dumps(NAUGHTY)})
-    execution_id = here.start("tests/naughty")
+    here.register(TEXT % {"name": json.dumps(NAUGHTY[1]), "strings": json.dumps(NAUGHTY[:6])})
+    execution_id = here.start("tests/naughty", strings=NAUGHTY)
     here.until_waiting(execution_id, "ask")
     return execution_id
 
@@ -97,7 +97,8 @@ def test_a_message_of_the_server_is_text_too(open_at: Callable[[str], Page]) -> 
     assert page.evaluate("window.broken === undefined")
 
 
-def test_the_content_policy_is_strict_and_nothing_is_inline(page: Page, here: Site) -> None:
+def test_the_content_policy_is_strict_and_nothing_is_inline(browser: Browser, here: Site) -> None:
+    page = browser.new_page()
     answer = page.goto(f"{here.url}/executions")
     assert answer is not None
     policy = answer.headers["content-security-policy"]
@@ -117,6 +118,7 @@ def test_the_content_policy_is_strict_and_nothing_is_inline(page: Page, here: Si
         }"""
     )
     assert refused == ["inline", None]
+    page.close()
 
 
 def test_the_token_stays_nowhere_that_a_script_can_read(visitor: Visitor, here: Site) -> None:

@@ -22,6 +22,7 @@ from tests.cluster.checkers import check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import TTL_S, Cluster, cluster, until
 from tests.cluster.playbooks import ALARM, CHAIN, LARGE, SLOW
+from tests.cluster.watching import end_of, has_begun_a_task, status_of
 
 RESTARTED_S = 10.0  # P9: after a restart of the server everything moves again within it
 QUICK = {"start.after_commit", "append.after", "claim.before_reply", "worker.after_effect", "worker.claimed"}
@@ -45,18 +46,6 @@ def grounds(tmp_path_factory: pytest.TempPathFactory, one_postgres: Postgres) ->
         yield grounds
 
 
-def _ended(grounds: Cluster, execution_id: str, within_s: float) -> str:
-    def look() -> str | None:
-        try:
-            with grounds.client() as client:
-                found = client.get(execution_id)
-        except NoetlError:
-            return None
-        return found.status if found.status not in ("running", "paused") else None
-
-    return until(look, within_s, f"{execution_id} did not end")
-
-
 def _path(point: str) -> str:
     return CAUSES.get(point, CHAIN).partition("path: ")[2].partition(" ")[0]
 
@@ -75,7 +64,7 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
     back_at = time.monotonic()
     starting.join(30)
     [execution_id] = starts.accepted
-    assert _ended(grounds, execution_id, 30) == "completed"
+    assert end_of(grounds, execution_id, 30) == "completed"
     took_s = time.monotonic() - back_at
 
     check(grounds.db, starts.accepted, effects.counts)
@@ -92,28 +81,18 @@ def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
     server.kill()
     server.start(point)
     execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 60}, key=point)
-    until(lambda: _is_running(grounds, execution_id), 20)
+    until(lambda: has_begun_a_task(grounds, execution_id), 20)
     with grounds.client() as client, pytest.raises(NoetlError):
         client.cancel(execution_id)
     assert server.died()
 
     server.start()
     with grounds.client() as client:
-        if _status(grounds, execution_id) == "running":
+        if status_of(grounds, execution_id) == "running":
             client.cancel(execution_id)
-    assert _ended(grounds, execution_id, 15) == "cancelled"
+    assert end_of(grounds, execution_id, 15) == "cancelled"
     check(grounds.db, starts.accepted, effects.counts)
     assert not effects.of(execution_id), "P10: what would have followed never happened"
-
-
-def _status(grounds: Cluster, execution_id: str) -> str:
-    with grounds.client() as client:
-        return client.get(execution_id).status
-
-
-def _is_running(grounds: Cluster, execution_id: str) -> bool:
-    with grounds.client() as client:
-        return any(event.event_type == "task.started" for event in client.event_page(execution_id).events)
 
 
 @pytest.mark.req("WRK-03", "WRK-04", "O-06")
@@ -130,7 +109,7 @@ def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Ef
     assert victim.died(), f"nobody came by {point}"
 
     grounds.worker()
-    assert _ended(grounds, execution_id, 20) == "completed"
+    assert end_of(grounds, execution_id, 20) == "completed"
     log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
     assert all(gap < TTL_S + 5 for gap in recovery_s(log)), "P9"
 

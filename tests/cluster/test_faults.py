@@ -12,45 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from noetl.errors import NoetlError
-from noetl.records.events import PlaybookProcessed, ReportRefused
+from noetl.records.events import PlaybookProcessed
 from tests.cluster.backends import Nats, Postgres
-from tests.cluster.checkers import Log, check, recovery_s
+from tests.cluster.checkers import check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import TTL_S, Cluster, cluster, until
+from tests.cluster.machines import TTL_S, cluster, until
 from tests.cluster.playbooks import CHAIN, LARGE, LOOP, POISON, SLOW
+from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
-
-ENDED_S = 60.0
-
-
-def status_of(grounds: Cluster, execution_id: str) -> str | None:
-    """None while no server can tell."""
-    for server in range(len(grounds.urls)):
-        try:
-            with grounds.client(server) as client:
-                return client.get(execution_id).status
-        except NoetlError:
-            continue
-    return None
-
-
-def ended(grounds: Cluster, starts: Starts, within_s: float = ENDED_S) -> list[str]:
-    """How everything that was accepted ended."""
-    over = ("completed", "failed", "cancelled")
-    return [
-        until(lambda one=one: (s := status_of(grounds, one)) in over and s, within_s, f"{one} did not end")  # type: ignore[misc]
-        for one in starts.accepted
-    ]
-
-
-def task_begun(grounds: Cluster, execution_id: str) -> bool:
-    with grounds.client() as client:
-        return any(event.event_type == "task.started" for event in client.event_page(execution_id).events)
-
-
-def refused(log: Log) -> int:
-    return sum(isinstance(event.payload, ReportRefused) for event in log)
 
 
 @pytest.mark.req("WRK-03", "WRK-04")
@@ -62,17 +31,17 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
         grounds.register(SLOW)
         frozen, starts = grounds.worker(), Starts(grounds)
         execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 0.5}, key="slow")
-        until(lambda: task_begun(grounds, execution_id))
+        until(lambda: has_begun_a_task(grounds, execution_id))
         frozen.freeze()
         grounds.worker()
-        assert ended(grounds, starts) == ["completed"]
+        assert ends_of(grounds, starts.accepted) == ["completed"]
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
         assert recovery_s(log)[0] < TTL_S + 5, "P9"
 
         happened = effects.total()
         frozen.thaw()
         again = starts.start("cluster/slow", {"url": effects.url, "s": 0.1}, key="again")
-        assert ended(grounds, starts) == ["completed"] * 2
+        assert ends_of(grounds, starts.accepted) == ["completed"] * 2
         assert effects.total() == happened + len(effects.of(again)), "what it was at came to nothing"
         assert check(grounds.db, starts.accepted, effects.counts)[execution_id][: len(log)] == log
         assert frozen.is_alive, "it goes on with other work"
@@ -99,7 +68,7 @@ def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
             postgres.bounce()
         starting.join(60)
         assert len(starts.accepted) == 30
-        assert set(ended(grounds, starts)) == {"completed"}
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         check(grounds.db, starts.accepted, effects.counts)
         assert inside.is_alive
         assert outside.is_alive
@@ -122,7 +91,7 @@ def test_the_broker_loses_its_data_and_nobody_notices(tmp_path: Path, postgres: 
                 if number % 8 == 4:
                     broker.kill()
                     broker.start(empty=True)
-            assert set(ended(grounds, starts)) == {"completed"}
+            assert set(ends_of(grounds, starts.accepted)) == {"completed"}
             check(grounds.db, starts.accepted, effects.counts)
     finally:
         broker.stop()
@@ -148,7 +117,7 @@ def test_an_order_that_kills_each_worker_it_meets_is_given_up_and_others_are_not
                 worker.start("worker.before_tool=poison", waits=False)
                 innocent.start("cluster/chain", {"url": effects.url}, key=str(deaths))
             time.sleep(0.05)
-        assert set(ended(grounds, innocent)) == {"completed"}
+        assert set(ends_of(grounds, innocent.accepted)) == {"completed"}
         log = check(grounds.db, [*starts.accepted, *innocent.accepted], effects.counts)[poison]
         assert deaths == 5
         [over] = [event.payload for event in log if isinstance(event.payload, PlaybookProcessed)]
@@ -185,7 +154,7 @@ def test_servers_and_workers_are_restarted_one_after_another_under_load(
         finally:
             stop.set()
             loading.join(60)
-        assert set(ended(grounds, starts)) == {"completed"}
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         logs = check(grounds.db, starts.accepted, effects.counts)
         assert len(logs) > 20
         assert effects.total() == 6 * len(logs), "nothing was done twice: who leaves finishes what it holds"
@@ -200,11 +169,11 @@ def test_a_worker_that_leaves_before_it_is_done_gives_its_order_back_at_once(
         grounds.register(SLOW)
         leaving, starts = grounds.worker(0, "--drain-timeout", "0.2"), Starts(grounds)
         execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
-        until(lambda: task_begun(grounds, execution_id))
+        until(lambda: has_begun_a_task(grounds, execution_id))
         grounds.worker()
         assert leaving.stop() == 1, "it says that something is unfinished"
 
-        assert ended(grounds, starts, 20) == ["completed"], "long before the lease has run out"
+        assert ends_of(grounds, starts.accepted, 20) == ["completed"], "long before the lease has run out"
         check(grounds.db, starts.accepted, effects.counts)
 
 
@@ -223,11 +192,11 @@ def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
         resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
         execution_id = large.start("cluster/large", {"url": effects.url}, key="large")
         small.start("cluster/chain", {"url": effects.url}, key="small")
-        assert ended(grounds, small) == ["completed"]
+        assert ends_of(grounds, small.accepted) == ["completed"]
         assert status_of(grounds, execution_id) == "running"
 
         resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        assert ended(grounds, large) == ["completed"]
+        assert ends_of(grounds, large.accepted) == ["completed"]
         check(grounds.db, [*large.accepted, *small.accepted], effects.counts)
 
 
@@ -269,6 +238,6 @@ def test_connections_are_cut_when_a_commit_is_made_and_before_anybody_hears_of_i
         starts = Starts(grounds)
         for number in range(30):
             starts.start("cluster/chain", {"url": effects.url}, key=str(number), first=1)
-        assert set(ended(grounds, starts)) == {"completed"}
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         check(direct, starts.accepted, effects.counts)
         assert line.cuts > 5, "it was put to the test"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import re
 import subprocess
 import sys
@@ -197,7 +198,8 @@ class Processes(Here):
 
     def environment(self, **more: str) -> dict[str, str]:
         told = super().environment(**more)
-        return {**told, "TEST_DESK": self._desk_url, "PYTHONPATH": str(REPOSITORY)}
+        path = os.pathsep.join(str(one) for one in (REPOSITORY / "src", REPOSITORY))  # this tree, wherever it lies
+        return {**told, "TEST_DESK": self._desk_url, "PYTHONPATH": path}
 
     def spawn(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.everywhere.process", *arguments]

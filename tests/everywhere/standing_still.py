@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from tests.contracts.stores import opened
 from tests.fixtures.virtual_time import _working
 
 PARTS = ("waits", "tasks", "shelf", "credentials", "catalog", "audit", "requests")
@@ -29,3 +33,16 @@ class StandingStill:
                 return await found(*args, **kwargs)
 
         return working
+
+
+@asynccontextmanager
+async def opened_still(backend: str, folder: Path) -> AsyncIterator[Any]:
+    """A fresh store; opening and closing it take no time either."""
+    plain = opened(backend, folder)
+    with _working():
+        store = await plain.__aenter__()
+    try:
+        yield StandingStill(store)
+    finally:
+        with _working():
+            await plain.__aexit__(None, None, None)

@@ -52,7 +52,7 @@ class Everywhere:
     def place(self, name: str) -> Place:
         if name not in self._places:
             folder = self._folder / name.replace(" ", "-")
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             if name in SERVERS:
                 self._places[name] = self._stack.enter_context(served(name, folder))
             else:

@@ -4,27 +4,21 @@ outlive one (TMR-06, SRV-12). `tests/fixtures/test_runs_waits_crashes.py` says w
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from noetl.net.net import Net
-from tests.contracts.stores import opened
 from tests.conversing import net_of
 from tests.crashing import Recording
-from tests.everywhere.standing_still import StandingStill
+from tests.everywhere.standing_still import opened_still
 from tests.fixtures.logs import check_log
 from tests.fixtures.running import fixture
 from tests.fixtures.test_runs_waits_crashes import CASES, Speak, _messages, drive, rows
 from tests.fixtures.virtual_time import run_virtually
 
-QUICK = ("F-R-TIMER", "F-R-GATEWAY answered", "F-R-HUMAN", "F-002-L answered")
-ALL = [pytest.param(case, marks=() if case in QUICK else pytest.mark.deep) for case in CASES]
-
 
 @pytest.mark.req("TMR-06", "SRV-12", "EVT-07", "MSG-02", "HUM-01")
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", ALL)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 def test_stopping_after_any_commit_leads_to_the_same_end(backend: str, case: str, tmp_path: Path) -> None:
     name, say = CASES[case]
@@ -38,8 +32,7 @@ async def _stopped_everywhere(backend: str, folder: Path, net: Net, say: Speak) 
     for length in range(1, len(whole.commits)):
         own = folder / str(length)
         own.mkdir()
-        async with opened(backend, own) as plain:
-            store: Any = StandingStill(plain)
+        async with opened_still(backend, own) as store:
             for message in messages:
                 await store.waits.keep(message)
             for commits in whole.commits[:length]:

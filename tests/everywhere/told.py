@@ -90,6 +90,8 @@ def runs_apart(events: Sequence[Event]) -> bool:
                 open_runs.add(event.payload.token_id)  # type: ignore[union-attr]
             case name if name in _RUN_ENDS:
                 open_runs.discard(event.payload.token_id)  # type: ignore[union-attr]
+            case "loop.started" if event.payload.parallel:  # type: ignore[union-attr]
+                return False
             case "loop.iteration.started":
                 open_iterations.add(key)
             case name if name in _ITERATION_ENDS:

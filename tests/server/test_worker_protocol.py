@@ -63,8 +63,8 @@ def done(order: Order, result: Any = 1, **more: Any) -> Report:
     )
 
 
-async def begun(talk: Talk) -> tuple[httpx2.AsyncClient, str]:
-    await talk.register(WORK)
+async def begun(talk: Talk, text: str = WORK) -> tuple[httpx2.AsyncClient, str]:
+    await talk.register(text)
     return await talk.as_role(Role.WORKER), str((await talk.start())["execution_id"])
 
 
@@ -264,7 +264,8 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
     monkeypatch.setenv("NOETL_MASTER_KEY", "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U=")
     async with talking(workers=0) as talk:
         put = await talk.client.put("/api/credentials/api_token", json={"value": "correct-horse", "type": "bearer"})
-        worker, _ = await begun(talk)
+        await talk.client.put("/api/credentials/other", json={"value": "battery-staple", "type": "bearer"})
+        worker, _ = await begun(talk, WORK.replace("kind: python,", "kind: python, auth: api_token,"))
         (order,) = (await turn(worker, capacity=1)).orders
         ask = {
             "execution_id": order.execution_id,
@@ -276,16 +277,21 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
         given = await worker.post("/api/orders/secret", json=ask)
         stale = await worker.post("/api/orders/secret", json={**ask, "lease_epoch": 7})
         other = await worker.post("/api/orders/secret", json={**ask, "worker_id": "w2"})
+        unnamed = await worker.post("/api/orders/secret", json={**ask, "name": "other"})
+        aside = await worker.post("/api/orders/secret", json={**ask, "kind": "env"})
         person = await talk.client.post("/api/orders/secret", json=ask)
+        audited = [row for row in await talk.services.store.audit.newest(limit=9) if "secret" in row.action]
 
         assert put.status_code == 200, put.text
         assert "correct-horse" not in put.text
         assert "correct-horse" in given.text
         assert given.headers["cache-control"] == "no-store"
-        for refused in (stale, other):
-            assert refused.status_code == 422
+        for refused in (stale, other, unnamed, aside):
+            assert refused.status_code == 403
             assert refused.json()["error"]["kind"] == "keychain.unresolved"
+        assert "battery-staple" not in unnamed.text
         assert person.status_code == 403
+        assert [row.outcome for row in audited] == ["403"] * 5, "operators see who asked for what was not theirs"
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"worker_id": 1}', b'{"worker_id": "w", "reports": [1]}'])

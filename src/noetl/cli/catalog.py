@@ -11,6 +11,7 @@ import click
 from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import as_table, reached, server_option
 from noetl.cli.reading import Refused, db_option, refusals
+from noetl.cli.suggesting import PLAYBOOK
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def list_command(output: str, db: str | None, server: str | None) -> None:
 
 
 @command.command("versions")
-@click.argument("path")
+@click.argument("path", type=PLAYBOOK)
 @list_output
 @db_option
 @server_option
@@ -49,7 +50,7 @@ def versions_command(path: str, output: str, db: str | None, server: str | None)
 
 
 @command.command("show")
-@click.argument("path")
+@click.argument("path", type=PLAYBOOK)
 @_version
 @db_option
 @server_option

@@ -11,6 +11,7 @@ from noetl.cli.reading import FAILED, Refused, as_json, db_option, is_there, pla
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
+    from noetl.orchestrator.retention import Retired
     from noetl.store.inspection import Inspection, SqlStore
     from noetl.store.migrations import Applied
 
@@ -140,6 +141,49 @@ async def _rebuilt(db: str | None) -> int:
     store, _ = await open_store(db)
     try:
         return await store.rebuild()
+    finally:
+        await store.close()
+
+
+@command.command("retention")
+@db_option
+@click.option("--run", "runs", is_flag=True, help="Remove it. Without this, only what would be removed is shown.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed; this is the default.")
+@click.option("--days", type=click.FloatRange(0), help="How long what says nothing itself is kept; without it, for ever.")
+@output_option
+@color_option
+def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | None, output: str) -> None:
+    """Remove executions that have been over for long enough, and results that nobody names.
+
+    A playbook says how long its executions are kept: metadata.retention. Servers do this every hour, with their own
+    setting for the others; in a file of your own nothing goes by itself.
+    """
+    _refuse_missing(db)
+    if runs and dry_run:
+        raise click.UsageError("--run and --dry-run exclude each other")
+    with refusals():
+        found = asyncio.run(_retained(db, days, runs=runs))
+    if output == "json":
+        told = {"removed": runs, "executions": found.total, "results": found.results}
+        click.echo(as_json(told | {"playbooks": [{"path": one.path, "kept_s": one.kept_s, "executions": one.executions}
+                                                 for one in found.executions]}))
+        return
+    for one in found.executions:
+        click.echo(f"{visible(one.path)}: {_executions(one.executions)} older than {one.kept_s / 86_400:g} days")
+    verb = "removed" if runs else "would remove"
+    click.echo(f"{verb} {_executions(found.total)} and {found.results:,} stored results")
+
+
+async def _retained(db: str | None, days: float | None, *, runs: bool) -> Retired:
+    from noetl.clock import SystemClock
+    from noetl.orchestrator.retention import Retention
+    from noetl.store.opening import open_store
+
+    store, results = await open_store(db)
+    try:
+        default_s = None if days is None else days * 86_400
+        retention = Retention(store, results, SystemClock(), default_s=default_s)
+        return await (retention.run() if runs else retention.planned())
     finally:
         await store.close()
 

@@ -9,6 +9,7 @@ import click
 
 from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
+from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _NAME, _STEP, _WORDS = 28, 16, 120
 @click.command("events", epilog=ID_HELP)
 @id_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is recorded from now on, until it has ended.")
-@click.option("--step", metavar="STEP", help="Only events of this step.")
+@click.option("--step", metavar="STEP", type=STEP, help="Only events of this step.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only of this type; * stands for any text.")
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events past this number.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import Refused, db_option, read
+from noetl.cli.suggesting import EXECUTION, PLAYBOOK
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ _COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused
 
 @click.command("executions")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those in this state.")
-@click.option("--path", metavar="PATH", help="Only of this playbook; * stands for any text.")
+@click.option("--path", metavar="PATH", type=PLAYBOOK, help="Only of this playbook; * stands for any text.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
-@click.option("--beyond", metavar="ID", help="Those listed after this one, for the next page.")
+@click.option("--beyond", metavar="ID", type=EXECUTION, help="Those listed after this one, for the next page.")
 @list_output
 @db_option
 @reads_server_option

@@ -9,6 +9,7 @@ import click
 
 from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
+from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("logs", epilog=ID_HELP)
 @id_argument
-@click.option("--step", metavar="STEP", help="Only of this step.")
+@click.option("--step", metavar="STEP", type=STEP, help="Only of this step.")
 @click.option("--task", metavar="TASK", help="Only of this task.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the execution has ended.")
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")

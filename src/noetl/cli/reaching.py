@@ -13,31 +13,34 @@ import click
 import msgspec
 
 from noetl.cli.reading import Refused, refusals
+from noetl.cli.suggesting import CONTEXT
 
 if TYPE_CHECKING:
     from noetl.client import AsyncClient, Client
 
 Answered = TypeVar("Answered")
 _HELP = "Talk to this server, or to that of a context, instead of a store file."
-_META = "noetl.server"
+SERVER = "noetl.server"
 
-server_option = click.option("--server", metavar="URL|NAME", help=_HELP)
+server_option = click.option("--server", metavar="URL|NAME", type=CONTEXT, help=_HELP)
 
 
 def _note(ctx: click.Context, _: click.Parameter, given: str | None) -> None:
-    ctx.meta[_META] = given
+    ctx.meta[SERVER] = given
 
 
 # For commands that look at a store: what they look through finds the server by itself (`server_meant`).
-reads_server_option = click.option("--server", metavar="URL|NAME", expose_value=False, callback=_note, help=_HELP)
+reads_server_option = click.option(
+    "--server", metavar="URL|NAME", type=CONTEXT, expose_value=False, callback=_note, help=_HELP
+)
 
 
 def server_meant(db: str | None) -> Reached | None:
     """The server that the command under way reads, None when it reads a store."""
     ctx = click.get_current_context(silent=True)
-    if ctx is None or _META not in ctx.meta:
+    if ctx is None or SERVER not in ctx.meta:
         return None
-    return reached(ctx.meta[_META], db)
+    return reached(ctx.meta[SERVER], db)
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -78,6 +81,11 @@ def _is_given(option: str) -> bool:
     ctx = click.get_current_context(silent=True)
     source = ctx.get_parameter_source(option) if ctx is not None else None
     return source in (None, click.core.ParameterSource.COMMANDLINE)
+
+
+def found_server(server: str | None) -> Reached | None:
+    """The server that is named, or configured, where no command has been read yet."""
+    return _found(server, True)
 
 
 def must_reach(server: str | None, token_file: str | None = None) -> Reached:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from noetl.cli.suggesting import EXECUTION
 from noetl.cli.terminal import visible
 from noetl.errors import NoetlError
 
@@ -48,7 +49,7 @@ db_option = click.option(
     default=_configured_db,
     help="Store: a file, or postgresql://…; without it, the file in your data folder.",
 )
-id_argument = click.argument("given", metavar="ID")
+id_argument = click.argument("given", metavar="ID", type=EXECUTION)
 LOOKED_FOR = ": run a playbook first, or name another file with --db"
 ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest.'
 

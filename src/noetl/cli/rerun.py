@@ -9,6 +9,7 @@ import click
 from noetl.cli.reaching import Reached, reads_server_option, server_meant
 from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, pages, read, refusals, results_of
 from noetl.cli.run import Run, kinds_option
+from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("rerun", epilog=ID_HELP)
 @id_argument
-@click.option("--from", "step", metavar="STEP", help="Begin at this step, with what was there when it last began.")
+@click.option(
+    "--from", "step", metavar="STEP", type=STEP, help="Begin at this step, with what was there when it last began."
+)
 @click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")

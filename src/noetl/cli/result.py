@@ -8,6 +8,7 @@ import click
 
 from noetl.cli.reaching import reads_server_option
 from noetl.cli.reading import CODES, ID_HELP, Refused, as_json, db_option, found, id_argument, read, results_of
+from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _ENDS = ("step.done", "step.failed", "loop.done")
 
 @click.command("result", epilog=ID_HELP)
 @id_argument
-@click.option("--step", metavar="STEP", help="The latest result of this step instead.")
+@click.option("--step", metavar="STEP", type=STEP, help="The latest result of this step instead.")
 @db_option
 @reads_server_option
 @color_option

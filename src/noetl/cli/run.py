@@ -13,6 +13,7 @@ import click
 
 from noetl.cli.reaching import server_option
 from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
+from noetl.cli.suggesting import EXECUTION, RUNNABLE
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ kinds_option = click.option(
 
 
 @click.command("run")
-@click.argument("file", required=False, metavar="FILE|PATH|-")
+@click.argument("file", required=False, metavar="FILE|PATH|-", type=RUNNABLE)
 @db_option
 @click.option("--memory", is_flag=True, help="Keep nothing: the run cannot be resumed or read later.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input; JSON values are taken as such.")
@@ -56,7 +57,11 @@ kinds_option = click.option(
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
 @click.option(
-    "--resume", "resume_id", metavar="ID", help='Take up an interrupted run of this store; "last" is one too.'
+    "--resume",
+    "resume_id",
+    metavar="ID",
+    type=EXECUTION,
+    help='Take up an interrupted run of this store; "last" is one too.',
 )
 @kinds_option
 @click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")

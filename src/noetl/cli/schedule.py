@@ -12,6 +12,7 @@ import click
 from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import reads_server_option, server_meant
 from noetl.cli.reading import as_json, db_option
+from noetl.cli.suggesting import PLAYBOOK
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # times of a dry run that are listed
 
-path_argument = click.argument("path", metavar="PATH")
+path_argument = click.argument("path", metavar="PATH", type=PLAYBOOK)
 
 
 @click.group("schedule", context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,6 +9,7 @@ import click
 
 from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
 from noetl.cli.reading import ID_HELP, db_option, found, read
+from noetl.cli.suggesting import EXECUTION
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def command() -> None:
 
 @command.command("send", epilog=ID_HELP)
 @click.argument("name")
-@click.option("--execution", metavar="ID", help="Only to this one; without it, to all.")
+@click.option("--execution", metavar="ID", type=EXECUTION, help="Only to this one; without it, to all.")
 @click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
 @db_option
 @reads_server_option

@@ -10,6 +10,7 @@ import click
 from noetl.cli.forms import list_output, print_list, print_record, record_output
 from noetl.cli.reaching import Reached, reads_server_option, server_meant
 from noetl.cli.reading import Refused, as_json, db_option, found, resume_hint
+from noetl.cli.suggesting import EXECUTION, TASK
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _STATES = ["open", "claimed", "completed", "withdrawn", "all"]
 _AMONG = 1_000  # tasks that the beginning of an id is looked for in
 
-task_argument = click.argument("given", metavar="TASK")
+task_argument = click.argument("given", metavar="TASK", type=TASK)
 actor_option = click.option("--as", "actor", metavar="USER", help="Who acts; your user name when left out.")
 role_option = click.option(
     "--role", "roles", multiple=True, metavar="ROLE", help="A role that you act in; may be repeated."
@@ -39,7 +40,7 @@ def command() -> None:
 @click.option("--role", metavar="ROLE", help="Only of this role.")
 @click.option("--user", metavar="USER", help="Only of this user, or claimed by them.")
 @click.option("--state", type=click.Choice(_STATES), help="Only in this state; open and claimed when left out.")
-@click.option("--execution", metavar="ID", help="Only of this execution.")
+@click.option("--execution", metavar="ID", type=EXECUTION, help="Only of this execution.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @list_output
 @db_option

@@ -10,6 +10,7 @@ import click
 from noetl.cli.forms import list_output, print_list
 from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
 from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, read
+from noetl.cli.suggesting import EXECUTION
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def command() -> None:
 
 
 @command.command("list", epilog=ID_HELP)
-@click.argument("given", metavar="[ID]", required=False)
+@click.argument("given", metavar="[ID]", required=False, type=EXECUTION)
 @list_output
 @db_option
 @reads_server_option

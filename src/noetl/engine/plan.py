@@ -129,4 +129,5 @@ def _needs_no_worker(task: Task) -> bool:
 
 
 def _placed_at_worker(spec: Authored) -> bool:
-    return isinstance(spec.data, dict) and spec.data.get("place") == "worker"
+    """By its author, or because its result is held to a schema, which the worker looks up (RES-07)."""
+    return isinstance(spec.data, dict) and (spec.data.get("place") == "worker" or "result_schema" in spec.data)

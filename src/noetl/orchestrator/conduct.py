@@ -37,6 +37,7 @@ from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Terms, Turn, Verdict
 from noetl.records.references import Reference
 from noetl.store.contract import Results, Store
+from noetl.store.schemas import find_schema
 
 __all__ = ["Conductor", "Control", "Stored", "Watch"]
 
@@ -254,6 +255,10 @@ class Conductor:
     async def secret(self, ask: Ask) -> Material:
         hot = await self.execution(ask.execution_id)
         return await self._desk.answer(ask, hot.plan.net, hot.execution)
+
+    async def schema(self, named: str) -> Any:
+        found = await find_schema(self._store.shelf, named)
+        return found.schema if found is not None else None
 
     def keep(self, value: Any) -> Reference:
         return self._results.put(value)

@@ -1,5 +1,5 @@
-"""Secret grants: which secrets the tasks of a step name, and so may be given to whoever holds an order of it (RELIABILITY
-2.6). A name that is a template is known when the task runs only; its fixed parts must fit.
+"""Secret grants: which secrets the tasks of a step name, and so may be given to whoever holds an order of it
+(RELIABILITY 2.6). A name that is a template is known when the task runs only; its fixed parts must fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from noetl.net.net import Net, Transition
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
-from noetl.pipeline.secret_reads import auths_in, keychain_reads
+from noetl.pipeline.secret_reads import auths_in, keychain_reads, texts_in
 from noetl.source import is_template
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
@@ -47,6 +47,7 @@ def grants_of(step: Transition, net: Net) -> Grants:
         reads = keychain_reads(task)
         names += [entry.name for entry in net.keychain if reads.everything or entry.name in reads.names]
         names += _auths(task)
+        names += [text for text in texts_in(task.inputs.data) if not is_template(text)]  # a plug-in's own inputs
         if task.kind == "secrets":
             lookups += _lookups(task)
     return Grants(tuple(dict.fromkeys(names)), tuple(lookups))

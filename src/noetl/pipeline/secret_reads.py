@@ -37,10 +37,10 @@ def keychain_reads(task: Task) -> Reads:
     """What the task's inputs, spec, arguments and policy read of the keychain."""
     if KEYCHAIN.encode() not in msgspec.json.encode(task):
         return NOTHING
-    if any(KEYCHAIN in text for text in _texts(task.verbatim)):
+    if any(KEYCHAIN in text for text in texts_in(task.verbatim)):
         return Reads(everything=True)
     names: set[str] = set()
-    for text in _texts(msgspec.to_builtins(task)):
+    for text in texts_in(msgspec.to_builtins(task)):
         if KEYCHAIN not in text or not is_template(text):
             continue
         try:
@@ -75,7 +75,8 @@ def credential_name(auth: Any) -> str | None:
     return name if isinstance(name, str) and name and "://" not in name else None
 
 
-def _texts(data: Any) -> Iterator[str]:
+def texts_in(data: Any) -> Iterator[str]:
+    """Every text in plain data, keys too."""
     pending = [data]
     while pending:
         value = pending.pop()

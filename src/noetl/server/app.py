@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from noetl.server.access.access import install as install_access
+from noetl.server.heads import HeadAsGet
 from noetl.server.observing import Observer
 from noetl.server.problems import Unexpected
 from noetl.server.problems import install as install_problems
@@ -34,6 +35,7 @@ ROUTES = (
     "inspection",
     "streams",
     "results",
+    "schemas",
     "rendering",
     "credentials",
     "workers",
@@ -58,6 +60,7 @@ def build(services: Services) -> FastAPI:
         include(app, import_module(f"noetl.server.routes.{name}").router)
     app.add_middleware(Unexpected)  # inside of the gate, which writes its answers down and gives them their headers
     install_access(app, services.access)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Unexpected)  # and once more, should the gate itself break
     app.add_middleware(Observer, meters=services.meters)
     _describe(app)

@@ -7,11 +7,13 @@ one of these rules is 400; what is JSON and not what was asked for is 422, with 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request
 
+from noetl.server.flaws import Flaw, flaw_of, flaws_of
 from noetl.server.problems import Problem
 from noetl.server.services import services_of
 
@@ -29,7 +31,7 @@ async def read(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as problem:
-        raise invalid(problem) from None
+        raise invalid(problem, flaws_of(value, kind)) from None
 
 
 async def read_optional(request: Request, kind: type[T]) -> T:
@@ -40,11 +42,11 @@ async def read_optional(request: Request, kind: type[T]) -> T:
     return await read(request, kind)
 
 
-def invalid(problem: msgspec.ValidationError) -> Problem:
-    message, _, place = str(problem).partition(" - at ")
-    place = place.strip("`").removeprefix("$").removeprefix(".")
-    where = f"{place}: " if place else ""
-    return Problem(422, f"{where}{message}", kind="body", errors=[{"place": place, "message": message}])
+def invalid(problem: msgspec.ValidationError, flaws: Sequence[Flaw] = ()) -> Problem:
+    """What is wrong with a body, each field of it; the first one in words."""
+    first, *_ = flaws = list(flaws) or [flaw_of(problem)]
+    where = f"{first.place}: " if first.place else ""
+    return Problem(422, f"{where}{first.message}", kind="body", errors=[msgspec.to_builtins(one) for one in flaws])
 
 
 def media_type(request: Request) -> str:

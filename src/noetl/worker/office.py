@@ -36,6 +36,9 @@ class Office(Protocol):
     async def give_up(self, call: Call, reason: str) -> None:
         """Nobody waits for this child any more: cancel it."""
 
+    async def schema(self, named: str) -> Any:
+        """The schema of results that is registered under a name (RES-07); None where there is none."""
+
     def keep(self, value: Any) -> Reference:
         """Store a value that is too large for an event, and say where."""
 

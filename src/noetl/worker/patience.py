@@ -73,6 +73,9 @@ class PatientOffice:
     async def give_up(self, call: Call, reason: str) -> None:
         await self._asked(lambda _: self._office.give_up(call, reason))
 
+    async def schema(self, named: str) -> Any:
+        return await self._asked(lambda _: self._office.schema(named))
+
     def keep(self, value: Any) -> Reference:
         return self._office.keep(value)
 

@@ -49,6 +49,7 @@ from noetl.worker.lifetime import alive
 from noetl.worker.names import names_in
 from noetl.worker.recall import looked_up_names, recalled
 from noetl.worker.safe import Credentials
+from noetl.worker.schemas import conforming
 from noetl.worker.workplace import Workplace
 
 Ended = StepDone | StepFailed | CaseWaiting
@@ -188,6 +189,8 @@ class PipelineRun:
 
     async def judged(self, task: Task, following: str | None, position: Position, run_id: str) -> TaskProcessed:
         around, prepared, outcome = await self.outcome(task, position, run_id)
+        if not self._deferred:
+            outcome = await conforming(task.kind, prepared, outcome, self._place.office.schema)
         run = Run(
             task=task,
             following=following,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from http import HTTPStatus
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 import msgspec
 
@@ -206,6 +208,15 @@ class RemoteOffice:
     async def give_up(self, call: Call, reason: str) -> None:
         body = msgspec.json.encode({"call": call, "reason": reason})
         await self._line.ask("POST", "/api/orders/give-up", body=body)
+
+    async def schema(self, named: str) -> Any:
+        try:
+            response = await self._line.ask("GET", f"/api/schemas/{quote(named, safe='')}")
+        except ServerRefusedError as problem:
+            if problem.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        return msgspec.json.decode(response.content)["schema"]
 
     def keep(self, value: Any) -> Reference:
         return self._values.keep(value)

@@ -160,6 +160,9 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/api/nets/{net_hash}"): WORKER,
     ("GET", "/api/results/{checksum}"): VIEWER_OR_WORKER,
     ("PUT", "/api/results/{checksum}"): WORKER,
+    ("GET", "/api/schemas"): VIEWER,
+    ("GET", "/api/schemas/{name}"): VIEWER_OR_WORKER,
+    ("PUT", "/api/schemas/{name}"): WRITES,
 }
 
 

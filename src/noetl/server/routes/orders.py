@@ -134,7 +134,8 @@ async def secret(request: Request) -> Response:
     try:
         material = await services_of(request).conductor.secret(ask)
     except SecretRefusedError as problem:  # 403, so that the audit log has it
-        raise Problem(403, problem.message, kind="tool", error={"kind": problem.kind, "message": problem.message}) from None
+        told = {"kind": problem.kind, "message": problem.message}
+        raise Problem(403, problem.message, kind="tool", error=told) from None
     return Json(material, headers={"cache-control": "no-store"})
 
 

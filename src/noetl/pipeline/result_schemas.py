@@ -1,0 +1,136 @@
+"""Result schemas: whether a value is what a registered schema says (RES-07).
+
+The part of JSON Schema that says what data looks like: types, members, items, bounds, choices. A schema that uses
+anything else is refused when it is registered, rather than half understood when it matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+KEYWORDS = frozenset({
+    "type", "enum", "const", "properties", "required", "additionalProperties", "items", "minItems", "maxItems",
+    "minLength", "maxLength", "minimum", "maximum", "anyOf", "allOf", "not",
+})  # fmt: skip
+WORDS = frozenset({"$schema", "$id", "$comment", "title", "description", "default", "examples"})  # that check nothing
+MAX_DEPTH = 32
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
+_SHOWN = 60  # characters of a wrong value
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "number": lambda value: _is_number(value),
+    "string": lambda value: isinstance(value, str),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+def refusal(schema: Any, place: str = "schema", depth: int = 0) -> str | None:
+    """Why this cannot be registered; nothing where it can."""
+    if isinstance(schema, bool):
+        return None
+    if not isinstance(schema, dict):
+        return f"{place} must be a mapping, and this is {_name(schema)}"
+    if depth >= MAX_DEPTH:
+        return f"{place} is nested deeper than {MAX_DEPTH}"
+    if unknown := sorted(schema.keys() - KEYWORDS - WORDS):
+        return f'{place} has "{unknown[0]}", which is not checked here; {", ".join(sorted(KEYWORDS))} are'
+    if problem := _wrong_shape(schema, place):
+        return problem
+    inner = (refusal(one, f"{place}.{name}", depth + 1) for name, one in _inner(schema))
+    return next((problem for problem in inner if problem), None)
+
+
+def _wrong_shape(schema: Mapping[str, Any], place: str) -> str | None:
+    types = schema.get("type", [])
+    for one in types if isinstance(types, list) else [types]:
+        if not isinstance(one, str) or one not in _TYPES:
+            return f'{place}.type is "{one}"; {", ".join(_TYPES)} are types'
+    shapes: dict[str, tuple[type, ...]] = {
+        **dict.fromkeys(("enum", "required", "anyOf", "allOf"), (list,)),
+        **dict.fromkeys(_COUNTS, (int,)),
+        "properties": (dict,),
+        "minimum": (int, float),
+        "maximum": (int, float),
+    }
+    for name, kinds in shapes.items():
+        value = schema.get(name, kinds[0]())
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return f"{place}.{name} cannot be {_name(value)}"
+    return None
+
+
+def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from ((f"properties.{name}", one) for name, one in schema.get("properties", {}).items())
+    for name in ("items", "additionalProperties", "not"):
+        if name in schema:
+            yield name, schema[name]
+    for name in ("anyOf", "allOf"):
+        yield from ((f"{name}[{at}]", one) for at, one in enumerate(schema.get(name, ())))
+
+
+def misfit(schema: Any, value: Any, place: str = "result") -> str | None:
+    """The first thing in `value` that is not as `schema` says; nothing where it fits."""
+    if isinstance(schema, bool):
+        return None if schema else f"{place} is not allowed"
+    return next(_misfits(schema, value, place), None)
+
+
+def _misfits(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
+    if "type" in schema:
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(_TYPES[one](value) for one in types):
+            yield f"{place} is {_name(value)}, and {' or '.join(types)} is allowed"
+    for name, allowed in (("enum", schema.get("enum")), ("const", [schema.get("const")])):
+        if name in schema and not any(_same(value, one) for one in allowed or ()):
+            yield f"{place} is {_shown(value)}, and {', '.join(map(_shown, allowed or ()))} is allowed"
+    yield from _out_of_bounds(schema, value, place)
+    if isinstance(value, dict):
+        yield from _members(schema, value, place)
+    if isinstance(value, list) and "items" in schema:
+        yield from (told for at, one in enumerate(value) if (told := misfit(schema["items"], one, f"{place}[{at}]")))
+    yield from (told for one in schema.get("allOf", ()) if (told := misfit(one, value, place)))
+    if "anyOf" in schema and all(misfit(one, value, place) for one in schema["anyOf"]):
+        yield f"{place} is none of what is allowed there: {misfit(schema['anyOf'][0], value, place)}"
+    if "not" in schema and misfit(schema["not"], value, place) is None:
+        yield f"{place} is {_shown(value)}, which is not allowed"
+
+
+def _members(schema: Mapping[str, Any], value: Mapping[str, Any], place: str) -> Iterator[str]:
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    yield from (f'{place} has no "{name}"' for name in schema.get("required", ()) if name not in value)
+    for name, one in value.items():
+        if told := misfit(known.get(name, others), one, f"{place}.{name}"):
+            yield told
+
+
+def _out_of_bounds(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
+    size = len(value) if isinstance(value, str | list) else None
+    least, most = ("minLength", "maxLength") if isinstance(value, str) else ("minItems", "maxItems")
+    if size is not None and not schema.get(least, 0) <= size <= schema.get(most, size):
+        yield f"{place} has a length of {size}, outside of {schema.get(least, 0)} to {schema.get(most, 'any')}"
+    if _is_number(value) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        yield f"{place} is {value}, outside of {schema.get('minimum', 'any')} to {schema.get('maximum', 'any')}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As JSON compares: 1 and 1.0 are the same, 1 and true are not."""
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
+def _name(value: Any) -> str:
+    return next((name for name, fits in _TYPES.items() if fits(value)), type(value).__name__)
+
+
+def _shown(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,220 @@
+"""One command line for file and server: the same commands say the same, with the same exit codes (CLI-02, CLI-05).
+
+A server and its store file are both there, so each command is asked twice, once through the server, once on the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.running import call
+from tests.cli.served_here import served_here
+from tests.conversing import playbook
+
+WAITING = playbook(
+    """
+workload: {order: 7}
+workflow:
+  - step: start
+    message: {name: paid, correlation: {order: "{{ workload.order }}"}}
+    next: {arcs: [{step: approve}]}
+  - step: approve
+    human_task:
+      title: "Ship {{ workload.order }}?"
+      assignee: {role: boss}
+      form: [{field: decision, type: enum, options: [ship, keep], required: true}]
+    next: {arcs: [{step: pause}]}
+  - step: pause
+    timer: {duration: P30D, name: rest}
+    spec: {cancellable: true}
+    next: {arcs: [{step: listen}]}
+  - step: listen
+    signal: {name: go}
+"""
+)
+NIGHTLY = playbook(
+    """
+trigger: {schedule: {cron: "0 6 * * *", timezone: Europe/Berlin}}
+workflow:
+  - {step: start, tool: {kind: noop}}
+"""
+)
+
+
+class Place:
+    """A server, its file, and who asks."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.home, self.there, self.here = home, ("--server", url), ("--db", str(home / "noetl.db"))
+
+    def both(self, *arguments: str) -> str:
+        """What is said in both places, which must be the same."""
+        there, here = call(*arguments, *self.there), call(*arguments, *self.here)
+        assert there == here
+        return there[1]
+
+    def said(self, *arguments: str) -> str:
+        code, out, err = call(*arguments, *self.there)
+        assert code == 0, out + err
+        return out
+
+    def told(self, *arguments: str) -> Any:
+        return json.loads(self.said(*arguments, "-o", "json"))
+
+    def refused(self, *arguments: str, code: int = 4) -> str:
+        ended, out, err = call(*arguments, *self.there)
+        assert (ended, out) == (code, ""), out + err
+        assert "Traceback" not in err
+        return err
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    home = tmp_path_factory.mktemp("parity")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NOETL_HOME", str(home))
+        for name in ("NOETL_MASTER_KEY", "NOETL_MASTER_KEY_FILE", "NOETL_SERVER", "NOETL_TOKEN"):
+            patched.delenv(name, raising=False)
+        token = call("token", "create", "ann", "--role", "admin", "--human-role", "boss")[1].strip()
+        patched.setenv("NOETL_TOKEN", token)
+        with served_here(home / "noetl.db") as url:
+            (home / "waiting.yaml").write_text(WAITING.replace("tests/page", "tests/waiting"))
+            (home / "nightly.yaml").write_text(NIGHTLY)
+            yield Place(home, url)
+
+
+def begun(place: Place) -> str:
+    return place.said("run", str(place.home / "waiting.yaml"), "--detach").strip()
+
+
+def awaits(place: Place, execution_id: str, event_type: str) -> None:
+    """Until the log has this event."""
+    import time
+
+    end = time.monotonic() + 30
+    while not place.told("events", execution_id, "--type", event_type):
+        assert time.monotonic() < end, place.said("events", execution_id)
+        time.sleep(0.05)
+
+
+@pytest.mark.req("CLI-02", "CLI-05")
+def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Place) -> None:
+    given = begun(place)
+    awaits(place, given, "message.awaited")
+    sent = place.told("message", "send", "paid", "-c", "order=7", "--id", "m1")
+    assert sent == {"message_id": "m1", "delivered_to": given, "known": False}
+    assert "had been sent before" in place.said("message", "send", "paid", "-c", "order=7", "--id", "m1")
+
+    awaits(place, given, "human.created")
+    [task] = json.loads(place.both("task", "list", "--execution", given, "-o", "json"))
+    assert place.both("task", "show", task["task_id"][:30]).startswith(f"task       {task['task_id']}")
+    assert "task_id" in yaml.safe_load(place.both("task", "show", task["task_id"], "-o", "yaml"))
+    assert "leave --as and --role out" in place.refused("task", "claim", task["task_id"], "--as", "bob", code=2)
+    assert "decision" in place.refused("task", "complete", task["task_id"], "--set", "decision=eat")
+    assert place.said("task", "claim", task["task_id"]) == 'claimed task "Ship 7?" as ann\n'
+    assert place.said("task", "release", task["task_id"]) == 'released task "Ship 7?" as ann\n'
+    assert place.said("task", "complete", task["task_id"], "--set", "decision=ship").endswith(" as ann\n")
+
+    awaits(place, given, "timer.scheduled")
+    [timer] = json.loads(place.both("timer", "list", given, "-o", "json"))
+    assert timer in place.told("timer", "list")
+    assert place.both("timer", "list", given).splitlines()[1].startswith("rest ")
+    assert "leave --as out" in place.refused("timer", "cancel", given, timer["id"], "--as", "bob", code=2)
+    assert 'no timer "nap"' in place.refused("timer", "cancel", given, "nap")
+    assert place.said("timer", "cancel", given, timer["timer"]).endswith(f"of execution {given}\n")
+
+    awaits(place, given, "signal.awaited")
+    assert place.said("event", "send", given, "order.changed", "--key", "k") == (
+        f"execution {given} has been told of order.changed\n"
+    )
+    assert place.said("event", "send", given, "order.changed", "--key", "k").endswith(" before\n")
+    assert "event of the system" in place.refused("event", "send", given, "step.done")
+    assert place.said("signal", "send", "go") == f"execution {given} heard go\n"
+    code, out, err = call("signal", "send", "go", *place.there)
+    assert (code, out, "nobody listens" in err) == (0, "", True)
+
+    assert call("watch", given, "-q", *place.there)[0] == 0
+    assert place.both("status", given, "-o", "json") == place.both("status", given, "-o", "json")
+    assert place.both("executions", "-o", "id").split()[0] == given
+
+
+@pytest.mark.req("CLI-02", "TMR-01")
+def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None:
+    path = place.said("register", str(place.home / "nightly.yaml")).split()[0]
+
+    assert [one["path"] for one in json.loads(place.both("schedule", "list", "-o", "json"))] == [path]
+    assert place.both("schedule", "list").splitlines()[1].startswith(path)
+    coming = place.both("schedule", "next", path, "-n", "3")
+    assert len(coming.splitlines()) == 3
+    assert place.said("schedule", "pause", path) == f"paused the schedule of {path}\n"
+    assert "paused" in place.both("schedule", "list")
+    assert place.both("schedule", "next", path, "-n", "3") == coming
+    assert place.said("schedule", "resume", path) == f"resumed the schedule of {path}\n"
+    span = ("--from", "2025-01-01", "--to", "2025-01-03T12:00")
+    assert place.both("schedule", "backfill", path, *span, "--dry-run").splitlines()[0] == "2025-01-01T06:00:00+01:00"
+    assert place.said("schedule", "backfill", path, *span) == (
+        "3 of 3 times to run, 0 have run; the server runs them, 5 at a time\n"
+    )
+    assert "no schedule" in place.refused("schedule", "pause", "tests/nowhere")
+
+
+@pytest.mark.req("CLI-02", "KEY-05")
+def test_credentials_go_in_through_the_server_and_never_come_out(place: Place) -> None:
+    code, out, err = call("credential", "set", "pg", "--type", "bearer", *place.there, stdin="s3cr3t-token")
+    assert (code, out) == (0, "stored pg (bearer, version 1)\n"), err
+
+    listed = place.both("credential", "list")
+    assert listed.splitlines()[1].startswith("pg")
+    assert "s3cr3t" not in listed + place.both("credential", "list", "-o", "json")
+    assert place.both("credential", "list", "-o", "id") == "pg\n"
+    assert "1 credential under master key" in place.said("credential", "rotate")
+    assert place.said("credential", "delete", "pg") == "deleted pg\n"
+    assert "there is no credential" in place.refused("credential", "delete", "pg")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "jsonl", "yaml", "id"])
+@pytest.mark.parametrize(
+    "what", [("token", "list"), ("webhook", "list"), ("catalog", "list"), ("executions",), ("task", "list")]
+)
+def test_lists_have_the_same_forms_in_both_places(place: Place, what: tuple[str, ...], form: str) -> None:
+    if what == ("token", "list"):  # when it was used last moves with every request
+        assert call(*what, "-o", form, *place.there)[0] == 0
+        return
+    place.both(*what, "-o", form)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "jsonl", "id"])
+def test_lists_of_a_server_alone_have_them_too(place: Place, form: str) -> None:
+    assert call("pool", "list", "-o", form, *place.there)[0] == 0
+    assert call("audit", "list", "-o", form, "-n", "3", *place.there)[0] == 0
+
+
+def test_who_may_not_is_told_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewer = place.told("token", "create", "eve", "--role", "viewer")["token"]
+    monkeypatch.setenv("NOETL_TOKEN", viewer)
+    for arguments in (
+        ("message", "send", "paid"),
+        ("credential", "list"),
+        ("token", "list"),
+        ("schedule", "pause", "x"),
+    ):
+        assert "may not" in place.refused(*arguments) or "role" in place.refused(*arguments)
+    monkeypatch.setenv("NOETL_TOKEN", "noetl_nobody_nothing")
+    assert "noetl login" in place.refused("task", "list")
+
+
+def test_the_context_in_use_is_the_server_that_is_meant(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("context", "add", "prod", place.there[1], "--use")[0] == 0
+    try:
+        code, out, _ = call("message", "send", "nobody.waits", "--id", "m9")
+        assert (code, out) == (0, 'message m9 is kept until somebody waits for "nobody.waits"\n')
+        assert call("pool", "list")[0] == 0
+        assert call("task", "list", *place.here, "--server", "prod")[0] == 2
+    finally:
+        call("context", "remove", "prod")
