@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from checks_page import checks_page
+from cli_page import cli_page
 from noetl.records.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 from patterns_page import patterns_page
@@ -65,6 +66,7 @@ def pages() -> dict[str, str]:
         "docs/dsl/scopes.md": scopes_page(),
         "docs/runtime/events.md": events_page(),
         "docs/checks.md": checks_page(),
+        "docs/cli.md": cli_page(),
         "docs/patterns.md": patterns_page(),
         **{f"docs/tools/{name}": text for name, text in tool_pages().items()},
     }

@@ -24,4 +24,5 @@ if [ ! -f node_modules/.ready ] || [ package-lock.json -nt node_modules/.ready ]
     npm ci --no-audit --no-fund --loglevel=error
     touch node_modules/.ready
 fi
-npm run --silent build
+# A build that went well has nothing to say.
+said=$(npm run --silent build 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }

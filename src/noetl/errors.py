@@ -59,3 +59,7 @@ class ToolError(NoetlError):
 
 class BackendError(NoetlError):
     """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""
+
+
+class UnfitError(BackendError):
+    """A text that the store cannot hold, such as one with a NUL; nothing was changed, and asking again is no help."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
+from functools import lru_cache
 
 _STEP_DIGITS = 8
 
@@ -30,8 +31,12 @@ def derived(*parts: object) -> str:
 def derived_after(cause: str, *parts: object) -> str:
     """The same for what `cause` has led to: it begins with one more than its cause, so that ids sort about as things
     happen, and an index of them grows at its end instead of everywhere. 96 bits of it are of the digest."""
+    return _step_after(cause[:_STEP_DIGITS]) + derived(*parts)[:24]
+
+
+@lru_cache(maxsize=1024)  # a step's events share a few causes: 0.6 µs an event
+def _step_after(step: str) -> str:
     try:
-        step = int(cause[:_STEP_DIGITS], 16) + 1
+        return f"{(int(step, 16) + 1) & 0xFFFF_FFFF:08x}"
     except ValueError:  # a name that somebody has chosen
-        step = 0
-    return f"{step & 0xFFFF_FFFF:08x}{derived(*parts)[:24]}"
+        return f"{0:08x}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, program, why_not
 from tests.browser.playbooks import ASKING, CHAIN, FAILING, PARENT, SCHEDULED, SLOW, STUCK, WAITING
@@ -16,8 +16,12 @@ from tests.browser.serving import Site, site
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "ui" / "test-results"
 DOCS = ROOT / "docs" / "pictures"
+MANUAL = ROOT / "docs" / "ui.md"
 WIDTH, HEIGHT = 1280, 800
+DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
+PATIENCE_MS = 20_000  # on a busy machine; nothing waits so long where it is right
+expect.set_options(timeout=PATIENCE_MS)
 Picture = Callable[..., None]
 Visitor = Callable[..., Page]
 
@@ -59,7 +63,7 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
         contexts.append(context)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=here.url)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("request", lambda asked: None if _is_ours(asked.url, here) else complaints.append(f"asked {asked.url}"))
@@ -91,13 +95,15 @@ def open_at(visitor: Visitor) -> Callable[[str], Page]:
 
 @pytest.fixture
 def picture() -> Picture:
-    """Keep what a page looks like under a name; with `docs`, and NOETL_PICTURES set, for the manual too."""
+    """Keep what a page looks like under a name; with NOETL_PICTURES set, for the manual too where it shows that one."""
 
-    def take(page: Page, name: str, *, docs: bool = False) -> None:
+    def take(page: Page, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
         taken = page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
-        if docs and os.environ.get("NOETL_PICTURES"):
+        if os.environ.get("NOETL_PICTURES") and f"pictures/{name}.png" in MANUAL.read_text("utf-8"):
             DOCS.mkdir(exist_ok=True)
-            (DOCS / f"{name}.png").write_bytes(taken)
+            part = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT // 2}
+            fits = len(taken) <= DOCS_BYTES
+            (DOCS / f"{name}.png").write_bytes(taken if fits else page.screenshot(animations="disabled", clip=part))
 
     return take

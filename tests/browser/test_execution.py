@@ -139,7 +139,7 @@ def test_it_is_run_again_from_a_step(open_at: Open, here: Site, chain: str, pict
     page.get_by_role("button", name="Run again").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("From")).to_have_value("each")
-    picture(page, "rerun", docs=True)
+    picture(page, "rerun")
     dialog.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("link", name="run again from each")).to_be_visible()
     expect(page.locator(".step.completed", has_text="end")).to_be_visible()

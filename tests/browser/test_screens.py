@@ -5,13 +5,14 @@ What each looks like is kept as a picture; those of the manual are taken here to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import HEIGHT, WIDTH, Picture
+from tests.browser.conftest import DOCS, DOCS_BYTES, HEIGHT, MANUAL, WIDTH, Picture
 from tests.browser.serving import Site
 
 NARROW = 390
@@ -30,6 +31,7 @@ def ran(here: Site) -> dict[str, str]:
     }
     here.api.put("credentials/warehouse", json={"type": "basic", "value": {"username": "etl", "password": "secret"}})
     here.api.post("messages", json={"name": "early", "correlation": {"order": 5}, "payload": {}})
+    ids["demo"] = here.api.post("demo").raise_for_status().json()["execution_id"]
     for name in ("chain", "failing", "parent"):
         here.ended(ids[name])
     here.until_waiting(ids["asking"], "approve")
@@ -44,7 +46,8 @@ SCREENS = {
     "editor": ("/catalog/edit/tests/chain", "tests/chain"),
     "start": ("/catalog/start/tests/chain", "tests/chain"),
     "executions": ("/executions", "Executions"),
-    "execution": ("/executions/{chain}?step=each", "chain"),
+    "execution": ("/executions/{demo}", "demo"),
+    "step": ("/executions/{chain}?step=each", "chain"),
     "timeline": ("/executions/{failing}?tab=time", "failing"),
     "events": ("/executions/{chain}?tab=events", "chain"),
     "logs": ("/executions/{failing}?tab=logs", "failing"),
@@ -68,7 +71,8 @@ READY = {  # what a screen shows once its data is there
     "editor": ".step, .facts .sound",
     "start": "main form label",
     "executions": "tbody tr",
-    "execution": "aside details",
+    "execution": ".step.completed",
+    "step": "aside details",
     "timeline": "rect.backoff",
     "events": ".event",
     "logs": "main pre",
@@ -102,10 +106,11 @@ def test_the_screen_can_be_read_in_every_light_and_width(
             "getComputedStyle(document.documentElement).colorScheme.includes(matchMedia("
             "'(prefers-color-scheme: dark)').matches ? 'dark' : 'light')"
         )
-        picture(page, name if scheme == "light" else f"{name}-dark", docs=scheme == "light")
+        picture(page, name if scheme == "light" else f"{name}-dark")
         assert findings(page) == []
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": NARROW, "height": 780})
+    page.wait_for_timeout(200)  # the net fits itself into its new place
     picture(page, f"{name}-narrow")
     assert findings(page) == []
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
@@ -114,7 +119,7 @@ def test_the_screen_can_be_read_in_every_light_and_width(
 def test_the_way_in_can_be_read_too(browser_page: Page, here: Site, picture: Picture) -> None:
     browser_page.goto(here.url)
     browser_page.get_by_label("Token").wait_for()
-    picture(browser_page, "login", docs=True)
+    picture(browser_page, "login")
     assert findings(browser_page) == []
 
 
@@ -123,3 +128,11 @@ def browser_page(page: Page) -> Page:
     """A stranger's page."""
     page.context.clear_cookies()
     return page
+
+
+def test_every_picture_of_the_manual_is_there_and_small() -> None:
+    shown = set(re.findall(r"pictures/([\w-]+\.png)", MANUAL.read_text("utf-8")))
+    there = {one.name: one.stat().st_size for one in DOCS.glob("*.png")}
+
+    assert set(there) == shown, "NOETL_PICTURES=1 takes those of docs/ui.md"
+    assert [name for name, size in there.items() if size > DOCS_BYTES] == []

@@ -103,7 +103,7 @@ def test_a_hundred_thousand_events_scroll_without_a_hitch(
     page.get_by_role("tab", name="Loops").click()
     expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
     assert _slow(page, 2 * TASK_MS) == []
-    picture(page, "loops-big", docs=True)
+    picture(page, "loops-big")
 
 
 def test_a_long_playbook_is_typed_into_without_waiting(open_at: Callable[[str], Page], here: Site) -> None:

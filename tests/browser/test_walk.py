@@ -72,7 +72,7 @@ def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Si
     page.get_by_label("Moment that is shown").fill("3")
     expect(page.get_by_role("button", name="Back to now")).to_be_visible()
     expect(page.locator(".step.waiting")).to_have_count(0)
-    picture(page, "time-travel", docs=True)
+    picture(page, "time-travel")
     page.get_by_role("button", name="Back to now").click()
     expect(page.locator(".step.waiting")).to_contain_text("approve")
     address = page.url

@@ -31,8 +31,7 @@ workflow:
       form: [{field: decision, type: enum, options: [ship, keep], required: true}]
     next: {arcs: [{step: pause}]}
   - step: pause
-    timer: {duration: P30D, name: rest}
-    spec: {cancellable: true}
+    timer: {id: rest, duration: P30D, spec: {cancellable: true}}
     next: {arcs: [{step: listen}]}
   - step: listen
     signal: {name: go}
@@ -40,7 +39,7 @@ workflow:
 )
 NIGHTLY = playbook(
     """
-trigger: {schedule: {cron: "0 6 * * *", timezone: Europe/Berlin}}
+trigger: {timer: {cron: "0 6 * * *", spec: {timezone: Europe/Berlin}}}
 workflow:
   - {step: start, tool: {kind: noop}}
 """
@@ -140,7 +139,8 @@ def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Pla
     assert (code, out, "nobody listens" in err) == (0, "", True)
 
     assert call("watch", given, "-q", *place.there)[0] == 0
-    assert place.both("status", given, "-o", "json") == place.both("status", given, "-o", "json")
+    there, here = (json.loads(call("status", given, "-o", "json", *where)[1]) for where in (place.there, place.here))
+    assert there == here
     assert place.both("executions", "-o", "id").split()[0] == given
 
 

@@ -71,8 +71,7 @@ class Starts:
             with self._lock:
                 self.tries += 1
             try:
-                with self._cluster.client(server) as client:
-                    started = client.start(path, payload, key=key)
+                started = self._cluster.kept_client(server).start(path, payload, key=key)
             except (BackendError, ApiError) as problem:
                 passing = not isinstance(problem, ApiError) or problem.status >= 500 or problem.status in (409, 429)
                 if not passing or time.monotonic() > end:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
@@ -106,7 +107,7 @@ def survive(
     assert len(starts.accepted) == executions, "a repeated start is the same execution"
     logs = check(grounds.db, starts.accepted, effects.counts)
     assert all(log[-1].payload.status.value == "completed" for log in logs.values()), "and well"  # type: ignore[union-attr]
-    assert int(postgres.ask("SELECT count(*) FROM execution", postgres.database)) == executions
+    assert int(postgres.ask(f"SELECT count(*) FROM {DEFAULT_SCHEMA}.execution", postgres.database)) == executions
     lost = sum(lost_leases(log).total() for log in logs.values())
     assert len(effects.counts) == EFFECTS_EACH * executions, "every item once, by its key"
     return Survived(
@@ -121,4 +122,6 @@ def survive(
 
 def _open(postgres: Postgres) -> int:
     time.sleep(0.3)
-    return int(postgres.ask("SELECT count(*) FROM execution WHERE finished_at IS NULL", postgres.database))
+    return int(
+        postgres.ask(f"SELECT count(*) FROM {DEFAULT_SCHEMA}.execution WHERE finished_at IS NULL", postgres.database)
+    )

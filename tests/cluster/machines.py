@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -99,6 +100,7 @@ class Cluster:
         self.workers: list[Member] = []
         self.urls: list[str] = []
         self._token_file = folder / "token"
+        self._clients: dict[tuple[int, int], Client] = {}
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
@@ -131,6 +133,13 @@ class Cluster:
     def client(self, server: int = 0) -> Client:
         return Client(self.urls[server], self._token_file.read_text().strip())
 
+    def kept_client(self, server: int) -> Client:
+        """One for each thread and server: making one costs more than a request does."""
+        whose = threading.get_ident(), server
+        if whose not in self._clients:
+            self._clients[whose] = self.client(server)
+        return self._clients[whose]
+
     def register(self, *texts: str) -> None:
         with self.client() as client:
             for text in texts:
@@ -140,6 +149,8 @@ class Cluster:
         return "\n".join(member.log() for member in (*self.servers, *self.workers))
 
     def end(self) -> None:
+        for client in self._clients.values():
+            client.close()
         for member in (*self.workers, *self.servers):
             with suppress(ProcessLookupError):
                 member.kill()

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from noetl.records.events import PlaybookProcessed
+from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import TTL_S, cluster, until
+from tests.cluster.machines import HEARTBEAT_S, TTL_S, cluster, until
 from tests.cluster.playbooks import CHAIN, LARGE, LOOP, POISON, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
@@ -201,8 +202,8 @@ def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
 
 
 @contextmanager
-def _cut(socket: str) -> Iterator[Line]:
-    """A line to PostgreSQL that loses the answer to one request in the while, from a thread of its own."""
+def _cut(socket: str, cuts: threading.Event) -> Iterator[Line]:
+    """A line to PostgreSQL that loses the answer to a request now and then while `cuts`, from a thread of its own."""
     made: list[Line] = []
     ready, over = threading.Event(), threading.Event()
 
@@ -212,7 +213,7 @@ def _cut(socket: str) -> Iterator[Line]:
             ready.set()
             while not over.is_set():
                 await asyncio.sleep(0.15)
-                line.cut_answer = 1
+                line.cut_answer = 1 if cuts.is_set() else 0
 
     carrying = threading.Thread(target=lambda: asyncio.run(carry()))
     carrying.start()
@@ -229,15 +230,42 @@ def _cut(socket: str) -> Iterator[Line]:
 def test_connections_are_cut_when_a_commit_is_made_and_before_anybody_hears_of_it(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
-    with _cut(postgres.socket) as line, cluster(tmp_path, postgres.url) as grounds:
+    cuts = threading.Event()
+    with _cut(postgres.socket, cuts) as line, cluster(tmp_path, postgres.url) as grounds:
         grounds.server()
         grounds.register(CHAIN)
-        grounds.db, direct = line.url(postgres.database, "public"), grounds.db
+        grounds.db, direct = line.url(postgres.database, DEFAULT_SCHEMA), grounds.db
         grounds.server()
         grounds.worker(1)
         starts = Starts(grounds)
+        cuts.set()
         for number in range(30):
             starts.start("cluster/chain", {"url": effects.url}, key=str(number), first=1)
         assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         check(direct, starts.accepted, effects.counts)
         assert line.cuts > 5, "it was put to the test"
+
+
+@pytest.mark.req("SRV-11")
+def test_a_cancellation_at_one_server_stops_the_tool_of_a_worker_at_another(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    """P10: it is heard with the next heartbeat. The worker has one slot, so who comes next shows that it is free."""
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.server()
+        grounds.register(CHAIN, SLOW)
+        grounds.worker(1, "--concurrency", "1")
+        starts, following = Starts(grounds), Starts(grounds)
+        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 100}, key="slow")
+        until(lambda: has_begun_a_task(grounds, execution_id))
+        with grounds.client(0) as client:
+            client.cancel(execution_id)
+        cancelled_at = time.monotonic()
+        following.start("cluster/chain", {"url": effects.url}, key="next")
+        until(lambda: effects.total() > 0, HEARTBEAT_S + 5)
+        assert time.monotonic() - cancelled_at < HEARTBEAT_S + 5
+
+        assert ends_of(grounds, following.accepted) == ["completed"]
+        check(grounds.db, [*starts.accepted, *following.accepted], effects.counts)
+        assert not effects.of(execution_id)

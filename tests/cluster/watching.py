@@ -15,8 +15,7 @@ def status_of(grounds: Cluster, execution_id: str) -> str | None:
     """None while no server can tell."""
     for server in range(len(grounds.urls)):
         try:
-            with grounds.client(server) as client:
-                return client.get(execution_id).status
+            return grounds.kept_client(server).get(execution_id).status
         except NoetlError:
             continue
     return None

@@ -125,7 +125,7 @@ async def test_what_has_moved_is_told_since_a_cursor(store: Store) -> None:
     await store.commit([commit(event(2, execution_id="x1"), after=1)])
     later = await store.moved(cursor)
 
-    assert later.positions["x1"] == 2 and later.positions["x2"] == 1
+    assert (later.positions["x1"], later.positions["x2"]) == (2, 1)
     again = await store.moved(later.cursor)  # some may be told twice
     assert set(again.positions) <= {"x1", "x2"}
 

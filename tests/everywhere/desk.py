@@ -13,10 +13,10 @@ import msgspec
 from noetl.errors import ToolError
 from noetl.tools.contract import ToolResult
 from tests.everywhere.cases import Case
+from tests.everywhere.process import LATER, YOURSELF
 from tests.running_here import Scripted
 from tests.servers.http import Reply, Request, reply
 
-LATER, YOURSELF = 425, 404
 _NESTED_S = 1.0  # an execution nobody has named by then is a nested one: its tools are real
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+import msgspec
+
 from noetl.client.asynchronous import AsyncClient
 from noetl.client.errors import ApiError
 from noetl.embedded import compiled, driving
@@ -42,6 +44,7 @@ OTHER = {**NOWHERE, "token": PASSWORD, "api_key": PASSWORD}
 MASTER_KEY = base64.b64encode(b"k" * 32).decode()
 STAND_INS = ("ibm=simulator",)
 _ENDS_S = 90.0
+_ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FOUND = re.compile(r"^<text>:(\d+: E_\w+)", re.M)
 
 
@@ -127,7 +130,7 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
         await speaking
     return Told(
         status=result.status.value,
-        result=result.result,
+        result=_nameless(result.result),
         ctx=_steady(result.ctx, case),
         error=result.error.kind if result.error else None,
         events=[event for event in events if event.execution_id == line.execution_id],
@@ -136,7 +139,12 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
 
 
 def _steady(ctx: dict[str, Any], case: Case) -> dict[str, Any]:
-    return {name: value for name, value in ctx.items() if name not in case.varying}
+    return {name: _nameless(value) for name, value in ctx.items() if name not in case.varying}
+
+
+def _nameless(value: Any) -> Any:
+    """The value without the ids of executions in it, which no two runs share."""
+    return msgspec.json.decode(_ID.sub(b"an execution", msgspec.json.encode(value)))
 
 
 def _speaking(case: Case, line: Line) -> asyncio.Future[None]:
@@ -181,7 +189,7 @@ class Server:
         await speaking
         return Told(
             status=ended.status,
-            result=ended.result,
+            result=_nameless(ended.result),
             ctx=_steady(await client.ctx(line.execution_id), case),
             error=ended.error["kind"] if ended.error else None,
             events=list(await line.seen()),

@@ -81,15 +81,15 @@ def path_of(event: Event) -> tuple[int, ...]:
 
 def runs_apart(events: Sequence[Event]) -> bool:
     """Whether never two step runs, and never two iterations, were open at once."""
-    open_runs: set[str] = set()
+    open_runs: set[str | None] = set()
     open_iterations: set[Any] = set()
     for event in events:
         key = (event.step_run_id, path_of(event))
         match event.event_type:
-            case "token.enqueued":
-                open_runs.add(event.payload.token_id)  # type: ignore[union-attr]
+            case "step.scheduled":
+                open_runs.add(event.step_run_id)
             case name if name in _RUN_ENDS:
-                open_runs.discard(event.payload.token_id)  # type: ignore[union-attr]
+                open_runs.discard(event.step_run_id)
             case "loop.started" if event.payload.parallel:  # type: ignore[union-attr]
                 return False
             case "loop.iteration.started":

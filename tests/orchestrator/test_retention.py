@@ -26,8 +26,11 @@ class At:
         return NOW
 
 
-async def ended(store: Store, name: str, at: float | None, *values: Any, retention: Any = None, path: str = "p") -> None:
-    events = [event(number, execution_id=name, payload=CtxPatched(patch={"v": one})) for number, one in enumerate(values, 2)]
+async def ended(
+    store: Store, name: str, at: float | None, *values: Any, retention: Any = None, path: str = "p"
+) -> None:
+    patches = [CtxPatched(patch={"v": one}) for one in values]
+    events = [event(number, execution_id=name, payload=one) for number, one in enumerate(patches, 2)]
     one = commit(event(1, execution_id=name), *events)
     metadata = {} if retention is None else {"retention": retention}
     row = msgspec.structs.replace(one.execution, finished_at=at, status="completed", net_hash=f"n{retention}{path}")

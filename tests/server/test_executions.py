@@ -298,7 +298,7 @@ async def test_rerun_from_a_step_begins_there_with_what_the_first_run_had() -> N
         assert [one["step"] for one in (await talk.get(f"/api/executions/{new}/steps"))["steps"]] == ["middle", "end"]
         assert await talk.get(f"/api/executions/{new}/ctx") == {"seen": 7}
         state = await talk.get(f"/api/executions/{new}/state")
-        assert state["ctx"] == {"seen": 7} and state["workload"] == {"n": 7}
+        assert (state["ctx"], state["workload"]) == ({"seen": 7}, {"n": 7})
         assert state["results"]["middle"]["result"] == {"got": 1, "ctx": 7, "first": 1}
         told = await talk.get(f"/api/executions/{new}")
         assert (told["rerun_of"], told["from_step"]) == (first, "middle")

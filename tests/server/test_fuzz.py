@@ -41,6 +41,7 @@ class Target(threading.Thread):
         super().__init__(daemon=True)
         self._folder, self._is_up = folder, threading.Event()
         self.url, self.admin, self.worker, self.execution_id = "", "", "", ""
+        self.tokens: dict[Role, str] = {}
         self.api: dict[str, Any] = {}
 
     def run(self) -> None:
@@ -48,11 +49,13 @@ class Target(threading.Thread):
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        chosen = ServerSettings(db=str(self._folder / "store.db"), port=0, workers=2, local=True)
+        chosen = ServerSettings(db=str(self._folder / "store.db"), port=0, workers=2, local=True, long_poll_s=0.2)
         async with serving(chosen) as served:
             services = served.services
             wanted = Wanted(subject="w", role=Role.WORKER, pools=("default",))
             self.worker, _ = await services.access.tokens.create(wanted)
+            for role in (Role.VIEWER, Role.OPERATOR, Role.AUTHOR):
+                self.tokens[role], _ = await services.access.tokens.create(Wanted(subject="p", role=role))
             self.url, self.admin = served.url, served.first_token or ""
             self._is_up.set()
             await self._over.wait()
@@ -73,9 +76,12 @@ class Target(threading.Thread):
         self._loop.call_soon_threadsafe(self._over.set)
         self.join(20)
 
-    def headers(self, path: str) -> dict[str, str]:
-        token = self.worker if path.startswith(OF_WORKERS) else self.admin
-        return {"authorization": f"Bearer {token}", "noetl-protocol": "1"}
+    def headers(self, path: str, role: Role | None = None) -> dict[str, str]:
+        """Without a role, those of whoever may ask this."""
+        if role is Role.NOBODY:
+            return {}
+        token = self.worker if path.startswith(OF_WORKERS) or role is Role.WORKER else self.admin
+        return {"authorization": f"Bearer {self.tokens.get(role, token) if role else token}", "noetl-protocol": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +98,14 @@ def test_no_request_breaks_the_server_or_its_description(target: Target) -> None
     assert fuzz(target, 2)[200] > 10
 
 
+@pytest.mark.req("SRV-02")
+@pytest.mark.parametrize("role", [Role.NOBODY, Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.WORKER])
+@pytest.mark.filterwarnings("ignore")
+def test_no_request_of_any_role_breaks_it_either(target: Target, role: Role) -> None:
+    seen = fuzz(target, 1, role)
+    assert seen[401 if role is Role.NOBODY else 403] > 5, seen
+
+
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore")
@@ -99,17 +113,17 @@ def test_no_request_of_many_breaks_the_server_or_its_description(target: Target)
     assert fuzz(target, 200)[200] > 1000
 
 
-def fuzz(target: Target, examples: int) -> Counter[int]:
+def fuzz(target: Target, examples: int, role: Role | None = None) -> Counter[int]:
     """Send that many requests to every operation; how often each status came."""
     seen: Counter[int] = Counter()
     for result in schemathesis.openapi.from_dict(target.api).get_all_operations():
         operation = result.ok()
         if operation.path not in ENDLESS:
-            _ask(target, operation, examples, seen)
+            _ask(target, operation, examples, seen, role)
     return seen
 
 
-def _ask(target: Target, operation: Any, examples: int, seen: Counter[int]) -> None:
+def _ask(target: Target, operation: Any, examples: int, seen: Counter[int], role: Role | None) -> None:
     @settings(
         max_examples=examples,
         deadline=None,
@@ -122,7 +136,7 @@ def _ask(target: Target, operation: Any, examples: int, seen: Counter[int]) -> N
     def asked(case: Any) -> None:
         if case.path_parameters and "execution_id" in case.path_parameters and sum(seen.values()) % 2:
             case.path_parameters["execution_id"] = target.execution_id
-        answer = case.call(base_url=target.url, headers=target.headers(operation.path), timeout=20)
+        answer = case.call(base_url=target.url, headers=target.headers(operation.path, role), timeout=20)
         seen[answer.status_code] += 1
         if answer.status_code != 429:
             case.validate_response(answer, checks=CHECKS)

@@ -57,6 +57,7 @@ class Line:
                 if self.at in request and self.cut_answer:
                     self.cut_answer, self.cuts = self.cut_answer - 1, self.cuts + 1
                     back.cancel()
+                    await asyncio.wait({back})  # two may not read at once
                     requests.write(request)
                     await answers.read(1)  # the server has begun to answer: what was asked is done
                     return

@@ -149,7 +149,7 @@ async def _rebuilt(db: str | None) -> int:
 @db_option
 @click.option("--run", "runs", is_flag=True, help="Remove it. Without this, only what would be removed is shown.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed; this is the default.")
-@click.option("--days", type=click.FloatRange(0), help="How long what says nothing itself is kept; without it, for ever.")
+@click.option("--days", type=click.FloatRange(0), help="How long the others are kept; without it, for ever.")
 @output_option
 @color_option
 def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | None, output: str) -> None:
@@ -165,8 +165,17 @@ def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | N
         found = asyncio.run(_retained(db, days, runs=runs))
     if output == "json":
         told = {"removed": runs, "executions": found.total, "results": found.results}
-        click.echo(as_json(told | {"playbooks": [{"path": one.path, "kept_s": one.kept_s, "executions": one.executions}
-                                                 for one in found.executions]}))
+        click.echo(
+            as_json(
+                told
+                | {
+                    "playbooks": [
+                        {"path": one.path, "kept_s": one.kept_s, "executions": one.executions}
+                        for one in found.executions
+                    ]
+                }
+            )
+        )
         return
     for one in found.executions:
         click.echo(f"{visible(one.path)}: {_executions(one.executions)} older than {one.kept_s / 86_400:g} days")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
+from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
 from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
@@ -59,6 +59,7 @@ def command(
         from noetl.store.contract import Only
 
         row = await found(history, given)
+        await known_step(history, row, step)
         stream = followed if follow else pages
         listed: list[dict[str, Any]] = []
         async for events in stream(history, row.execution_id, after=after, only=Only(types=types, step=step)):

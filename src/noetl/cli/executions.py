@@ -38,7 +38,7 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
 
     async def look(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
-            raise Refused(f'no execution "{visible(beyond)}" in this store')
+            raise Refused(f'no execution "{visible(beyond)}" here')
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
 
     rows = read(db, look)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, pages, read
+from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
 from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
@@ -38,6 +38,7 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
         from noetl.store.contract import Only
 
         row = await found(history, given)
+        await known_step(history, row, step)
         stream = followed if follow else pages
         only = Only(types=(TaskProcessed.event_type,), step=step)
         async for events in stream(history, row.execution_id, only=only):

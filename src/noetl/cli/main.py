@@ -15,6 +15,7 @@ INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 try:
     import click
 
+    from noetl.cli.examples import with_examples
     from noetl.cli.terminal import color_option
     from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
 except KeyboardInterrupt:  # most of the first tenth of a second is spent here
@@ -81,7 +82,7 @@ class Verbs(click.Group):
             return None
         command = import_module(f"noetl.cli.{name}").command
         assert isinstance(command, click.Command)
-        return command
+        return with_examples(command, name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -142,7 +142,7 @@ async def found(history: History, given: str) -> ExecutionRow:
     if given == LAST:
         newest = await history.executions(limit=1)
         if not newest:
-            raise Refused("this store holds no execution yet")
+            raise Refused("there is no execution here yet")
         return newest[0]
     row = await history.execution(given)
     if row is not None:
@@ -155,7 +155,23 @@ async def found(history: History, given: str) -> ExecutionRow:
     if begin:
         listed = ", ".join(begin[:_NEAREST]) + (", …" if len(begin) > _NEAREST else "")
         raise Refused(f'several executions begin with "{visible(given)}": {listed}')
-    raise Refused(f'no execution "{visible(given)}" in this store{await _nearest(history, given)}')
+    raise Refused(f'no execution "{visible(given)}" here{await _nearest(history, given)}')
+
+
+async def known_step(history: Records, row: ExecutionRow, step: str | None) -> None:
+    """Refused when the playbook of an execution has no such step; the nearest is named then."""
+    from noetl.cli.reaching import server_meant
+    from noetl.net.encoding import from_json
+
+    if step is None or server_meant(None) is not None:  # a server gives nets to workers only
+        return
+    names = [one.name for one in from_json(await history.net(row.net_hash)).transitions]
+    if step not in names:
+        from difflib import get_close_matches
+
+        close = get_close_matches(step, names, n=1)
+        way_out = f'did you mean "{visible(close[0])}"?' if close else f"there is {', '.join(map(visible, names))}"
+        raise Refused(f'{visible(row.path)} has no step "{visible(step)}"; {way_out}')
 
 
 async def _nearest(history: History, given: str) -> str:
@@ -165,7 +181,7 @@ async def _nearest(history: History, given: str) -> str:
     close = get_close_matches(given, ids, n=_NEAREST, cutoff=0.5)
     if close:
         return f"; the nearest: {', '.join(close)}"
-    return f"; the newest: {', '.join(ids[:_NEAREST])}" if ids else ", which holds none yet"
+    return f"; the newest: {', '.join(ids[:_NEAREST])}" if ids else ", nor any other yet"
 
 
 async def pages(

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import CODES, ID_HELP, Refused, as_json, db_option, found, id_argument, read, results_of
+from noetl.cli.reading import (
+    CODES,
+    ID_HELP,
+    Refused,
+    as_json,
+    db_option,
+    found,
+    id_argument,
+    known_step,
+    read,
+    results_of,
+)
 from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
@@ -36,6 +47,7 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
 
     async def look(history: Records) -> tuple[int, Any]:
         row = await found(history, given)
+        await known_step(history, row, step)
         if step is not None:
             return await _of_step(history, row, step, results)
         return await _of_execution(history, row, results)

@@ -29,6 +29,8 @@ def net_of(name: str, db: str | None, version: str | None) -> tuple[Net | None, 
         return net, None
     if version is not None:
         raise Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
+    if not is_file:
+        raise Unreadable(f"{name}: there is no such file, and no playbook of this path is registered here")
     return _checked(name), None if name == STDIN else Path(name)
 
 

@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 Words = list[tuple[str, str]]  # what is completed, and what is told of it
 
 
-class _Suggesting(click.ParamType):
+class _Suggesting(click.ParamType[str]):
     """Any text, with suggestions from `look`."""
 
     def __init__(
@@ -66,7 +66,8 @@ async def _steps(ctx: click.Context, _: str) -> Words:
     from noetl.cli.reading import found
     from noetl.net.encoding import from_json
 
-    given = str(ctx.params.get("given") or "last")
+    # an option without its value yet keeps click from giving arguments their names
+    given = str(ctx.params.get("given") or next(iter(ctx.args), "last"))
 
     async def look(records: Records) -> Words:
         row: ExecutionRow = await found(records, given)

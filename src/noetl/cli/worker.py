@@ -140,7 +140,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
         if place is not None:
             place.unlink(missing_ok=True)
     if left:
-        say(f"{left} unfinished; another worker takes it up when its lease runs out")
+        say(f"{left} unfinished; another worker takes it up")
     return UNFINISHED if left else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ import httpx2
 import msgspec
 
 from noetl.errors import BackendError, RefusedError
+
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class ApiError(RefusedError):
@@ -48,4 +51,5 @@ def error_of(response: httpx2.Response) -> ApiError:
 
 
 def unreachable(url: str, problem: Exception) -> UnreachableError:
-    return UnreachableError(f"{url} does not answer: {problem or type(problem).__name__}")
+    why = _ERRNO.sub("", str(problem)) or type(problem).__name__
+    return UnreachableError(f"{url} does not answer: {why}; is a server running there?")

@@ -109,7 +109,7 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
             unsettled.apply(execution, event)
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
-            decision = decide(plan, execution, Proceed(at=command.at, fires=fires))
+            decision = _proceed(plan, execution, command.at, fires=fires)
         events += decision.events
         effects += decision.effects
     return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))

@@ -10,6 +10,7 @@ import msgspec
 from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
+from noetl.errors import BackendError
 from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.orders import order_rows
 from noetl.orchestrator.terms import terms_of
@@ -18,6 +19,10 @@ from noetl.records.envelope import Event
 from noetl.records.orders import Order, Terms
 from noetl.store.contract import Commit, ExecutionRow, Room
 from noetl.store.outside import outside_rows
+
+
+class UnkeptError(BackendError):
+    """A large value could not be stored apart. That is the trouble of its own execution, not of the others."""
 
 
 class Batch:
@@ -82,7 +87,10 @@ class Batch:
 def _stored(event: Event, plan: Plan) -> Event:
     """The event as the log has it. What is too large goes to the results store first: here, so that whatever the
     payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
-    payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
+    try:
+        payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
+    except BackendError as problem:
+        raise UnkeptError(str(problem)) from problem
     return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
 
 

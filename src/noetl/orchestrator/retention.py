@@ -130,7 +130,7 @@ class Retention:
 
 
 def kept_for(written: Any, default_s: float | None) -> float | None:
-    """How long by what a playbook says; what is no duration says nothing (a store may hold what older programs took)."""
+    """How long by what a playbook says; what is no duration says nothing, since older programs took anything."""
     if written is None:
         return default_s
     try:

@@ -23,8 +23,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
-from noetl.errors import BackendError
-from noetl.orchestrator.batch import Batch
+from noetl.errors import BackendError, UnfitError
+from noetl.orchestrator.batch import Batch, UnkeptError
 from noetl.orchestrator.wishes import Decide, Wish, fail
 from noetl.store.contract import Commit, ConflictError
 
@@ -227,4 +227,4 @@ class Rounds:
 
 def _is_fatal(problem: Exception) -> bool:
     """The store itself does not work: there is no use in trying again, or one by one."""
-    return isinstance(problem, BackendError) and not isinstance(problem, ConflictError)
+    return isinstance(problem, BackendError) and not isinstance(problem, ConflictError | UnkeptError | UnfitError)

@@ -1,5 +1,5 @@
-"""Flaws of a body: every field that is not what it should be, not the first one only, so that nobody has to ask once for
-each of them.
+"""Flaws of a body: every field that is not what it should be, not the first one only, so that nobody has to ask once
+for each of them.
 """
 
 from __future__ import annotations

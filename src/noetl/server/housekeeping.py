@@ -1,5 +1,5 @@
-"""Housekeeping: what a server removes by itself, a little every hour: old keys, sessions and workers, and executions that
-have been over for long enough (RELIABILITY 3.6). Several servers may do it at once; what one has removed is gone.
+"""Housekeeping: what a server removes by itself, a little every hour: old keys, sessions and workers, and executions
+that have been over for long enough (RELIABILITY 3.6). Several servers may do it at once; what one has removed is gone.
 """
 
 from __future__ import annotations

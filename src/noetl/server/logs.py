@@ -7,10 +7,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import structlog
+
+from noetl.records.envelope import Event
+from noetl.records.events import PlaybookProcessed, StepFailed
 
 LONGEST = 4_000  # characters of one value
 _NAME = "noetl"
@@ -68,3 +71,15 @@ def _ascii(event: Any, **options: Any) -> str:
 
 
 log = _logger("noetl.server")
+
+
+def log_ends(events: Sequence[Event]) -> None:
+    """Executions that end and steps that fail, by their ids; what they worked on is not told."""
+    for event in events:
+        match event.payload:
+            case PlaybookProcessed(status=status, error=error):
+                kind = error.kind if error is not None else None
+                log.info("execution.ended", execution_id=event.execution_id, status=status.value, error=kind)
+            case StepFailed(error=error):
+                run = {"step": event.step, "step_run_id": event.step_run_id}
+                log.info("step.failed", execution_id=event.execution_id, **run, error=error.kind)

@@ -24,6 +24,8 @@ class Meters:
         self.started = Counter("noetl_executions_started", "Executions begun here.", registry=one)
         self.ended = Counter("noetl_executions_ended", "Executions ended here.", ["status"], registry=one)
         self.retired = Counter("noetl_executions_retired", "Executions removed here after their time.", registry=one)
+        self.traced = Counter("noetl_traces_sent", "Executions told to the collector.", registry=one)
+        self.untraced = Counter("noetl_traces_dropped", "Executions that the collector was not told.", registry=one)
         self.kept = Gauge("noetl_executions", "Executions of the store.", ["status"], registry=one)
         self.orders = Gauge("noetl_orders", "Open orders of the store.", ["state"], registry=one)
         self.events = Counter("noetl_events", "Events committed here.", registry=one)

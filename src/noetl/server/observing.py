@@ -11,6 +11,7 @@ from noetl.server.measured import Meters
 
 _QUIET = frozenset({"/api/health/live", "/api/health/ready", "/metrics", "/api/orders/turn", "/api/orders/heartbeat"})
 _NO_ROUTE = "none"
+_NAMED = ("execution_id", "step_run_id", "task_id")  # parts of a path that lines are looked for by
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -41,4 +42,5 @@ class Observer:
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # anybody may send any word
         self._meters.requests.labels(method, template, str(status)).observe(seconds)
         level = log.debug if template in _QUIET and status < 400 else log.info
-        level("request", method=method, path=scope["path"][:300], status=status, ms=round(seconds * 1000, 1))
+        named = {key: value[:100] for key, value in scope.get("path_params", {}).items() if key in _NAMED}
+        level("request", method=method, path=scope["path"][:300], status=status, ms=round(seconds * 1000, 1), **named)

@@ -26,6 +26,7 @@ from noetl.errors import (
     SettledError,
     TemplateError,
     ToolError,
+    UnfitError,
 )
 from noetl.server.logs import log
 
@@ -113,6 +114,8 @@ def of_error(error: NoetlError) -> Problem:
     status, kind = next(
         (found for known, found in _KINDS.items() if isinstance(error, known)), (500, "internal-server-error")
     )
+    if isinstance(error, UnfitError):
+        return Problem(422, "a text in it holds a character that the store cannot: a NUL, or half of one", kind="text")
     if isinstance(error, BackendError):
         log.warning("backend", problem=str(error))
         retry = {"retry-after": str(RETRY_AFTER_S)}

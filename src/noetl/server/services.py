@@ -31,9 +31,11 @@ from noetl.server.access.access import Access
 from noetl.server.bells import open_dispatch
 from noetl.server.configuration import ServerSettings
 from noetl.server.hub import Hub
+from noetl.server.logs import log_ends
 from noetl.server.measured import MeasuredStore, Meters
 from noetl.server.secrets import open_server_keychain
 from noetl.server.store_clock import clock_of
+from noetl.server.tracing import Tracing, open_tracing
 from noetl.source import Source
 from noetl.store.contract import ResultStore, Store
 from noetl.store.opening import open_store
@@ -62,6 +64,7 @@ class Services(msgspec.Struct, kw_only=True):
     meters: Meters
     roster: Roster
     access: Access
+    tracing: Tracing | None = None
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
@@ -130,6 +133,7 @@ def make_services(
 
     def watch(events: Sequence[Event]) -> None:
         meters.saw(events)
+        log_ends(events)
         if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
@@ -140,6 +144,8 @@ def make_services(
         measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True, terms=terms
     )
     conductor.stored.append(hub.stored)
+    if (tracing := open_tracing(measured, meters)) is not None:
+        conductor.stored.append(tracing.stored)
     return Services(
         settings=settings,
         store=measured,
@@ -153,6 +159,7 @@ def make_services(
         desk=desk,
         hub=hub,
         meters=meters,
+        tracing=tracing,
         roster=Roster(measured.shelf, clock),
         access=Access(
             measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)

@@ -173,6 +173,8 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     running = services.clockwork.all(shared_as=own_worker_id())
     running.append(sweeper(services.conductor, services.store.shelf, services.clock).serve())
     running += [_measure_lag(services), housekeeping(services)]
+    if services.tracing is not None:
+        running.append(services.tracing.serve())
     if isinstance(services.clock, StoreClock):
         running.append(services.clock.keep_right())
     return running

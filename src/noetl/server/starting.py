@@ -51,15 +51,21 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def start(
-    services: Services, asked: StartRequest, *, subject: str, key: str | None, source: Source | None = None
+    services: Services,
+    asked: StartRequest,
+    *,
+    subject: str,
+    key: str | None,
+    source: Source | None = None,
+    trace_id: str | None = None,
 ) -> tuple[bytes, bool]:
     """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
-    that one was."""
+    that one was; with `trace_id` it belongs to the caller's trace."""
     _check_load(services)
     if key is None:
         row = await found(services, asked)
         execution_id = uuid7(services.clock.now())
-        await begin(services, row, execution_id, asked.payload, source)
+        await begin(services, row, execution_id, asked.payload, source, trace_id)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = Keys(services.store.shelf, services.clock), named(subject, _ROUTE, key)
     row = await found(services, asked)
@@ -72,7 +78,7 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            await _begin_once(services, row, execution_id, asked.payload, source)
+            await _begin_once(services, row, execution_id, asked.payload, source, trace_id)
         except (RefusedError, Problem):
             await keys.release(name)
             raise
@@ -82,11 +88,16 @@ async def start(
 
 
 async def _begin_once(
-    services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any], source: Source | None
+    services: Services,
+    row: CatalogRow,
+    execution_id: str,
+    payload: dict[str, Any],
+    source: Source | None,
+    trace_id: str | None,
 ) -> None:
     """Begin it, unless whoever sent the same request at the same moment has."""
     try:
-        await begin(services, row, execution_id, payload, source)
+        await begin(services, row, execution_id, payload, source, trace_id)
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -119,12 +130,17 @@ async def registered(services: Services, path: str, version: str | None = None) 
 
 
 async def begin(
-    services: Services, row: CatalogRow, execution_id: str, payload: dict[str, Any], source: Source | None = None
+    services: Services,
+    row: CatalogRow,
+    execution_id: str,
+    payload: dict[str, Any],
+    source: Source | None = None,
+    trace_id: str | None = None,
 ) -> None:
     """Begin an execution of a registered version; once this returns, it is durable (P1)."""
     net = await net_of(services, row)
     carried = await taken_over(services, net, source) if source is not None else None
-    trace_id = execution_id.replace("-", "")
+    trace_id = trace_id or execution_id.replace("-", "")
     services.starting += 1
     try:
         await services.conductor.start(

@@ -124,24 +124,9 @@ class History(Protocol):
         """The last `seq` of each of these executions; nothing of those it does not know."""
 
     async def executions(
-        self,
-        *,
-        limit: int = 50,
-        status: str | None = None,
-        path: str | None = None,
-        beyond: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        text: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
-        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at `since`
-        or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
-        `labels` are those of the playbook's metadata that it must have with these values."""
-
-    async def moved(self, since: str | None) -> Moved:
-        """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
-        only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""
+        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before."""
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         """The executions that this one has started, the oldest first."""
@@ -218,6 +203,30 @@ class Records(History, Nets, Protocol):
     async def close(self) -> None: ...
 
 
+class Search(History, Protocol):
+    """What servers show of all executions, and of what goes on while others move them."""
+
+    async def executions(
+        self,
+        *,
+        limit: int = 50,
+        status: str | None = None,
+        path: str | None = None,
+        beyond: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        text: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[ExecutionRow]:
+        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at `since`
+        or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
+        `labels` are those of the playbook's metadata that it must have with these values."""
+
+    async def moved(self, since: str | None) -> Moved:
+        """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
+        only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""
+
+
 class Retention(Protocol):
     """Removing what is over, and only whole (EVT-01, RELIABILITY 3.6)."""
 
@@ -235,7 +244,7 @@ class Retention(Protocol):
         """Those of all results that events and messages of this store name."""
 
 
-class Store(EventLog, Outbox, Alarms, Nets, Retention, Protocol):
+class Store(Search, EventLog, Outbox, Alarms, Nets, Retention, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
 
     @property

@@ -1,4 +1,4 @@
-"""Filtering: what executions are looked for by, and what texts name, said once for the backends that have no SQL for it."""
+"""Filtering: what executions are looked for by, and which results texts name, where a backend has no SQL for it."""
 
 from __future__ import annotations
 

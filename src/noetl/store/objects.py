@@ -83,12 +83,9 @@ class ObjectResults:
     def untouched(self, *, before: float) -> list[str]:
         """Those of a page at a time: a bucket may hold millions."""
         moment = datetime.fromtimestamp(before, UTC)
-        return [
-            name
-            for page in self._objects.list(self._store)
-            for one in page
-            if one["last_modified"] < moment and is_checksum(name := one["path"].rpartition("/")[2].removesuffix(".json"))
-        ]
+        old = (one["path"] for page in self._objects.list(self._store) for one in page if one["last_modified"] < moment)
+        names = (path.rpartition("/")[2].removesuffix(".json") for path in old)
+        return [name for name in names if is_checksum(name)]
 
     def drop(self, checksum: str, *, before: float) -> bool:
         from obstore.exceptions import BaseError

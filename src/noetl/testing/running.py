@@ -93,7 +93,7 @@ async def _told(net: Net, story: Story) -> Ran:
     def seen(new: Sequence[Event]) -> None:
         events.extend(new)
         for event in new:
-            if isinstance(event.payload, HumanCreated) and event.step in story.people:
+            if isinstance(event.payload, HumanCreated) and event.step is not None and event.step in story.people:
                 values = dict(story.people[event.step])
                 filling.add(asyncio.create_task(_fill_in(driver, event.payload, values)))
 

@@ -39,6 +39,11 @@ class Journal:
         """How many entries are not yet reported."""
         return len(self._entries)
 
+    @property
+    def entries(self) -> tuple[Timed, ...]:
+        """Those not yet reported."""
+        return tuple(self._entries)
+
     def report(self) -> Report:
         """Everything not yet reported; it counts as handed over."""
         entries, self._entries = tuple(self._entries), []

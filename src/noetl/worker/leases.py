@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from threading import Event, Lock
 
 from noetl.records.orders import Terms
 
 _USUAL = Terms()
+_REMEMBERED = 10_000  # orders that an answer on its way could still name
 
 
 class Leases:
@@ -16,7 +19,20 @@ class Leases:
         self._lock = Lock()
         self._epochs: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}  # those that are not the usual ones
+        self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
         self.sooner = Event()  # set when one came that is to be prolonged sooner than usual
+        self.hurry: Callable[[], None] | None = None  # called then, where no thread waits for it
+
+    def meet(self, order_id: str, epoch: int) -> bool:
+        """Whether it has come for the first time. One that is given again, since its answer seemed lost, may come
+        twice: also after it was run and before the server has heard of it. It is run once."""
+        with self._lock:
+            if (order_id, epoch) in self._met:
+                return False
+            self._met[order_id, epoch] = None
+            if len(self._met) > _REMEMBERED:
+                self._met.popitem(last=False)
+            return True
 
     def hold(self, order_id: str, epoch: int, terms: Terms = _USUAL) -> None:
         with self._lock:
@@ -24,6 +40,8 @@ class Leases:
             if terms != _USUAL:
                 self._terms[order_id] = terms
                 self.sooner.set()
+                if self.hurry is not None:
+                    self.hurry()
 
     def drop(self, order_id: str) -> None:
         with self._lock:

@@ -51,7 +51,9 @@ class PatientOffice:
             again = msgspec.structs.replace(turn, holding=self._leases.held()) if tries else turn
             return self._office.turn(again)
 
-        return await self._asked(asked)
+        answer = await self._asked(asked)
+        new = (order for order in answer.orders if self._leases.meet(order.order_id, order.lease_epoch))
+        return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
 
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None

@@ -7,7 +7,7 @@ as soon as those who run at this moment have had their word. So iterations that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from noetl.crash_points import crash_point
@@ -16,6 +16,7 @@ from noetl.worker.journal import Journal
 from noetl.worker.leases import Leases
 from noetl.worker.office import Office
 
+Settle = Callable[[Any], Awaitable[None]]
 EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
 
 
@@ -36,12 +37,19 @@ class _Load:
 
 
 class Post:
-    """`leases` are told of orders as they come: one that waits for its slot is held as well."""
+    """`leases` are told of orders as they come: one that waits for its slot is held as well. `settle` is awaited with
+    what is about to leave, so that what others say need not wait for it."""
 
     def __init__(
-        self, office: Office, worker_id: str, pools: tuple[str, ...] = (EVERY_POOL,), leases: Leases | None = None
+        self,
+        office: Office,
+        worker_id: str,
+        pools: tuple[str, ...] = (EVERY_POOL,),
+        leases: Leases | None = None,
+        settle: Settle | None = None,
     ) -> None:
         self._office, self._worker_id, self._pools, self._leases = office, worker_id, pools, leases or Leases()
+        self._settle = settle
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None
@@ -49,6 +57,8 @@ class Post:
 
     async def flush(self, journal: Journal) -> None:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
+        if self._settle is not None and journal.pending:
+            await self._settle(journal.entries)
         if journal.pending:
             load = self._gathering()
             load.note(journal)
@@ -65,6 +75,8 @@ class Post:
         """Report the end of an order, if there is one, and take another, if there is one."""
         if end is None and self._spare:
             return self._spare.pop(0)
+        if self._settle is not None and end is not None:
+            await self._settle(end)
         load = self._gathering()
         if end is not None:
             load.said.append(end)
@@ -79,10 +91,12 @@ class Post:
 
     def give(self, orders: Sequence[Order]) -> None:
         """Orders that nobody had to ask for; whoever claims next has them."""
-        self._receive(orders)
+        self._receive([order for order in orders if self._leases.meet(order.order_id, order.lease_epoch)])
 
     async def hand_in(self, end: Report) -> None:
         """Report the end of an order, and take no other."""
+        if self._settle is not None:
+            await self._settle(end)
         load = self._gathering()
         load.said.append(end)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()

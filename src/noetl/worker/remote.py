@@ -33,7 +33,6 @@ CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" we
 PAUSE_S = 1.0  # between looks at a paused execution
 _NETS = 64
 _EXECUTIONS = 4096  # far more than a worker has orders of at a time
-_ORDERS = 10_000  # that an answer on its way could still name
 _UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
 
 _answers = msgspec.json.Decoder(Answer)
@@ -60,7 +59,6 @@ class RemoteOffice:
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
         self._arrived: deque[Order] = deque()
-        self._met: OrderedDict[tuple[str, int], None] = OrderedDict()  # orders that have come, with their epochs
         self._nets: OrderedDict[str, Net] = OrderedDict()
         self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
 
@@ -70,7 +68,7 @@ class RemoteOffice:
         at_hand = self._taken(turn.capacity)
         if len(at_hand) == turn.capacity and not turn.reports:
             return Answer(orders=at_hand)
-        await self._values.settled()
+        await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
         asked = msgspec.structs.replace(turn, reports=tuple(sound), capacity=turn.capacity - len(at_hand))
         answer = await self._answered(asked)
@@ -129,7 +127,8 @@ class RemoteOffice:
             self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
         if answer.orders:
-            answer = msgspec.structs.replace(answer, orders=tuple(filter(self._is_new, answer.orders)))
+            new = (order for order in answer.orders if self.leases.meet(order.order_id, order.lease_epoch))
+            answer = msgspec.structs.replace(answer, orders=tuple(new))
         for order in answer.orders:
             self.leases.hold(order.order_id, order.lease_epoch, order.terms)
             self._held[order.execution_id] = order.order_id, order.lease_epoch
@@ -137,16 +136,6 @@ class RemoteOffice:
         while len(self._held) > _EXECUTIONS:
             self._held.popitem(last=False)
         return answer
-
-    def _is_new(self, order: Order) -> bool:
-        """An order that was given again, since its answer seemed lost, may come twice: it is run once."""
-        lease = order.order_id, order.lease_epoch
-        if lease in self._met:
-            return False
-        self._met[lease] = None
-        while len(self._met) > _ORDERS:
-            self._met.popitem(last=False)
-        return True
 
     def _names_what_was_refused(self, report: Report) -> bool:
         if not self._values.refused:
@@ -223,6 +212,10 @@ class RemoteOffice:
 
     def load(self, reference: Reference) -> Any:
         return self._values.load(reference)
+
+    async def settled(self, what: Any) -> None:
+        """Return once the server has every value that `what` names."""
+        await self._values.settled(what)
 
     async def prepare(self, order: Order) -> None:
         """Have at hand what the order refers to."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from noetl.clock import Clock
@@ -21,7 +22,7 @@ from noetl.worker.journal import LeaseLost
 from noetl.worker.leases import Leases
 from noetl.worker.masks import Masks
 from noetl.worker.office import Office
-from noetl.worker.post import EVERY_POOL, Post
+from noetl.worker.post import EVERY_POOL, Post, Settle
 from noetl.worker.runner import Runner
 from noetl.worker.slots import Slots
 
@@ -33,7 +34,8 @@ class Worker:
     """`Worker.serve` runs until it is cancelled, or drained, and then leaves no process behind.
 
     It takes orders of its `pools`. `leases` are those it holds; it prolongs them itself, in its own event loop, unless
-    somebody does so from elsewhere. `prepare` is called for an order before it is run.
+    somebody does so from elsewhere. `prepare` is called for an order before it is run, `settle` with what
+    is reported before it leaves.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Worker:
         leases: Leases | None = None,
         beats_elsewhere: bool = False,
         prepare: Callable[[Order], Awaitable[None]] | None = None,
+        settle: Settle | None = None,
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
@@ -57,7 +60,7 @@ class Worker:
         self.leases, self._beats_itself, self._prepare = leases or Leases(), not beats_elsewhere, prepare
         self._masks, self._post, self._collections = (
             Masks(),
-            Post(office, worker_id, pools, self.leases),
+            Post(office, worker_id, pools, self.leases, settle),
             Collections(office.load),
         )
         self._running: dict[str, asyncio.Task[Any]] = {}  # by order, the slot that runs it
@@ -171,7 +174,17 @@ class Worker:
 
     async def _heartbeat(self) -> None:
         """Prolong what is held; stop what is not ours any more."""
+        loop, hurried = asyncio.get_running_loop(), asyncio.Event()
+        self.leases.hurry = hurried.set
+        beaten_at = loop.time()
         while True:
-            await asyncio.sleep(self.leases.every_s(HEARTBEAT_S))
+            due_at = beaten_at + self.leases.every_s(HEARTBEAT_S)
+            if loop.time() < due_at:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(due_at):
+                        await hurried.wait()
+                        hurried.clear()
+                continue
+            beaten_at = loop.time()
             if leases := self.leases.held():
                 self.stop(await self._office.renew(self.worker_id, leases, self.leases.ttls()))

@@ -87,6 +87,7 @@ class Station:
             leases=leases,
             beats_elsewhere=True,
             prepare=office.prepare,
+            settle=office.settled,
         )
         pulse = PlainLine(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
         heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id, leases), _stopping(worker), every_s=EVERY_S)

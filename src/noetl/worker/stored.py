@@ -52,11 +52,18 @@ class StoredValues:
             store=STORE, key=key_of(checksum), checksum=checksum, size=len(body), schema_hint=schema_hint(value)
         )
 
-    async def settled(self) -> None:
-        """Return once everything that was kept has been stored, or refused."""
-        while self._under_way:
-            await asyncio.wait(self._under_way.values())
+    async def settled(self, what: Any) -> None:
+        """Return once every value that `what` names has been stored, or refused. Others may be on their way still: a
+        value that cannot be stored holds up its own order only."""
+        while named := self._named(what):
+            await asyncio.wait(named)
             crash_point("worker.object_stored")
+
+    def _named(self, what: Any) -> list[asyncio.Task[None]]:
+        if not self._under_way:
+            return []
+        text = msgspec.json.encode(what).decode()
+        return [sending for checksum, sending in self._under_way.items() if checksum in text]
 
     async def _send(self, checksum: str, body: bytes) -> None:
         try:
@@ -70,7 +77,9 @@ class StoredValues:
 
     async def prefetch(self, order: Order) -> None:
         """Have at hand what an order refers to, as far as it is small; the collection of a loop whatever its size."""
-        wanted = {one.checksum for one in references_in(order) if one.size <= PREFETCHED_BYTES}
+        results = [result.ref for result in order.results.values() if result.ref is not None]  # there may be thousands
+        others = references_in((order.position, order.iterations, order.errand))
+        wanted = {one.checksum for one in (*results, *others) if one.size <= PREFETCHED_BYTES}
         if order.iterations is not None and order.iterations.items_ref is not None:
             wanted.add(order.iterations.items_ref.checksum)
         await asyncio.gather(*(self._fetch(checksum) for checksum in wanted if checksum not in self._bodies))

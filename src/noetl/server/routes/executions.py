@@ -15,6 +15,8 @@ from noetl.server.routing import Json, shows
 from noetl.server.services import identity_of, services_of
 from noetl.server.starting import Started, StartRequest, start
 from noetl.server.steering import Action, Bulk, BulkRequest, Steered, in_bulk, steered
+from noetl.server.tracing import HEADER as TRACEPARENT
+from noetl.server.tracing import trace_of
 from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, shown, version_of
 
 router = APIRouter(tags=["executions"])
@@ -62,7 +64,10 @@ async def begin(request: Request) -> Response:
 
 async def _started(request: Request, asked: StartRequest, source: Source | None = None) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
-    answer, replayed = await start(services_of(request), asked, subject=subject, key=key, source=source)
+    trace_id = trace_of(request.headers.get(TRACEPARENT))
+    answer, replayed = await start(
+        services_of(request), asked, subject=subject, key=key, source=source, trace_id=trace_id
+    )
     return Response(answer, 201, REPLAYED if replayed else None, "application/json")
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.errors import BackendError
+from noetl.errors import UnfitError
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
 from noetl.store.postgres.queries import QUERIES
@@ -108,7 +108,7 @@ class Database:
                 if not await pauses.waited():
                     raise unreachable(self.where, problem) from problem
             except UnicodeEncodeError as problem:
-                raise BackendError(f"the store {self.where} cannot hold this text: {problem}") from problem
+                raise UnfitError(f"the store {self.where} cannot hold this text: {problem}") from problem
 
     async def close(self) -> None:
         """What does not end by itself is ended."""

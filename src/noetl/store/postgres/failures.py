@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
 
-from noetl.errors import BackendError
+from noetl.errors import BackendError, UnfitError
 from noetl.store.contract import ConflictError
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
@@ -61,6 +61,8 @@ def explained(where: str, problem: BaseException) -> BackendError:
             return BackendError(f"the store {where} does not exist: {_said(problem)}; create the database first")
         case asyncpg.InsufficientPrivilegeError():
             return BackendError(f"the store {where} does not allow this: {_said(problem)}; grant it to our user")
+        case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
+            return UnfitError(f"the store {where} cannot hold this text: {_said(problem)}")
         case asyncpg.DiskFullError():
             return BackendError(f"the store {where} cannot be written: {_said(problem)}")
         case _:

@@ -215,7 +215,8 @@ class SqliteStore(SqliteHistory):
 
     async def checksums(self) -> set[str]:
         with self._explained():
-            return {one for (text,) in self._db.execute(QUERIES["select_naming"]) for one in checksums_in(text.encode())}
+            rows = self._db.execute(QUERIES["select_naming"])
+            return {one for (text,) in rows for one in checksums_in(text.encode())}
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
         with self._explained():

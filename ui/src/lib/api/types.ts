@@ -1126,6 +1126,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/schemas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List result schemas
+         * @description The newest version of each.
+         */
+        get: operations["schemas_api_schemas_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schemas/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One result schema
+         * @description The newest of a name, or that of a version: `orders`, `orders@2`.
+         */
+        get: operations["schema_api_schemas__name__get"];
+        /**
+         * Register a result schema
+         * @description A new version, unless the newest one says the same.
+         */
+        put: operations["register_api_schemas__name__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/session": {
         parameters: {
             query?: never;
@@ -1185,8 +1229,7 @@ export interface paths {
          * Executions as they change
          * @description Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
          *     long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
-         *     execution tells, such as workers. Changes that other servers make are seen among the newest 200 and the open
-         *     ones.
+         *     execution tells, such as workers. Changes that other servers make are seen within a second or so.
          */
         get: operations["everything_api_stream_get"];
         put?: never;
@@ -1286,6 +1329,26 @@ export interface paths {
         put?: never;
         /** Give a task back */
         post: operations["release_api_tasks__task_id__release_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/timers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Running timers
+         * @description Those of open executions, the nearest first; of very many, those of the 500 that are due first.
+         */
+        get: operations["all_timers_api_timers_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1630,6 +1693,17 @@ export interface components {
             seq: number;
         };
         /**
+         * BackfillView
+         * @description Times that are made up for now: so many were started, had run before, or run at this moment.
+         */
+        BackfillView: {
+            backfill_id: string;
+            known: number;
+            path: string;
+            running: number;
+            started: number;
+        };
+        /**
          * Backfilled
          * @description `times` are those to be run; `known` have run already.
          */
@@ -1654,10 +1728,14 @@ export interface components {
         };
         /**
          * Beat
-         * @description What a worker holds: order id and epoch.
+         * @description What a worker holds: order id and epoch. `ttls`: how long those last whose order says so, in seconds.
          */
         Beat: {
             leases: {
+                [key: string]: number;
+            };
+            /** @default {} */
+            ttls: {
                 [key: string]: number;
             };
             worker_id: string;
@@ -2116,9 +2194,13 @@ export interface components {
         /**
          * Filter
          * @description `path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
-         *         and name.
+         *         and name, ASCII letters of either case. `labels` are those of the playbook's metadata.
          */
         Filter: {
+            /** @default {} */
+            labels: {
+                [key: string]: string;
+            };
             /** @default null */
             path: string | null;
             /** @default null */
@@ -2501,6 +2583,13 @@ export interface components {
             };
             step: string;
             step_run_id: string;
+            /**
+             * @default {
+             *       "heartbeat_s": 5,
+             *       "ttl_s": 30
+             *     }
+             */
+            terms: components["schemas"]["Terms"];
             token: Record<string, unknown>;
             trace_id: string;
             /** @default {} */
@@ -2880,6 +2969,7 @@ export interface components {
         };
         /** ScheduleList */
         ScheduleList: {
+            backfills: components["schemas"]["BackfillView"][];
             schedules: components["schemas"]["ScheduleView"][];
         };
         /**
@@ -2899,6 +2989,17 @@ export interface components {
             skipped: number;
             timezone: string;
             version: number;
+        };
+        /** SchemaView */
+        SchemaView: {
+            name: string;
+            registered_at: string;
+            schema: unknown;
+            version: number;
+        };
+        /** Schemas */
+        Schemas: {
+            schemas: components["schemas"]["SchemaView"][];
         };
         /**
          * Sent
@@ -3263,6 +3364,16 @@ export interface components {
             version: number;
         };
         /**
+         * Terms
+         * @description How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33).
+         */
+        Terms: {
+            /** @default 5 */
+            heartbeat_s: number;
+            /** @default 30 */
+            ttl_s: number;
+        };
+        /**
          * Text
          * @description A playbook to look at. `dialect` reads it as v10, v2-eval or v2-case whatever it looks like.
          */
@@ -3362,11 +3473,16 @@ export interface components {
         };
         /**
          * Turn
-         * @description One call of a worker: what it has to report, and how many orders of its pools it could take.
+         * @description One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
+         *         earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others.
          */
         Turn: {
             /** @default 0 */
             capacity: number;
+            /** @default null */
+            holding: {
+                [key: string]: number;
+            } | null;
             /**
              * @default [
              *       "default"
@@ -4016,6 +4132,8 @@ export interface operations {
                 since?: string | null;
                 until?: string | null;
                 text?: string | null;
+                /** @description key=value, of metadata.labels. */
+                label?: string[] | null;
                 limit?: number;
                 cursor?: string | null;
             };
@@ -5548,6 +5666,101 @@ export interface operations {
             };
         };
     };
+    schemas_api_schemas_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schemas"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    schema_api_schemas__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchemaView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    register_api_schemas__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Registering"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchemaView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     who_am_i_api_session_get: {
         parameters: {
             query?: never;
@@ -5862,6 +6075,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    all_timers_api_timers_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timers"];
                 };
             };
             /** @description Anything that went wrong. */

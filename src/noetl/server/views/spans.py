@@ -1,0 +1,108 @@
+"""Spans of an execution, told from its log: one for the whole, one for each step run, one for each task run.
+
+Ids follow from those of the log, so that telling a trace twice tells the same one. Nothing of any payload is in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.records.envelope import Event
+from noetl.records.events import (
+    ExecutionRequested,
+    PlaybookProcessed,
+    StepDone,
+    StepFailed,
+    StepScheduled,
+    TaskProcessed,
+    TaskStarted,
+)
+
+TOLD = ("playbook.execution_requested", "playbook.processed", "step.*", "task.started", "task.processed")
+MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """Times are seconds; `error` is the kind of what went wrong."""
+
+    span_id: int
+    parent_id: int | None
+    name: str
+    begun: float
+    ended: float | None = None
+    error: str | None = None
+    attributes: dict[str, str | int] = {}
+
+
+class Trace:
+    """Events of one execution in their order; `spans` once there are no more."""
+
+    def __init__(self, execution_id: str) -> None:
+        self._root = Span(span_id=span_id_of(execution_id), parent_id=None, name="execution", begun=0.0)
+        self._root.attributes = {"noetl.execution_id": execution_id}
+        self._spans: dict[str, Span] = {}
+        self._left_out = 0
+
+    def spans(self) -> list[Span]:
+        if self._left_out:
+            self._root.attributes["noetl.spans_left_out"] = self._left_out
+        for span in self._spans.values():
+            if span.ended is None:
+                span.ended = self._root.ended
+        return [self._root, *self._spans.values()]
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        match event.payload:
+            case ExecutionRequested(path=path, parent_execution_id=parent):
+                self._root.name, self._root.begun = path, event.ts
+                self._root.attributes |= {"noetl.parent_execution_id": parent} if parent else {}
+            case PlaybookProcessed(status=status, error=error):
+                self._root.ended, self._root.error = event.ts, error.kind if error else None
+                self._root.attributes["noetl.status"] = status.value
+            case StepScheduled():
+                step = event.step or ""
+                about: dict[str, str | int] = {"noetl.step": step, "noetl.step_run_id": event.step_run_id or ""}
+                self._begin(event.step_run_id, self._root.span_id, step, event.ts, about)
+            case StepDone():
+                self._end(event.step_run_id, event.ts, None)
+            case StepFailed(error=error):
+                self._end(event.step_run_id, event.ts, error.kind)
+            case TaskStarted(task=task, kind=kind, attempt=attempt, task_run_id=run_id):
+                about = {"noetl.task": task, "noetl.kind": kind, "noetl.attempt": attempt}
+                self._begin(run_id, span_id_of(event.step_run_id or ""), task, event.ts, about)
+            case TaskProcessed(outcome=outcome, task_run_id=run_id):
+                self._end(run_id, event.ts, outcome.error.kind if outcome.error else None)
+
+    def _begin(self, key: str | None, parent_id: int, name: str, at: float, about: dict[str, str | int]) -> None:
+        if key is None or key in self._spans:
+            return  # an attempt after a lost lease goes on with what was begun
+        if len(self._spans) >= MOST:
+            self._left_out += 1
+            return
+        span_id = span_id_of(key)
+        self._spans[key] = Span(span_id=span_id, parent_id=parent_id, name=name, begun=at, attributes=about)
+
+    def _end(self, key: str | None, at: float, error: str | None) -> None:
+        span = self._spans.get(key or "")
+        if span is not None:
+            span.ended, span.error = at, error
+
+
+def span_id_of(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") or 1
+
+
+def trace_id_of(trace_id: str) -> int:
+    """A trace id of the log as OpenTelemetry has it: those we make are 32 hex digits already."""
+    try:
+        found = int(trace_id, 16) if len(trace_id) == 32 else 0
+    except ValueError:
+        found = 0
+    return found or int.from_bytes(hashlib.sha256(trace_id.encode()).digest()[:16], "big")

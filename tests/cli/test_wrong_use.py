@@ -1,0 +1,117 @@
+"""What people do wrong, and what they read then: the place, what was found, the way out; never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.cli import main as entry
+from tests.cli.running import FIXTURES, call
+from tests.conversing import playbook
+
+HELLO = playbook("workflow:\n  - {step: start, tool: {kind: noop}}\n")
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, one run in it, and files that are not what they should be."""
+    home = tmp_path_factory.mktemp("wrong")
+    (home / "hello.yaml").write_text(HELLO)
+    (home / "bad.json").write_text("{")
+    (home / "utf16.yaml").write_bytes("a: 1".encode("utf-16"))
+    (home / "notdb.db").write_text("not a database at all")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NOETL_HOME", str(home))
+        assert call("run", str(home / "hello.yaml"), "-q")[0] == 0
+    return home
+
+
+@pytest.fixture(autouse=True)
+def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("NOETL_HOME", str(home))
+    for name in ("NOETL_SERVER", "NOETL_TOKEN", "NOETL_DB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("noetl.client.delivery.TRIES", 1)  # nobody will be there the second time either
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        # files
+        ("run nowhere.yaml", 2, "no such file, and no playbook of this path"),
+        ("run utf16.yaml", 2, "save it as UTF-8"),
+        ("check nowhere.yaml", 2, "there is no such file"),
+        ("register nowhere.yaml", 2, "there is no such file"),
+        ("run hello.yaml --payload @nowhere.json", 2, "nowhere.json: No such file"),
+        # inputs
+        ("run hello.yaml --payload {", 2, "this is not JSON"),
+        ("run hello.yaml --payload @bad.json", 2, "this is not JSON"),
+        ("run hello.yaml --payload [1]", 2, "a JSON object is needed"),
+        ("run hello.yaml --set n", 2, '"n" is not key=value'),
+        ("message send x --ttl never", 2, "is not a duration"),
+        ("message send x --payload {", 2, "this is not JSON"),
+        ("task complete zzz --values [1]", 2, "a JSON object is needed"),
+        ("watch last --timeout soon", 2, "is not a duration"),
+        ("pool set gpu --capacity many", 2, '"none" lifts the limit'),
+        ("run hello.yaml --allow rm", 2, "is not one of shell, script, container"),
+        ("events last -f -o json", 2, "use -o jsonl"),
+        # stores
+        ("status last --db none.db", 4, "run a playbook first, or name another file"),
+        ("task list --db none.db", 4, "run a playbook first, or name another file"),
+        ("run hello.yaml --db notdb.db", 4, "is no store of noetl"),
+        ("executions --db notdb.db", 4, "is no store of noetl"),
+        ("run hello.yaml --db /proc/nope/x.db", 4, "cannot be opened"),
+        # ids, paths, names
+        ("status nobody", 4, 'no execution "nobody" here; the newest: '),
+        ("watch nobody", 4, 'no execution "nobody" here'),
+        ("cancel last", 4, "has ended: it is completed"),
+        ("events last --step strat", 4, 'has no step "strat"; did you mean "start"?'),
+        ("logs last --step nope", 4, 'has no step "nope"; there is start'),
+        ("result last --step nope", 4, 'has no step "nope"'),
+        ("rerun last --from nope", 4, 'no step "nope"'),
+        ("replay last --until 9999", 4, "so there is none 9999"),
+        ("signal send go --execution zzz", 4, 'no execution "zzz" here'),
+        ("event send last my.event", 4, "is over"),
+        ("task show zzz", 4, 'no human task "zzz" here: noetl task list'),
+        ("timer list zzz", 4, 'no execution "zzz" here'),
+        ("schedule next etl/none", 4, "has no schedule: register a playbook"),
+        ("catalog show nope", 4, 'no playbook "nope" is registered'),
+        ("credential delete nope", 4, 'there is no credential "nope"'),
+        ("token revoke nope", 4, 'there is no token "nope"'),
+        ("token create w --role worker", 4, "names the pools it serves"),
+        ("webhook create x", 4, "name one of them"),
+        ("context use nope", 4, "noetl context add NAME URL"),
+        ("executions --beyond zzz", 4, 'no execution "zzz" here'),
+        # servers
+        ("pool list", 4, "which server? say --server URL"),
+        (f"status last --server {NOBODY}", 4, "does not answer"),
+        (f"message send x --server {NOBODY}", 4, "is a server running there?"),
+        (f"task list --server {NOBODY}", 4, "is a server running there?"),
+        (f"timer list --server {NOBODY}", 4, "is a server running there?"),
+        (f"schedule list --server {NOBODY}", 4, "is a server running there?"),
+        (f"credential list --server {NOBODY}", 4, "is a server running there?"),
+        (f"status last --server {NOBODY} --db x", 2, "exclude each other"),
+        ("task list --server ftp://x", 4, "is no address of a server"),
+        # commands
+        ("task lsit", 2, "Did you mean 'list'?"),
+        ("statsu last", 2, 'did you mean "status"?'),
+    ],
+)
+def test_wrong_use_is_told_with_a_way_out(line: str, code: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = entry.run(line.split())
+    out, err = capsys.readouterr()
+
+    assert (ended, out) == (code, ""), out + err
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_fixture_with_errors_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (FIXTURES / "F-000-A.yaml").read_text()
+    Path("broken.yaml").write_text(text.replace("workflow:", "workflows:"))
+
+    assert entry.run(["run", "broken.yaml"]) == 3
+    assert "broken.yaml:" in capsys.readouterr().err + capsys.readouterr().out
