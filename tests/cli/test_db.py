@@ -209,3 +209,23 @@ def test_help_imports_no_driver() -> None:
     done = subprocess.run([process("--version").args[0], "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.endswith("False\n")
+
+
+def test_retention_shows_what_would_go_and_removes_it_when_told(tmp_path: Path) -> None:
+    db, file = str(tmp_path / "store.db"), tmp_path / "short.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: short, path: tests/short, retention: 0s}\n"
+        "workflow: [{step: start, tool: {kind: noop}}]\n"
+    )
+    assert call("run", str(file), "--db", db)[0] == 0
+
+    code, out, _ = call("db", "retention", "--db", db)
+    assert code == 0
+    assert "tests/short: 1 execution older than 0 days\nwould remove 1 execution and 0 stored results\n" in out
+    assert len(json.loads(call("executions", "--db", db, "-o", "json")[1])) == 1
+
+    told = json.loads(call("db", "retention", "--run", "--db", db, "-o", "json")[1])
+    assert (told["removed"], told["executions"]) == (True, 1)
+    assert json.loads(call("executions", "--db", db, "-o", "json")[1]) == []
+    assert call("db", "check", "--db", db)[0] == 0
+    assert call("db", "retention", "--run", "--dry-run", "--db", db)[0] == 2

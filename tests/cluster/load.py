@@ -69,6 +69,13 @@ class Chaos:
             self.kills[name] = self.kills.get(name, 0) + 1
             kill()
             number += 1
+            self.look_after()
+
+    def look_after(self) -> None:
+        """As a service manager does: who has ended is begun again."""
+        for member in (*self._grounds.servers, *self._grounds.workers):
+            if not member.is_alive:
+                member.start(waits=False)
 
 
 def survive(
@@ -101,6 +108,7 @@ def survive(
     started_s = time.monotonic() - began
     over.set()
     killing.join()
+    chaos.look_after()
     until(lambda: _open(postgres) == 0, within_s, f"{_open(postgres)} are still open")
     ended_s = time.monotonic() - began
 

@@ -22,6 +22,8 @@ from tests.cluster.playbooks import CHAIN, LARGE, LOOP, POISON, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
 
+pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
+
 
 @pytest.mark.req("WRK-03", "WRK-04")
 def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from noetl.orchestrator.terms import terms_of
 from noetl.records.calls import Call
 from noetl.records.events import ReportRefused, StepDone, StepFailed
 from noetl.records.orders import Answer, Report, Terms, Timed, Turn, Verdict
-from noetl.records.outcomes import Error
+from noetl.records.outcomes import Error, TaskResult
 from noetl.server.store_clock import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults
+from noetl.worker.heartbeat import Heartbeat
 from noetl.worker.leases import Leases
 from noetl.worker.patience import PatientOffice
 from tests.conversing import Conversation, net_of
@@ -247,3 +249,90 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
     child = await store.execution(children[0].execution_id)
     assert child is not None
     assert child.status == "cancelled"
+
+
+class Full(MemoryResults):
+    """A results store whose disk is full."""
+
+    def put(self, value: Any) -> Any:
+        raise BackendError("no space left on device")
+
+
+@pytest.mark.req("RES-01")
+async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_round_nothing() -> None:
+    store, clock = Counting(), ManualClock()
+    conductor = Conductor(store, Full(), MemoryDispatch(), clock, shared=True)
+    await conductor.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
+    [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+    large = StepDone(result=TaskResult(result="x" * 200_000))
+    report = Report(
+        order_id=order.order_id,
+        execution_id="x1",
+        lease_epoch=1,
+        worker_id="w1",
+        entries=(Timed(clock.now(), large),),
+    )
+    begun = len(store.commits)
+
+    spoiled, started = await asyncio.gather(
+        conductor.turn(Turn(worker_id="w1", reports=(report,))),
+        conductor.start(net_of(CHAIN), execution_id="x2", trace_id="t", payload={}),
+        return_exceptions=True,
+    )
+
+    assert isinstance(spoiled, BackendError)
+    assert started is None
+    assert await store.execution("x2") is not None
+    assert len(store.commits) == begun + 1
+
+
+async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() -> None:
+    """Its end is said and not yet heard when another turn, whose answer was lost, is asked for again."""
+    office, leases = Office(shared=True), Leases()
+    flaky = Flaky(office.conductor)
+
+    async def sleep(pause_s: float) -> None:
+        leases.drop(order.order_id)  # it ends meanwhile
+
+    patient = PatientOffice(flaky, leases, sleep=sleep)
+    await office.start()
+    [order] = (await patient.turn(Turn(worker_id="w1", capacity=1))).orders
+    leases.hold(order.order_id, order.lease_epoch, order.terms)
+    flaky.lost = 1
+
+    assert not (await patient.turn(Turn(worker_id="w1", capacity=1))).orders
+
+
+@pytest.mark.req("WRK-03")
+def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
+    """The heartbeat waits for its usual moment when the order comes."""
+    beaten, leases = threading.Event(), Leases()
+    told: list[dict[str, float]] = []
+
+    def renew(held: dict[str, int]) -> list[str]:
+        told.append(leases.ttls())
+        beaten.set()
+        return []
+
+    heartbeat = Heartbeat(leases, renew, lambda ids: None)
+    heartbeat.start()
+    try:
+        leases.hold("o1", 1, Terms(ttl_s=0.6, heartbeat_s=0.05))
+        assert beaten.wait(3)
+    finally:
+        heartbeat.end()
+    assert told[0] == {"o1": 0.6}
+
+
+def test_the_shortest_of_all_leases_says_how_often_they_are_prolonged() -> None:
+    leases = Leases()
+    assert leases.every_s(5.0) == 5.0
+    leases.hold("long", 1, Terms(ttl_s=300, heartbeat_s=60))
+    assert leases.every_s(5.0) == 60
+    leases.hold("usual", 1)
+    assert leases.every_s(5.0) == 5.0
+    leases.hold("short", 1, Terms(ttl_s=3, heartbeat_s=1))
+    assert leases.every_s(5.0) == 1
+    for order_id in ("usual", "short"):
+        leases.drop(order_id)
+    assert leases.every_s(5.0) == 60

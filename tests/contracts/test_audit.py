@@ -6,6 +6,8 @@ import asyncio
 
 from noetl.store.audit import ORIGIN, AuditEntry, walked
 from noetl.store.contract import Store
+from noetl.store.postgres.store import PostgresStore
+from tests.contracts.stores import fresh_url
 
 
 def entry(number: int) -> AuditEntry:
@@ -33,3 +35,18 @@ async def test_who_writes_at_the_same_time_makes_one_chain(store: Store) -> None
     walk = await walked(store.audit)
 
     assert (walk.rows, walk.broken_at) == (8, None)
+
+
+async def test_two_writers_of_one_chain_do_not_get_in_each_others_way() -> None:
+    """Servers share a store: what one has seen as the end of the chain may not be it any more."""
+    url = fresh_url()
+    stores = [await PostgresStore.open(url) for _ in range(2)]
+    try:
+        writes = [store.audit.append([entry(number)]) for number in range(30) for store in stores]
+        await asyncio.gather(*writes)
+        walk = await walked(stores[0].audit)
+    finally:
+        for store in stores:
+            await store.close()
+
+    assert (walk.rows, walk.broken_at) == (60, None)

@@ -31,7 +31,7 @@ FAMILIES = {
 CHOSEN = (
     *("F-000-C", "F-000-E", "F-001-B", "F-001-C broken", "F-002-B", "F-002-C", "F-002-F", "F-002-K", "F-002-N"),
     *("F-002-L answered", "F-002-M", "F-002-O", "F-004-A unresolved", "F-004-C", "F-004-H", "F-004-H busy"),
-    *("F-004-H dead", "F-R-JOIN", "F-R-LOOP", "F-R-SAGA", "F-R-QUANTUM", "F-R-GATEWAY answered", "F-R-SUGAR"),
+    *("F-R-JOIN", "F-R-LOOP", "F-R-SAGA", "F-R-QUANTUM", "F-R-GATEWAY answered", "F-R-SUGAR"),
     *("F-R-TIMER", "F-R-TIMER cancelled", "F-R-HUMAN"),
     *("fork, v2-case", "retry-exponential, v2-eval", "failure-routed, v10", "loop-parallel, v10"),
     *("v10_flight_search", "v10_nested_playbooks", "v10_result_output_select", "v10_typos_refused"),

@@ -10,7 +10,7 @@ import pytest
 from noetl.records.events import Decided, StepDone, TaskProcessed
 from noetl.records.orders import Report, Timed, Turn
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
-from noetl.records.wire import read_turn
+from noetl.records.wire import _read_warily, read_turn
 
 META = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id="t", task_run_id="r")
 PROCESSED = TaskProcessed(
@@ -73,3 +73,20 @@ def test_a_worker_cannot_fill_in_what_the_door_finds() -> None:
 def test_what_is_no_turn_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         read_turn(body)
+
+
+@pytest.mark.req("SRV-04")
+def test_an_honest_turn_is_read_at_once_and_the_same_as_warily() -> None:
+    body = msgspec.json.encode(Turn(worker_id="w1", reports=(REPORT,), capacity=2))
+
+    assert read_turn(body) == _read_warily(body) == Turn(worker_id="w1", reports=(REPORT,), capacity=2)
+
+
+@pytest.mark.req("SRV-04")
+def test_a_report_that_fills_what_is_ours_to_fill_is_told() -> None:
+    """It is written as it would be read, and still not honest."""
+    forged = msgspec.structs.replace(REPORT, surplus=("next",))
+
+    [read] = read_turn(msgspec.json.encode(Turn(worker_id="w1", reports=(forged,)))).reports
+
+    assert read.surplus == ("surplus",)

@@ -119,6 +119,34 @@ async def test_a_lease_found_lost_by_the_heartbeat_stops_the_tool(monkeypatch: p
     assert stopped == [True]
 
 
+@pytest.mark.req("SRV-11")
+@pytest.mark.parametrize("yields", [True, False], ids=["stopped", "ended all the same"])
+async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> None:
+    """An order runs in its slot's own task: what stops the one must not end the other."""
+    desk, begun = Desk(2), list[str]()
+
+    class Waiting(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            begun.append(context.task)
+            if len(begun) == 1:
+                worker.stop(["o0", "o0"])
+                if yields:
+                    await asyncio.Event().wait()
+            return await super().run(inputs, context)
+
+    worker = Worker(
+        desk, MemoryDispatch(), Registry({"python": Waiting()}), clock=ManualClock(), worker_id="w", slots=1
+    )
+    serving = asyncio.create_task(worker.serve())
+    async with asyncio.timeout(10):
+        await desk.quiet.wait()
+    serving.cancel()
+    await asyncio.wait({serving})
+
+    assert {report.order_id for report in desk.reports} == {"o1"}
+    assert desk.reports[-1].entries[-1].entry.event_type == "step.done"
+
+
 async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
     """An event that nobody waits for waits at most a moment (DESIGN §3)."""
     desk, told = Desk(1), asyncio.Event()

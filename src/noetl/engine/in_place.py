@@ -6,6 +6,8 @@ One task is decided at a time; the state says where the pipeline stands.
 
 from __future__ import annotations
 
+from typing import Any
+
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
@@ -48,7 +50,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
     index = next(i for i, task in enumerate(step.tasks) if task.name == position.task)
     task, following = step.tasks[index], step.tasks[index + 1 :]
     run_id = task_run_id(run.step_run_id, position)
-    about = {"on_behalf": True, "task_run_id": run_id, "parent_id": run.event_id}
+    about: dict[str, Any] = {"on_behalf": True, "task_run_id": run_id, "parent_id": run.event_id}
     draft.add(
         TaskStarted(
             task=task.name,

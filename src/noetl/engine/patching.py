@@ -21,6 +21,6 @@ def patch_ctx(
     if not patch:
         return execution.ctx
     previous = {key: execution.written_by[key] for key in patch if key in execution.written_by}
-    about = {"parent_id": parent_id, "event_id": derived(parent_id, CtxPatched.event_type)} if parent_id else {}
-    draft.add(CtxPatched(patch=patch, previous=previous), run=run, **about)
+    event_id = derived(parent_id, CtxPatched.event_type) if parent_id else None
+    draft.add(CtxPatched(patch=patch, previous=previous), run=run, event_id=event_id, parent_id=parent_id)
     return written(execution.ctx, patch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from secrets import token_hex
 
 import msgspec
@@ -114,6 +114,8 @@ class Hub:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Look for what others do, for as long as the block lasts."""
+        with suppress(BackendError):  # it will be asked again
+            self._cursor = (await self._store.moved(None)).cursor
         task = asyncio.create_task(self._look_around())
         try:
             yield

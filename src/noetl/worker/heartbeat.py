@@ -56,7 +56,8 @@ class Heartbeat(Thread):
     def beat(self) -> None:
         """Prolong everything once."""
         leases, asked_at = self._leases.held(), self._monotonic()
-        terms = {lease: self._leases.terms.get(lease[0], self._usual) for lease in leases.items()}
+        own = self._leases.terms
+        terms = {lease: own.get(lease[0], self._usual) for lease in leases.items()}
         self._safe_until = {
             lease: self._safe_until.get(lease, asked_at - its.heartbeat_s + its.ttl_s * PATIENCE)
             for lease, its in terms.items()

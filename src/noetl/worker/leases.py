@@ -20,7 +20,7 @@ class Leases:
         self._epochs: dict[str, int] = {}
         self._terms: dict[str, Terms] = {}  # those that are not the usual ones
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self.sooner = Event()  # set when one came that is to be prolonged sooner than usual
+        self.sooner = Event()  # set when one came that may have to be prolonged sooner than the others
         self.hurry: Callable[[], None] | None = None  # called then, where no thread waits for it
 
     def meet(self, order_id: str, epoch: int) -> bool:
@@ -39,6 +39,7 @@ class Leases:
             self._epochs[order_id] = epoch
             if terms != _USUAL:
                 self._terms[order_id] = terms
+            if self._terms:
                 self.sooner.set()
                 if self.hurry is not None:
                     self.hurry()
@@ -65,4 +66,7 @@ class Leases:
 
     def every_s(self, usual_s: float) -> float:
         """How often they are to be prolonged, so that none of them is too late."""
-        return min((terms.heartbeat_s for terms in self.terms.values()), default=usual_s)
+        with self._lock:
+            is_usual = len(self._epochs) > len(self._terms) or not self._terms
+            every_s = [terms.heartbeat_s for terms in self._terms.values()]
+        return min([*every_s, usual_s] if is_usual else every_s)

@@ -125,7 +125,7 @@ class Line:
         self._is_down = False
 
     async def close(self) -> None:
-        self._wire.close()
+        await self._wire.close()
 
 
 class PlainLine:

@@ -50,6 +50,11 @@ class _Connection:
     def close(self) -> None:
         self._writer.close()
 
+    async def closed(self) -> None:
+        self.close()
+        with suppress(OSError):  # it was broken before
+            await self._writer.wait_closed()
+
     async def ask(self, request: bytes) -> Reply:
         self.has_answered = False
         self._writer.write(request)
@@ -94,6 +99,7 @@ class Wire:
         host = parts.netloc.rpartition("@")[2]
         self._always = "".join(f"{name}: {value}\r\n" for name, value in {"Host": host, **headers}.items())
         self._idle: list[_Connection] = []
+        self._open: set[_Connection] = set()
         self._is_closed = False
 
     async def ask(
@@ -148,7 +154,10 @@ class Wire:
             raise WireError(f"no connection within {CONNECT_S:g} s") from None
         except OSError as problem:
             raise WireError(_told(problem)) from problem
-        return _Connection(reader, writer)
+        self._open = {one for one in self._open if one.is_open}
+        connection = _Connection(reader, writer)
+        self._open.add(connection)
+        return connection
 
     def _context(self) -> ssl.SSLContext | None:
         if self._is_secure and self._tls is None:
@@ -158,10 +167,12 @@ class Wire:
             self._tls = given if isinstance(given, ssl.SSLContext) else httpx2.create_ssl_context(verify=given)
         return self._tls
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Whatever is still asked breaks."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._idle.clear()
+        while self._open:
+            await self._open.pop().closed()
 
 
 def _head(head: bytes) -> tuple[int, str, dict[str, str]]:

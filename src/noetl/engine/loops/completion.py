@@ -43,8 +43,8 @@ def cut_if_complete(
             return False
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'complete_when of step "{run.step}": {problem}')
-    about = {"event_id": derived(frame.event_id, "cut"), "parent_id": frame.event_id}
-    draft.add(LoopCut(path=frame.path, error=error), run=run, **about)
+    event_id = derived(frame.event_id, "cut")
+    draft.add(LoopCut(path=frame.path, error=error), run=run, event_id=event_id, parent_id=frame.event_id)
     assert run.loop is not None
     for span in run.loop.ranges.values():
         if span.path[: len(frame.path)] == frame.path:

@@ -153,8 +153,8 @@ class _Book:
         message = f'another iteration wrote a different value to "{key}" of ctx'
         error = Error(kind="ctx.conflict", message=message, details={"key": key})
         entry = IterationFailed(index=path[-1], path=path, error=error)
-        about = {"event_id": f"{self._name(path)}/e", "parent_id": self._frame.event_id}
-        self._draft.add(entry, run=self._run, on_behalf=True, **about)
+        event_id, parent_id = f"{self._name(path)}/e", self._frame.event_id
+        self._draft.add(entry, run=self._run, on_behalf=True, event_id=event_id, parent_id=parent_id)
         self._gone(entry)
         self._stopped.append(path)
 

@@ -38,17 +38,17 @@ class Database:
 
     @classmethod
     async def open(cls, address: Address, *, connections: int = CONNECTIONS) -> Database:
-        """BackendError when there is nothing to connect to, at once: whoever opens a store has just named it."""
+        """BackendError when there is nothing to connect to, at once: whoever opens a store has just named it. One that
+        is starting, or ending, is waited for."""
+        pauses = Pauses(PATIENCE_S)
         try:
-            pool = await asyncpg.create_pool(
-                min_size=1,
-                max_size=connections,
-                max_inactive_connection_lifetime=_IDLE_S,
-                timeout=CONNECT_S,
-                command_timeout=_ANSWER_S,
-                reset=_nothing,
-                **address.connect_arguments(),
-            )
+            while True:
+                try:
+                    pool = await _pool(address, connections)
+                    break
+                except asyncpg.CannotConnectNowError:
+                    if not await pauses.waited():
+                        raise
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
             lost = is_lost(problem)
             raise (unreachable if lost else explained)(address.shown, problem) from problem
@@ -117,6 +117,18 @@ class Database:
                 await self._pool.close()
         except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             self._pool.terminate()
+
+
+async def _pool(address: Address, connections: int) -> Any:
+    return await asyncpg.create_pool(
+        min_size=1,
+        max_size=connections,
+        max_inactive_connection_lifetime=_IDLE_S,
+        timeout=CONNECT_S,
+        command_timeout=_ANSWER_S,
+        reset=_nothing,
+        **address.connect_arguments(),
+    )
 
 
 class Pauses:

@@ -415,9 +415,13 @@ SELECT pg_advisory_xact_lock(hashtext('noetl audit'), hashtext(current_schema())
 SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1;
 
 -- name: insert_audit
+-- The lock is held before the first row is made, and the trigger looks at what is there by then.
+WITH locked AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock(hashtext('noetl audit'), hashtext(current_schema()))
+)
 INSERT INTO audit (seq, at, actor, action, object, address, outcome, prev_hash, hash)
-SELECT * FROM unnest($1::bigint[], $2::float8[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                     $8::text[], $9::text[]);
+SELECT given.* FROM locked, unnest($1::bigint[], $2::float8[], $3::text[], $4::text[], $5::text[], $6::text[],
+                                   $7::text[], $8::text[], $9::text[]) AS given;
 
 -- name: select_newest_audit
 SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit

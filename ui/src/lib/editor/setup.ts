@@ -68,6 +68,7 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
       ],
     }),
   });
+  view.scrollDOM.tabIndex = 0; // so that who has no mouse can scroll it too
   return {
     setText(next) {
       if (next === view.state.doc.toString()) return;

@@ -1,0 +1,63 @@
+"""A server that starts on a store with ten thousand open executions works within ten seconds (P9)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from noetl.clock import SystemClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.ids import uuid7
+from noetl.orchestrator.conduct import Conductor
+from noetl.store.opening import open_store
+from tests.cluster.backends import Postgres
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import cluster
+from tests.cluster.playbooks import ALARM, CHAIN
+from tests.cluster.watching import ends_of
+from tests.conversing import net_of
+
+OPEN, AT_ONCE, RESTARTED_S = 10_000, 500, 10.0
+
+
+async def _waiting(db: str, number: int) -> None:
+    """So many executions that wait for tomorrow."""
+    store, results = await open_store(db)
+    try:
+        conductor = Conductor(store, results, MemoryDispatch(), SystemClock(), shared=True)
+        net = net_of(ALARM.replace("duration: 1 ", "duration: 1d "))
+        for _ in range(number // AT_ONCE):
+            ids = [uuid7(time.time()) for _ in range(AT_ONCE)]
+            begun = (conductor.start(net, execution_id=one, trace_id=one, payload={}) for one in ids)
+            await asyncio.gather(*begun)
+        await conductor.close()
+    finally:
+        await store.close()
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(400)
+@pytest.mark.req("SRV-12")
+def test_a_server_is_back_within_ten_seconds_however_much_is_open(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    asyncio.run(_waiting(postgres.url, OPEN))
+    with cluster(tmp_path, postgres.url) as grounds:
+        server = grounds.server()
+        grounds.register(CHAIN)
+        grounds.worker()
+        server.kill()
+
+        began = time.monotonic()
+        server.start()
+        starts = Starts(grounds)
+        starts.start("cluster/chain", {"url": effects.url}, key="one")
+        assert ends_of(grounds, starts.accepted) == ["completed"]
+        took_s = time.monotonic() - began
+        with grounds.client() as client:
+            assert client.list(status="running").next is not None
+        print(f"with {OPEN} open executions a server works {took_s:.1f} s after it was begun")
+        assert took_s < RESTARTED_S
