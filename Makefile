@@ -37,7 +37,7 @@ check: $(READY) ## format, lint and strict types only
 format: $(READY) ## rewrite the code in the house style
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute)
+bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute, ARGS=--cluster with servers)
 	@$(PY) bench/run.py $(ARGS)
 
 golden: $(READY) ## rewrite the golden files; read the diff before you commit it

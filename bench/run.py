@@ -37,10 +37,15 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "memory_mib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
-        "load": [round(one, 2) for one in os.getloadavg()],  # what others took; absolute figures move with it
+        "load": load(),
         "commit": commit,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def load() -> list[float]:
+    """What others take: absolute figures move with it, processor time far less."""
+    return [round(one, 2) for one in os.getloadavg()]
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -66,13 +71,16 @@ def main() -> None:
     options.add_argument("--cluster", action="store_true", help="with PostgreSQL, NATS, a server and a worker as well")
     chosen = options.parse_args()
     names = chosen.group or ([*_USUAL, "cluster"] if chosen.cluster else _USUAL)
+    before = load()
     rows = [row for name in names for row in GROUPS[name](3 if chosen.quick else 9)]
     print(table(rows))
-    print(peers())
+    print(f"load of the machine: {before[0]:g} before, {load()[0]:g} after, on {os.cpu_count()} cores; {peers()}")
     results = ROOT / "bench" / "results"
     results.mkdir(exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    (results / f"{stamp}.json").write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    (results / f"{stamp}.json").write_text(
+        json.dumps({"machine": {**machine(), "load_before": before}, "rows": rows}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

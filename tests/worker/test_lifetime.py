@@ -109,6 +109,9 @@ class Desk:
     async def net(self, net_hash: str) -> Net:
         raise NotImplementedError
 
+    async def schema(self, named: str) -> Any:
+        return None
+
     def keep(self, value: Any) -> Any:
         raise NotImplementedError
 

@@ -29,7 +29,7 @@ Send = Callable[[ExecutionRow, Sequence[Span]], None]
 def trace_of(traceparent: str | None) -> str | None:
     """The trace that a caller is in, if its header says so as W3C has it; anything else is ignored, as that wants."""
     found = _PARENT.fullmatch(traceparent.strip().lower()) if traceparent and len(traceparent) < 200 else None
-    return found[1] if found and int(found[1], 16) and not traceparent.lower().startswith("ff") else None
+    return found[1] if found and int(found[1], 16) and not found[0].startswith("ff") else None
 
 
 class Tracing:

@@ -316,7 +316,18 @@ async def test_what_breaks_behind_the_gate_is_written_down_and_has_its_headers(l
     assert (row.actor, row.action, row.outcome) == ("operator", "POST /api/executions", "500")
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "FOO", ""])
+async def test_head_opens_what_get_opens_and_nothing_else(live: Live) -> None:
+    wrong = [
+        (caller, template, status)
+        for _, template in routes()
+        for caller in ("none", "viewer", "admin")
+        if (status := await live.ask(caller, "HEAD", filled(template))) not in expected(caller, "GET", filled(template))
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "FOO", ""])
 async def test_no_other_method_opens_what_is_closed(live: Live, method: str) -> None:
     wrong = [
         (caller, template, status)
