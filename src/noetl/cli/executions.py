@@ -48,22 +48,13 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
         click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
 
 
+_TOLD = ("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id")
+
+
 def shown(row: ExecutionRow) -> dict[str, Any]:
     """A row as other programs read it."""
-    from noetl.clock import rfc3339
-
-    finished = row.finished_at
-    return {
-        "execution_id": row.execution_id,
-        "path": row.path,
-        "name": row.name,
-        "status": row.status,
-        "created_at": rfc3339(row.created_at),
-        "finished_at": None if finished is None else rfc3339(finished),
-        "duration_s": None if finished is None else round(finished - row.created_at, 6),
-        "events": row.last_seq,
-        "trace_id": row.trace_id,
-    }
+    told = row.readable()
+    return {name: told[name] for name in _TOLD}
 
 
 def _table(rows: list[ExecutionRow], now: float) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.clock import rfc3339
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.references import Reference
@@ -67,6 +68,25 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
     parent_execution_id: str | None = None
     wake_at: float | None = None
+
+    def readable(self) -> dict[str, Any]:
+        """As other programs read it. Durations are to the millisecond, so that whoever computes one from the moments
+        that are told gets the same."""
+        finished, wake = self.finished_at, self.wake_at
+        return {
+            "execution_id": self.execution_id,
+            "path": self.path,
+            "name": self.name,
+            "status": self.status,
+            "created_at": rfc3339(self.created_at),
+            "finished_at": rfc3339(finished) if finished is not None else None,
+            "duration_s": round(finished - self.created_at, 3) if finished is not None else None,
+            "events": self.last_seq,
+            "trace_id": self.trace_id,
+            "net_hash": self.net_hash,
+            "parent_execution_id": self.parent_execution_id,
+            "wake_at": rfc3339(wake) if wake is not None else None,
+        }
 
 
 class Room(msgspec.Struct, frozen=True):

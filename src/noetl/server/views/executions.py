@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import rfc3339
 from noetl.records.apart import put_back
 from noetl.records.envelope import Event
 from noetl.records.events import ExecutionRequested, PlaybookProcessed
@@ -53,25 +52,7 @@ class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown(row: ExecutionRow) -> ExecutionView:
-    return ExecutionView(**_fields(row))
-
-
-def _fields(row: ExecutionRow) -> dict[str, Any]:
-    finished = row.finished_at
-    return {
-        "execution_id": row.execution_id,
-        "path": row.path,
-        "name": row.name,
-        "status": row.status,
-        "created_at": rfc3339(row.created_at),
-        "finished_at": rfc3339(finished) if finished is not None else None,
-        "duration_s": round(finished - row.created_at, 6) if finished is not None else None,
-        "events": row.last_seq,
-        "trace_id": row.trace_id,
-        "net_hash": row.net_hash,
-        "parent_execution_id": row.parent_execution_id,
-        "wake_at": rfc3339(row.wake_at) if row.wake_at is not None else None,
-    }
+    return ExecutionView(**row.readable())
 
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
@@ -83,7 +64,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
-        **_fields(row),
+        **row.readable(),
         version=version,
         label=request.version if request is not None else None,
         catalog_id=catalog_id(row.path, version) if version is not None else None,

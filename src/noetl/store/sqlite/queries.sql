@@ -8,6 +8,10 @@ INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, las
                        parent_execution_id, wake_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: move_open_execution
+-- It leaves alone what only an end changes: naming a column rewrites its index, a page of every commit.
+UPDATE execution SET status = ?, last_seq = ?, wake_at = ? WHERE execution_id = ? AND last_seq = ?;
+
 -- name: move_execution
 UPDATE execution SET status = ?, last_seq = ?, finished_at = ?, wake_at = ? WHERE execution_id = ? AND last_seq = ?;
 

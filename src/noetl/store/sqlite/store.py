@@ -120,8 +120,13 @@ class SqliteStore(SqliteHistory):
         if commit.after == 0:
             self._insert_execution(row)
             return
-        values = (row.status, row.last_seq, row.finished_at, row.wake_at, row.execution_id, commit.after)
-        if self._db.execute(QUERIES["move_execution"], values).rowcount != 1:
+        if row.finished_at is None:
+            open_values = (row.status, row.last_seq, row.wake_at, row.execution_id, commit.after)
+            moved = self._db.execute(QUERIES["move_open_execution"], open_values)
+        else:
+            values = (row.status, row.last_seq, row.finished_at, row.wake_at, row.execution_id, commit.after)
+            moved = self._db.execute(QUERIES["move_execution"], values)
+        if moved.rowcount != 1:
             raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
     def _insert_execution(self, row: ExecutionRow) -> None:

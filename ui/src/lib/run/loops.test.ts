@@ -32,5 +32,5 @@ describe("iterations", () => {
 });
 
 describe("pixels", () => {
-  it("have the colour of the page", () => expect(pixel(" #102030")).toBe(0xff302010));
+  it("have the colour of the page", () => expect(pixel("rgb(16, 32, 48)")).toBe(0xff302010));
 });

@@ -79,8 +79,8 @@ export function pixels(grid: Grid, { size, columns, rows }: Raster, colours: rea
   return found;
 }
 
-/** `#rrggbb` as a pixel. */
-export function pixel(hex: string): number {
-  const value = Number.parseInt(hex.trim().replace("#", ""), 16) || 0;
-  return (0xff000000 | ((value & 0xff) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
+/** A colour as browsers compute it, `rgb(r, g, b)`, as a pixel. */
+export function pixel(colour: string): number {
+  const [red = 0, green = 0, blue = 0] = (colour.match(/\d+/g) ?? []).map(Number);
+  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
 }
