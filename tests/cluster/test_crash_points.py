@@ -26,7 +26,7 @@ from tests.cluster.watching import end_of, has_begun_a_task, status_of
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
 RESTARTED_S = 10.0  # P9: after a restart of the server everything moves again within it
-QUICK = {"append.after", "claim.before_reply", "worker.after_effect", "worker.claimed"}
+QUICK = {"claim.before_reply", "worker.after_effect", "worker.claimed"}
 CAUSES = {"alarm.before": ALARM, "alarm.after": ALARM, "worker.object_stored": LARGE, "worker.heartbeat": SLOW}
 
 

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from noetl.clock import ManualClock
@@ -22,10 +23,12 @@ from noetl.records.orders import Answer, Report, Terms, Timed, Turn, Verdict
 from noetl.records.outcomes import Error, TaskResult
 from noetl.server.store_clock import StoreClock
 from noetl.store.memory import MemoryStore
+from noetl.store.postgres.store import PostgresStore
 from noetl.store.results import MemoryResults
 from noetl.worker.heartbeat import Heartbeat
 from noetl.worker.leases import Leases
 from noetl.worker.patience import PatientOffice
+from tests.contracts.stores import fresh_url
 from tests.conversing import Conversation, net_of
 from tests.orchestrator.servers import BACKENDS, servers
 from tests.orchestrator.test_conduct import CHAIN, Counting, Office
@@ -336,3 +339,23 @@ def test_the_shortest_of_all_leases_says_how_often_they_are_prolonged() -> None:
     for order_id in ("usual", "short"):
         leases.drop(order_id)
     assert leases.every_s(5.0) == 60
+
+
+@pytest.mark.req("SRV-12")
+async def test_a_driver_that_is_confused_by_a_lost_connection_is_no_reason_to_end() -> None:
+    """asyncpg has an error of its own for a connection that ends in the middle of its work; it is like any other."""
+    store = await PostgresStore.open(fresh_url())
+    failures = iter([True])
+
+    async def work(connection: Any) -> int:
+        if next(failures, False):
+            raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+        return int(await connection.fetchval("SELECT 1"))
+
+    try:
+        assert await store._db.read(work) == 1
+        failures = iter([True])
+        with pytest.raises(BackendError, match="may be stored or not"):
+            await store._db.write(work)
+    finally:
+        await store.close()

@@ -23,6 +23,8 @@ _IDLE_S = 300.0
 _CLOSE_S = 5.0
 _ANSWER_S = 60.0  # past it, a connection is as good as lost
 
+# whatever the driver may raise; a time-out is an OSError
+DRIVER = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _T = TypeVar("_T")
 
 
@@ -49,7 +51,7 @@ class Database:
                 except asyncpg.CannotConnectNowError:
                     if not await pauses.waited():
                         raise
-        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+        except (ValueError, *DRIVER) as problem:
             lost = is_lost(problem)
             raise (unreachable if lost else explained)(address.shown, problem) from problem
         return cls(pool, address)
@@ -100,7 +102,7 @@ class Database:
                 async with self._pool.acquire(timeout=CONNECT_S) as connection:
                     has_begun = True
                     return await work(connection)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
+            except DRIVER as problem:
                 if not is_lost(problem):
                     raise explained(self.where, problem) from problem
                 if has_begun and not repeats:
@@ -115,7 +117,7 @@ class Database:
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._pool.close()
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DRIVER:
             self._pool.terminate()
 
 

@@ -32,6 +32,8 @@ class UncertainError(ConflictError):
 
 
 def is_lost(problem: BaseException) -> bool:
+    if isinstance(problem, asyncpg.InternalClientError):
+        return True  # the driver was in the middle of something when its connection ended, and is confused by it
     if isinstance(problem, asyncpg.InterfaceError):
         return "connection" in str(problem) and "closed" in str(problem)  # the driver has noticed before we did
     return isinstance(problem, LOST)
