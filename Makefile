@@ -21,15 +21,18 @@ demo: $(READY) ## check, draw, prove and run an example, from nothing
 $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
+# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
 test: $(READY) $(UI) ## what CI runs: style, types and the tests
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
-	@.venv/bin/pytest -n 2 --dist worksteal -m "not deep"
+	@.venv/bin/pytest -n 2 --dist worksteal -m "not deep" --ignore tests/browser
+	@.venv/bin/pytest -m "not deep" tests/browser
 	@$(PY) tools/conformance.py --quiet
 
 test-deep: $(READY) $(UI) ## the same with large volumes; takes long
-	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800
+	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800 --ignore tests/browser
+	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
 check: $(READY) ## format, lint and strict types only
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy

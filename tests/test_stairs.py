@@ -18,7 +18,18 @@ STAIRS: dict[int, tuple[str, ...]] = {
     3: ("pipeline",),
     2: ("net",),
     1: ("document", "templates", "records"),
-    0: ("clock", "crash_points", "durations", "ids", "source", "diagnostics", "settings", "errors", "redaction", "secret_forms"),
+    0: (
+        "clock",
+        "crash_points",
+        "durations",
+        "ids",
+        "source",
+        "diagnostics",
+        "settings",
+        "errors",
+        "redaction",
+        "secret_forms",
+    ),
 }
 STAIR = {room: stair for stair, rooms in STAIRS.items() for room in rooms}
 PURE = (

@@ -12,7 +12,8 @@ AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.
 _RUN_AXE = """async () => {
   const found = await axe.run(document, { resultTypes: ["violations"] });
   const grave = found.violations.filter((one) => one.impact === "serious" || one.impact === "critical");
-  return grave.flatMap((one) => one.nodes.map((node) => `axe ${one.id}: ${node.target.join(" ")}: ${node.failureSummary}`));
+  const said = (one, node) => `axe ${one.id}: ${node.target.join(" ")}: ${node.failureSummary}`;
+  return grave.flatMap((one) => one.nodes.map((node) => said(one, node)));
 }"""
 
 

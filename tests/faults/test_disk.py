@@ -51,7 +51,7 @@ def take_up(folder: Path, before: Log) -> None:
     assert done_twice <= 1, f"{processed} tasks were recorded"
 
 
-@pytest.mark.parametrize("size", [160 * KB, 200 * KB])
+@pytest.mark.parametrize("size", [290 * KB, 330 * KB])
 def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Path, file: str, size: int) -> None:
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=size)
 
@@ -91,7 +91,7 @@ exit 0
 """
 
 
-@pytest.mark.parametrize("size_kb", [240, 300, 360, 420])
+@pytest.mark.parametrize("size_kb", [400, 460, 520, 580])
 def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(tmp_path: Path, size_kb: int) -> None:
     if not _may_mount(tmp_path):
         pytest.skip("no small file system can be had here; the limit on files above stands for it")

@@ -52,6 +52,9 @@ class Office:
     async def net(self, net_hash: str) -> Net:
         raise NotImplementedError
 
+    async def schema(self, named: str) -> Any:
+        raise NotImplementedError
+
     def keep(self, value: Any) -> Reference:
         raise NotImplementedError
 
