@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from noetl.errors import ToolError
 from noetl.records.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
+from noetl.tools.duckdb import connecting
 from noetl.tools.duckdb.tool import DuckdbTool
+from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
 
 Run = Callable[..., Awaitable[Outcome]]
@@ -353,13 +357,29 @@ async def _settled(there: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.req("TOOL-06")
-async def test_attaching_postgres_without_its_extension_names_the_extra(run: Run) -> None:
-    outcome = await run("SELECT 1", auth={"host": "127.0.0.1", "user": "me", "password": "sesame"})
+def test_attaching_postgres_without_its_extension_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "find_spec", lambda name: None)
+    with duckdb.connect(config={"extension_directory": str(tmp_path)}) as connection, pytest.raises(ToolError) as told:
+        connecting.attach(connection, "host=127.0.0.1 user=me password=sesame")
 
-    assert outcome.error is not None
-    assert (
-        outcome.error.message == "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
-    )
+    assert str(told.value) == "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
+
+
+@pytest.mark.req("TOOL-06")
+async def test_postgres_is_attached_for_reading_and_writing_and_keeps_no_secret(run: Run) -> None:
+    postgres = server()
+    postgres.ask("CREATE TABLE attached (id int, name text)")
+    auth = {"host": postgres.socket, "user": "postgres", "database": "postgres"}
+
+    await run("INSERT INTO pg.attached VALUES (1, 'one'), (2, 'two')", auth=auth)
+    read = await run("SELECT name FROM pg.attached ORDER BY id", auth=auth)
+    kept = await run("CREATE PERSISTENT SECRET s (TYPE postgres, PASSWORD 'sesame')", auth=auth)
+
+    assert read.error is None, read.error
+    assert [row["name"] for row in read.result["data"]] == ["one", "two"]
+    assert kept.error is not None
 
 
 async def test_exactly_once_is_refused_since_nothing_could_keep_it(run: Run) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,17 +27,24 @@ _CONFIG = {
     "python_enable_replacements": "false",  # or SQL could read the variables of this program
 }
 
+# The postgres extension asks for the storage of persistent secrets and fails where that is off: so it is on, in a place
+# where nothing can be stored.
+_FOR_ATTACHING = {"allow_persistent_secrets": "true", "secret_directory": "/dev/null/secrets"}
+
 
 def connected(call: dict[str, Any]) -> Any:
     """A connection for one call, its configuration locked."""
     _provide_pytz()
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
-    connection = _opened(call["database"] or ":memory:", {**_CONFIG, **limits})
+    config = {**_CONFIG, **limits}
+    if call["attach"]:
+        config |= _FOR_ATTACHING
+    connection = _opened(call["database"] or ":memory:", config)
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET temp_directory = ''")
         if call["attach"]:
-            _attach(connection, call["attach"])
+            attach(connection, call["attach"])
         folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
         connection.execute(f"SET allowed_directories = [{folders}]")
         connection.execute("SET enable_external_access = false")
@@ -58,23 +67,28 @@ def _opened(database: str, config: dict[str, Any]) -> Any:
             time.sleep(0.05)
 
 
-def _attach(connection: Any, address: str) -> None:
+def attach(connection: Any, address: str) -> None:
     """Attach a PostgreSQL database as `pg`, where the extension for it is installed."""
     try:
-        try:
-            from duckdb_extensions import import_extension  # type: ignore[import-not-found]
-        except ImportError:
-            pass
-        else:
-            import_extension("postgres_scanner")
-        connection.execute("LOAD postgres_scanner")
-    except Exception:  # whatever either of them says, this is the way out
+        connection.execute(f"LOAD {quoted(_postgres_extension())}")
+    except Exception:  # whatever is missing, this is the way out
         message = "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
         raise ToolError("duckdb.error", message) from None
     try:
         connection.execute(f"ATTACH {quoted(address)} AS pg (TYPE postgres)")
     except duckdb.Error:  # its words hold the address, and so the password
         raise ToolError("duckdb.error", "the PostgreSQL database of auth cannot be attached", retryable=True) from None
+
+
+def _postgres_extension() -> str:
+    """The file that the extra installs, loaded where it lies: this process has no home to install it into. Without the
+    extra, the name of one that somebody installed otherwise."""
+    spec = find_spec("duckdb_extension_postgres_scanner")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        file = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "postgres_scanner.duckdb_extension"
+        if file.is_file():
+            return str(file)
+    return "postgres_scanner"
 
 
 class _Utc(tzinfo):
