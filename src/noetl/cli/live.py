@@ -60,9 +60,15 @@ def view_for(output: str, progress: Progress, *, quiet: bool = False) -> View | 
 
 
 def say(line: str) -> None:
-    """A line for people. That nobody reads it any more (`2>&1 | head`) is no reason to stop a run."""
-    with suppress(OSError):
+    """A line for people. That nobody reads it any more (`2>&1 | head`) is no reason to stop a run, nor to end it with
+    an error: what is left in the buffer goes nowhere from then on."""
+    try:
         click.echo(line, err=True)
+    except OSError:
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stderr.fileno())
+            os.close(nowhere)
 
 
 def _screen(progress: Progress) -> View:
