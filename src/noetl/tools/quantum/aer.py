@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit
+
+_ALONE = Lock()  # two threads at once in Qiskit, or in importing it, can bring the whole process down
 
 
 def versions() -> dict[str, Any]:
@@ -15,6 +18,11 @@ def versions() -> dict[str, Any]:
 
 def counts_by_aer(circuit: Circuit, shots: int, seed: int) -> dict[str, int]:
     """Gates have the same names and the same order of angles and qubits in Qiskit as here."""
+    with _ALONE:
+        return _counted(circuit, shots, seed)
+
+
+def _counted(circuit: Circuit, shots: int, seed: int) -> dict[str, int]:
     from qiskit import QuantumCircuit, transpile  # type: ignore[import-not-found]  # of the extra `quantum`
     from qiskit_aer import AerSimulator  # type: ignore[import-not-found]
 
