@@ -128,3 +128,23 @@ def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here
     page.get_by_role("button", name="Enter").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")
     assert "token" not in page.url
+
+
+def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site) -> None:
+    here.register(
+        "apiVersion: noetl.io/v10\nkind: Playbook\n"
+        "metadata: { name: labelled, path: tests/labelled, labels: { team: blue } }\nworkflow: [{ step: start }]\n"
+    )
+    here.ended(here.start("tests/labelled"))
+    page = open_at("/executions")
+
+    page.get_by_label("Label, key=value").fill("team=blue")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Label, key=value").fill("team=red")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No execution fits")).to_be_visible()
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Path of the playbook").fill("tests/label*")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)

@@ -10,6 +10,7 @@ export interface ExecutionFilter {
   since?: string;
   until?: string;
   text?: string;
+  label?: string; // key=value
 }
 
 export const listExecutions = (filter: ExecutionFilter, cursor?: string | null, limit = 100) =>
