@@ -18,7 +18,7 @@ from noetl.store.schemas import ResultSchema, find_schema, newest_schemas, regis
 router = APIRouter(tags=["results"])
 
 
-class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RegisteringSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`schema` is the part of JSON Schema that says what data looks like."""
 
     schema: dict[str, Any] | bool
@@ -51,10 +51,10 @@ async def schema(request: Request, name: str) -> Response:
     return Json(_shown(found))
 
 
-@router.put("/api/schemas/{name}", **shows(SchemaView, reads=Registering, summary="Register a result schema"))
+@router.put("/api/schemas/{name}", **shows(SchemaView, reads=RegisteringSchema, summary="Register a result schema"))
 async def register(request: Request, name: str) -> Response:
     """A new version, unless the newest one says the same."""
-    services, asked = services_of(request), await read(request, Registering)
+    services, asked = services_of(request), await read(request, RegisteringSchema)
     try:
         made = await register_schema(services.store.shelf, name, asked.schema, at=services.clock.now())
     except RefusedError as problem:

@@ -17,7 +17,7 @@ from noetl.store.contract import DEFAULT_POOL
 router = APIRouter(tags=["workers"])
 
 
-class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Announcing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worker_id: str
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     capacity: int = 1
@@ -52,12 +52,12 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     pools: list[PoolView]
 
 
-@router.post("/api/workers", **shows(WorkerView, reads=Registering, status=201, summary="Announce a worker"))
+@router.post("/api/workers", **shows(WorkerView, reads=Announcing, status=201, summary="Announce a worker"))
 async def register(request: Request) -> Response:
     """Doing so again renews it."""
     services = services_of(request)
     check_protocol(request)
-    asked, identity = await read(request, Registering), identity_of(request)
+    asked, identity = await read(request, Announcing), identity_of(request)
     _check(asked)
     check_pools(request, asked.pools)
     before = await services.roster.get(asked.worker_id)
@@ -67,7 +67,7 @@ async def register(request: Request) -> Response:
     return Json(shown(row, services.clock.now()), 201)
 
 
-def _check(asked: Registering) -> None:
+def _check(asked: Announcing) -> None:
     if not asked.worker_id or len(asked.worker_id) > 300 or not asked.worker_id.isprintable():
         raise Problem(422, "worker_id: 1 to 300 printable characters")
     if not asked.pools or asked.capacity < 1:

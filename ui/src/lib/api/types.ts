@@ -1631,6 +1631,28 @@ export interface components {
             /** @default null */
             version: number | null;
         };
+        /** Announcing */
+        Announcing: {
+            /** @default 1 */
+            capacity: number;
+            /** @default [] */
+            kinds: string[];
+            /** @default {} */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * @default [
+             *       "default"
+             *     ]
+             */
+            pools: string[];
+            /** @default 1 */
+            protocol: number;
+            /** @default  */
+            version: string;
+            worker_id: string;
+        };
         /**
          * Answer
          * @description One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
@@ -2825,27 +2847,21 @@ export interface components {
             verdict: string;
             version: number;
         };
-        /** Registering */
+        /**
+         * Registering
+         * @description `path`, when given, must be the one the playbook has.
+         */
         Registering: {
-            /** @default 1 */
-            capacity: number;
-            /** @default [] */
-            kinds: string[];
-            /** @default {} */
-            labels: {
-                [key: string]: string;
-            };
-            /**
-             * @default [
-             *       "default"
-             *     ]
-             */
-            pools: string[];
-            /** @default 1 */
-            protocol: number;
-            /** @default  */
-            version: string;
-            worker_id: string;
+            /** @default null */
+            path: string | null;
+            source: string;
+        };
+        /**
+         * RegisteringSchema
+         * @description `schema` is the part of JSON Schema that says what data looks like.
+         */
+        RegisteringSchema: {
+            schema: Record<string, unknown> | boolean;
         };
         /** Remark */
         Remark: {
@@ -5737,7 +5753,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Registering"];
+                "application/json": components["schemas"]["RegisteringSchema"];
             };
         };
         responses: {
@@ -6434,7 +6450,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Registering"];
+                "application/json": components["schemas"]["Announcing"];
             };
         };
         responses: {
