@@ -136,6 +136,15 @@ def test_args_come_from_the_arcs_that_lead_here(args: Any, own: Any, count: int)
     assert len(messages(first, second)) == count
 
 
+@pytest.mark.req("ADV-06", "V2C-25")
+def test_args_of_an_arc_whose_target_is_computed_may_come_to_any_step() -> None:
+    computed = arc("", args=Authored({"n": 1}), computed=Authored("{{ event.result.target }}"))
+
+    second = step("b", tasks=(reads("{{ args.n }}"), reads("{{ args.m }}", name="other")))
+
+    assert messages(step("start", computed), second) == ['"args.m" is read here, but no arc passes "m" to step "b"']
+
+
 @pytest.mark.req("ADV-06", "TOOL-10")
 def test_the_args_of_a_workbook_task_are_its_own() -> None:
     assert messages(step("start", tasks=(reads("{{ args.n }}", args=Authored({"n": 1})),))) == []

@@ -92,6 +92,44 @@ def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_docu
     assert underlined(text, found) == "response"
 
 
+@pytest.mark.req("VAL-15")
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("{{ ctx.a && ctx.b }}", 'write "and"'),
+        ("{{ ctx.a || ctx.b }}", 'write "or"'),
+        ("{{ !ctx.a }}", 'write "not"'),
+        ("{{ ctx.a ? 1 : 2 }}", "if condition else"),
+        ("{{ ctx.a = 1 }}", "=="),
+        ("{% for x in ctx.a %}{{ x }}", "endfor"),
+        ("{{ ctx.a", "close {{ with }}"),
+    ],
+)
+def test_what_another_language_would_write_gets_the_word_of_this_one(compiled, expression, hint):
+    found = compiled(f"- step: start\n  tool: {{ kind: noop, args: {{ a: '{expression}' }} }}").only("E_TEMPLATE")
+
+    assert hint in found.hint
+
+
+@pytest.mark.req("TPL-07", "VAL-17")
+@pytest.mark.parametrize(("workload", "codes"), [("", ["W_FOREIGN_NAME"]), ("{ get: 2, data: 1 }", [])])
+def test_a_step_whose_name_is_a_subtraction_cannot_be_read(compiled_document, workload, codes):
+    """Unless the author subtracts: a name with a dash may well be made of two others."""
+    text = f"""apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {{ name: t, path: t/t }}
+workload: {workload}
+workflow:
+- {{ step: start, next: {{ arcs: [{{ step: get-data }}] }} }}
+- {{ step: get-data, tool: {{ kind: noop }}, next: {{ arcs: [{{ step: use }}] }} }}
+- {{ step: use, tool: {{ kind: noop, args: {{ a: "{{{{ get-data.rows }}}} of get-data" }} }} }}
+"""
+    result = compiled_document(text)
+
+    assert result.loud == codes
+    assert all('"get_data"' in result.only(code).hint for code in codes)
+
+
 @pytest.mark.req("TPL-05")
 def test_iter_cannot_be_read_in_an_arc(compiled):
     loop = "loop: { in: [1], iterator: x }\n  tool: { kind: noop }"

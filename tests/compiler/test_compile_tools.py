@@ -293,6 +293,25 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
     assert compiled(tool("select {{ workload.n }}")).loud == []
 
 
+@pytest.mark.req("TOOL-05", "O-23")
+@pytest.mark.parametrize(
+    ("condition", "codes"),
+    [
+        ("a IN ({{ workload.ids | join(', ') }})", ["W_SQL_FRAGMENT"]),
+        ("a not in ( {{ workload.ids | map('string') | join(',') }} )", ["W_SQL_FRAGMENT"]),
+        (r"""b IN ('{{ workload.ids | join(\"','\") }}')""", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(', ') | sql }})", []),
+        ("a IN ({{ workload.ids }})", []),
+        ("a = {{ workload.ids | join(', ') }}", []),
+    ],
+)
+def test_a_joined_list_is_one_value_to_sql(compiled, condition, codes):
+    """Quietly no row would match, or the database would take the text for a number."""
+    tool = '{ kind: postgres, auth: "{{ workload.pg }}", query: "SELECT a FROM t WHERE %s" }'
+
+    assert compiled(step(tool % condition)).loud == codes
+
+
 @pytest.mark.req("TOOL-05")
 @pytest.mark.parametrize(
     ("sql", "why"),

@@ -83,6 +83,7 @@ def test_step_keys_are_kept_apart_from_the_tool() -> None:
         ("tool: {kind: noop, eval: []}", "E_EVAL", "workflow[0].tool.eval"),
         ('tool: {kind: noop, when: "{{ a }}"}', "E_TASK_WHEN", "workflow[0].tool.when"),
         ("tool: {kind: noop, pipe: []}", "E_PIPE", "workflow[0].tool.pipe"),
+        ("next: end\nsink: {tool: {kind: postgres, table: t}, args: rows}", "E_RULE_SHAPE", "workflow[0].sink.args"),
         ("next: end\nsink: {args: {a: 1}}", "E_RULE_SHAPE", "workflow[0].sink"),
     ],
 )
@@ -306,6 +307,18 @@ def test_a_listed_then_keeps_its_names_and_knows_three_forms_of_next() -> None:
     assert last.when is None
 
 
+@pytest.mark.req("V2C-12")
+@pytest.mark.parametrize("written", ["end", "[end]", "[{step: end}]", "{next: end}", "{next: [{step: end}]}"])
+def test_a_next_task_may_leave_out_its_inner_next(written: str) -> None:
+    step, found = read_step(f'case: [{{when: "{{{{ a }}}}", then: [{{next: {written}}}]}}]')
+
+    assert found == []
+    assert step.case is not None
+    [transition] = step.case.rules[0].actions
+    assert isinstance(transition, Transition)
+    assert [arc.target.value for arc in transition.targets] == ["end"]
+
+
 @pytest.mark.req("V2C-08", "V2C-09", "V2C-10", "V2C-12", "C-35", "VAL-16")
 @pytest.mark.parametrize(
     ("case", "found_codes"),
@@ -327,7 +340,7 @@ def test_a_listed_then_keeps_its_names_and_knows_three_forms_of_next() -> None:
         ("[{when: true, then: [{kind: noop}]}]", ["E_RULE_SHAPE"]),
         ("[{when: true, then: [{a: {kind: noop}}]}]", ["E_RULE_SHAPE", "E_RULE_SHAPE"]),
         ("[{when: true, then: [{a: }]}]", ["E_RULE_SHAPE"]),
-        ("[{when: true, then: [{next: end}]}]", ["E_NEXT_SHAPE"]),
+        ("[{when: true, then: [{next: {step: end}}]}]", ["E_NEXT_SHAPE", "E_NEXT_SHAPE"]),
         ("[{when: true, then: [{next: }]}]", ["E_NEXT_SHAPE"]),
         ("[{when: true, then: [{next: {next: end, tool: {kind: next, step: end}}}]}]", ["E_NEXT_SHAPE"]),
         ("[{when: true, then: [{next: {tool: {kind: noop, step: end}}}]}]", ["E_NEXT_SHAPE"]),
@@ -339,6 +352,26 @@ def test_a_listed_then_keeps_its_names_and_knows_three_forms_of_next() -> None:
 )
 def test_a_case_rule_of_another_shape_is_refused(case: str, found_codes: list[str]) -> None:
     assert codes(read_step(f"next: end\ncase: {case}")[1]) == found_codes
+
+
+@pytest.mark.req("V2C-09", "V2C-10")
+@pytest.mark.parametrize(
+    ("then", "hint"),
+    [
+        ("{save: {tool: {kind: noop}}, next: end}", "write a list: then: [save: {tool: …}, next:"),
+        ("[{set: {a: 1}}, {next: {next: end}}]", "write a mapping: then: {set: …, next:"),
+        ("[{retry: {max_attempts: 2}}]", "write a mapping: then: {retry: …, next:"),
+    ],
+)
+def test_what_belongs_to_the_other_form_of_then_is_told_so(then: str, hint: str) -> None:
+    _, [found] = read_step(f"next: end\ncase: [{{when: true, then: {then}}}]")
+
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.req("V2C-10")
+def test_a_task_may_well_be_called_set() -> None:
+    assert read_step("next: end\ncase: [{when: true, then: [{set: {tool: {kind: noop}}}]}]")[1] == []
 
 
 @pytest.mark.req("V2C-12")

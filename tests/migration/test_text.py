@@ -103,6 +103,14 @@ def test_aliases_are_written_out_and_noted() -> None:
     assert document(migration.text)["workflow"][1]["tool"] == {"kind": "noop"}
 
 
+@pytest.mark.req("MIG-01")
+@pytest.mark.parametrize("items", ["[&a {x: 1}, *a, 2]", "[[&a 1, 2], *a]", "[&a [1], {b: *a}]", "[&a t, *a]"])
+def test_aliases_in_lists_are_written_out_too(items: str) -> None:
+    text = f"{HEAD}workload: {{items: {items}}}\nworkflow: [{{step: start, next: [{{step: end}}]}}, {{step: end}}]\n"
+
+    assert document(migrated(text).text)["workload"] == document(text)["workload"]
+
+
 @pytest.mark.req("MIG-02")
 @pytest.mark.parametrize(
     ("text", "changed"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migration.migrated import HEAD, compiled, fixture, migrated, steps_of
+from tests.migration.migrated import HEAD, compiled, document, fixture, migrated, steps_of
 
 END = {"arcs": [{"step": "end"}]}
+ANY_END = "{{ event.name in ['step.done', 'step.failed'] }}"
 
 
 @pytest.mark.req("MIG-03", "V2C-21")
@@ -27,6 +28,82 @@ def test_polling_becomes_a_retry_rule_that_waits_as_before() -> None:
     assert 'delay: "{{ 2 * 1.1 ** (_attempt - 1) }}"' in text
     assert "on_exhausted: continue" in text
     assert "when: \"{{ event.name == 'step.done' and event.result.state == 'DONE' }}\"" in text
+
+
+@pytest.mark.req("MIG-03", "O-08")
+@pytest.mark.parametrize(("target", "kept"), [("end", True), ("work", False)])
+def test_a_step_before_the_bare_end_keeps_its_result(target: str, kept: bool) -> None:
+    """It is the execution's, and a sink behind the call would put its reference there."""
+    sink = "sink: {tool: {kind: postgres, auth: pg, table: t}, args: {n: 1}}"
+    steps = steps_of(
+        f"""
+        - {{step: start, tool: {{kind: http, url: x}}, {sink}, next: {target}}}
+        - {{step: work, tool: {{kind: noop}}}}
+        """
+    )
+
+    last = steps["start"]["tool"][-1]
+    assert (last.get("args", {}) != {"n": 1}) is kept
+
+
+@pytest.mark.req("MIG-03", "V2C-20")
+@pytest.mark.parametrize(
+    ("rows", "data"),
+    [
+        ('"{{ result.rows }}"', "{{ start_task.data.rows }}"),
+        ('[{n: "{{ result.n }}"}, {n: 2}]', [{"n": "{{ start_task.data.n }}"}, {"n": 2}]),
+        ("\n            - n: 1\n            - n: 2", [{"n": 1}, {"n": 2}]),
+    ],
+)
+def test_the_rows_of_a_sink_come_along(rows: str, data: object) -> None:
+    steps = steps_of(
+        f"""
+        - step: start
+          tool: {{kind: http, url: x}}
+          sink:
+            tool: {{kind: postgres, auth: pg, table: t}}
+            args: {rows}
+          next: end
+        """
+    )
+
+    assert steps["start"]["tool"][1]["args"] == data
+
+
+@pytest.mark.req("MIG-03", "V2C-06")
+def test_a_rule_on_the_exit_that_leads_on_works_after_a_failure_too() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'step.exit' }}"
+              then: {set: {how: "{{ this.status }}"}, next: end}
+        """
+    )
+
+    assert steps["start"]["next"]["arcs"] == [{"step": "start_exit", "when": ANY_END}]
+    assert steps["start_exit"] == {"set_ctx": {"how": "{{ start.status }}"}, "next": END}
+
+
+@pytest.mark.req("MIG-03", "O-11")
+@pytest.mark.parametrize("anchor", ["", "&it "])
+def test_a_key_called_code_is_only_code_in_a_task(anchor: str) -> None:
+    """Elsewhere it is data: a status, a country, a currency."""
+    text = f"""{HEAD}workload: {{it: {anchor}x, {"other: *it" if anchor else "other: x"}}}
+workflow:
+  - step: start
+    tool: {{kind: http, url: x, json: {{code: "{{{{ vars.country }}}}"}}}}
+    vars: {{code: "{{{{ result.code }}}}"}}
+    next: [{{step: b, args: {{code: "{{{{ vars.code }}}}"}}}}]
+  - {{step: b, tool: {{kind: python, code: 'result = "{{{{ vars.code }}}}"'}}}}
+"""
+    start, second = document(migrated(text).text)["workflow"]
+
+    assert start["tool"]["json"] == {"code": "{{ ctx.country }}"}
+    assert start["set_ctx"] == {"code": "{{ start.data.code }}"}
+    assert start["next"]["arcs"][0]["args"] == {"code": "{{ ctx.code }}"}
+    assert second["tool"]["code"] == 'result = "{{ vars.code }}"'
 
 
 @pytest.mark.req("MIG-03", "V2C-01", "C-12")
@@ -316,7 +393,7 @@ def test_a_loop_is_respelt_and_its_rules_run_per_iteration() -> None:
         "spec": {"mode": "parallel", "max_in_flight": 3},
     }
     assert steps["start"]["spec"]["policy"]["failure"] == {"mode": "best_effort"}
-    _, choose, sink = steps["start"]["tool"]
+    _, choose, sink, _ = steps["start"]["tool"]
     assert choose["choose"][0]["when"] == "{{ start_task.result.data.big }}"
     assert sink["args"] == {"v": "{{ start_task.data }}"}
 
@@ -350,7 +427,7 @@ def test_a_rule_that_took_the_event_before_is_excluded() -> None:
         """
     )
 
-    _, log, shout = steps["start"]["tool"]
+    _, log, shout, _ = steps["start"]["tool"]
     assert log["choose"][0]["when"] == "{{ ctx.quiet }}"
     assert shout["choose"][0]["when"] == "{{ ctx.loud and not (ctx.quiet) }}"
     taken = ["event.name == 'step.done' and ctx.quiet", "event.name == 'step.done' and ctx.loud"]
@@ -379,6 +456,12 @@ def test_a_rule_that_took_the_event_before_is_excluded() -> None:
                 "*x", "\"{{ event.name == 'signal.received' }}\""
             ),
             "lead nowhere",
+        ),
+        (
+            "{step: s, tool: {kind: noop}, retry: *r, case: [{when: true, then: {next: end}}]}".replace(
+                "*r", "{max_attempts: 2, spec: {on_exhausted: continue}}"
+            ),
+            "on_exhausted",
         ),
     ],
 )

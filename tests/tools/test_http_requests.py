@@ -89,7 +89,8 @@ def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expe
     [
         ({"url": None}, "it has no url"),
         ({"url": "  "}, "it has no url"),
-        ({"url": "example.com/x"}, 'its url begins with ":", and only http:// and https:// are sent'),
+        ({"url": "example.com/x"}, "its url does not begin with http:// or https://"),
+        ({"url": "None/x"}, "its url does not begin with http:// or https://"),
         ({"url": "ftp://h/x"}, 'its url begins with "ftp:", and only'),
         ({"url": "file:///etc/passwd"}, 'its url begins with "file:"'),
         ({"url": "gopher://h:70/_x"}, 'its url begins with "gopher:"'),

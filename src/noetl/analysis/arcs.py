@@ -45,6 +45,14 @@ def edges(net: Net, inside: set[str] | None = None) -> list[Edge]:
     return found
 
 
+def args_to_anywhere(net: Net) -> list[Authored]:
+    """What arcs pass along whose computed target could not be told: it may come to any step (C-27)."""
+    routed = [arc for step in net.transitions if step.router is not None for arc in step.router.arcs]
+    actions = [act for step in net.transitions if step.case for rule in step.case.rules for act in rule.actions]
+    arcs = [*routed, *(arc for act in actions for arc in act.transition)]
+    return [arc.args for arc in arcs if arc.computed is not None and not arc.candidates and arc.args is not None]
+
+
 def _reason(step: Transition, bounded: bool) -> str | None:
     if step.waits:
         return f"{step.name} waits in each round"

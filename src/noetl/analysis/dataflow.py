@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from noetl.analysis.arcs import edges
+from noetl.analysis.arcs import args_to_anywhere, edges
 from noetl.analysis.graph import Graph
 from noetl.analysis.pipelines import reached_from, task_hops
 from noetl.analysis.placing import Finding
@@ -48,9 +48,10 @@ class _Flow:
             for key in written.names:
                 self._writers.setdefault(key, []).append(at)
         self._passed: dict[str, Keys] = {}
+        self._anywhere = keys(*args_to_anywhere(net))
         self._arriving = Counter(edge.target for edge in edges(net))
         for edge in edges(net):
-            self._passed[edge.target] = self._passed.get(edge.target, Keys()) | keys(edge.args)
+            self._passed[edge.target] = self._passed_to(edge.target) | keys(edge.args)
         self._after: dict[int, set[int]] = {}
         self._forks = [step.index for step in graph.steps if step.forks]
 
@@ -92,8 +93,11 @@ class _Flow:
                 own |= task_ctx(task)
         return own
 
+    def _passed_to(self, step: str) -> Keys:
+        return self._passed.get(step, self._anywhere)
+
     def _args(self, step: Transition, site: Site, key: str) -> Iterator[Finding]:
-        if key in self._passed.get(step.name, Keys()) or key in keys(step.args):
+        if key in self._passed_to(step.name) or key in keys(step.args):
             return
         message = f'"args.{key}" is read here, but no arc passes "{key}" to step "{step.name}"'
         hint = f"pass it in the args of an arc that leads here, or give it a default: {{{{ args.{key} | default(…) }}}}"
@@ -117,8 +121,7 @@ class _Flow:
         while loop is not None:
             names.add(loop.iterator)
             loop = loop.inner
-        passed = self._passed.get(step.name, Keys())
-        elsewhere = name in self._net.workload or name in self._writers or name in passed
+        elsewhere = name in self._net.workload or name in self._writers or name in self._passed_to(step.name)
         return name in names or elsewhere or self._everywhere.unknown
 
     def _may_precede(self, source: int, target: int) -> bool:

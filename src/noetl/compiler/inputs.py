@@ -16,7 +16,12 @@ from noetl.document.shapes import did_you_mean, is_typo
 from noetl.net.kinds import COMMON_SPEC, ToolKind
 
 # Words of other tools and ages for an input, where the kind has it.
-_MEANT = {"sql": "command", "statement": "command", "query": "params", "file": "database", "db": "database"}
+_MEANT = {
+    **dict.fromkeys(("sql", "statement"), "command"),
+    **dict.fromkeys(("file", "db"), "database"),
+    "query": "params",
+    **dict.fromkeys(("input", "inputs", "with", "parameters", "kwargs"), "args"),
+}
 _TASK_KEYS = ("name", "kind", "desc", "spec", "args")
 
 

@@ -16,6 +16,7 @@ def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_ITER_IN_ARC, W_FOREIGN_NAME, W_KEYCHAIN and E_KEYCHAIN."""
     dialect = playbook.dialect.value
     given = _given_names(playbook)
+    dashed = [step.name for step in playbook.steps if "-" in step.name and _identifier(step.name).isidentifier()]
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         seen = visible(written.site, dialect)
@@ -26,7 +27,21 @@ def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
                 _note_keychain(written, playbook, compilation)
             elif name not in seen and name not in given:
                 _note_unseen(name, written, seen, playbook, compilation)
+        for name in dashed:
+            parts, roots = set(name.split("-")), {read.root for read in template.references} if template else set()
+            if name in written.text and parts <= roots and not parts <= given:
+                _note_dashed(name, written, playbook, compilation)
     return playbook
+
+
+def _identifier(step: str) -> str:
+    return step.replace("-", "_")
+
+
+def _note_dashed(step: str, written: Text, playbook: Playbook, compilation: Compilation) -> None:
+    place = name_in(written.scalar, step.partition("-")[0], playbook.source)
+    message = f'"{step}" cannot be read in {written.what}: to a template it is a subtraction'
+    compilation.note("W_FOREIGN_NAME", place, message, f'rename the step to "{_identifier(step)}"')
 
 
 def _note_entry(written: Text, playbook: Playbook, compilation: Compilation) -> None:

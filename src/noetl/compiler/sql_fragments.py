@@ -21,6 +21,9 @@ from noetl.source import is_template
 from noetl.templates.sql.impossible import KEYCHAIN, impossible
 
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
+_JOINED = re.compile(
+    r"\bIN\s*\(\s*'?(\{\{(?:(?!\}\}|\|\s*sql\b).)*\|\s*join\b(?:(?!\}\}|\|\s*sql\b).)*\}\})'?\s*\)", re.I | re.S
+)
 _BIND = "let templates stand where values stand: those are bound"
 
 
@@ -37,6 +40,10 @@ def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playboo
                 why, _, way_out = found.why.partition("; ")
                 place = place_in(scalar, found.at, playbook.source)
                 compilation.note("E_TEMPLATE", place, f"this SQL cannot run: {why}", way_out or _BIND)
+            for joined in _JOINED.finditer(text):
+                place = place_in(scalar, joined.start(1), playbook.source)
+                message = "joined text is bound as one value, and IN compares with that text alone"
+                compilation.note("W_SQL_FRAGMENT", place, message, "leave join out: IN ({{ … }}) takes a list")
         elif any(read.root in KEYCHAIN for read in template.references):
             message = "this SQL cannot run: it is wholly made of a secret, and a secret can only be bound"
             compilation.note("E_TEMPLATE", scalar, message, _BIND)

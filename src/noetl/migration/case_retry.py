@@ -8,7 +8,7 @@ from __future__ import annotations
 from noetl.document.nodes import Mapping, Node, Scalar, data
 from noetl.document.playbook import Retry, Step
 from noetl.durations import seconds
-from noetl.migration.case_guards import rename_expression
+from noetl.migration.case_guards import ERROR, EXIT, read_guard, rename_expression
 from noetl.migration.eval_rules import FAIL_ON_ERROR
 from noetl.migration.names import expression, paths, template
 from noetl.migration.notes import Notes
@@ -44,6 +44,7 @@ class CallPolicy:
             then = Entry("then", Mapped((Entry("do", Literal("continue")), Entry("set_iter", writes))))
             items.append(Item(Mapped((Entry("else", Mapped((then,))),))))
         self._check_counts()
+        self._check_exhausted()
         return Entry("policy", Mapped((Entry("rules", Listed(tuple(items))),)))
 
     def _check_counts(self) -> None:
@@ -51,6 +52,16 @@ class CallPolicy:
         if len(plain) > 1:
             message = "each of these retry policies counted its own calls; v10 counts the runs of the task once for all"
             self.notes.changed(plain[1], message)
+
+    def _check_exhausted(self) -> None:
+        """A used up retry that goes on is still an error to the rules, and no failure to an arc (V2C-18)."""
+        guards = [read_guard(rule.when) for rule in self.step.case.rules] if self.step.case is not None else []
+        heard = any(guard is None or guard.events is None or guard.events & {ERROR, EXIT} for guard in guards)
+        for retry in self.step.retry if heard else ():
+            if retry.on_exhausted == "continue":
+                message = "on_exhausted: continue with rules that saw the error; v10 goes on as after a success"
+                hint = "leave on_exhausted out, and let an arc guarded by step.failed take the error"
+                self.notes.blocked(retry, message, hint)
 
     def _rules(self, retry: Retry) -> list[Item]:
         """One rule; two when the condition says neither whether it is about errors nor about responses."""

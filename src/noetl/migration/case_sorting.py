@@ -70,7 +70,8 @@ class CaseSorting:
 
     def _is_certain(self, parts: Parts, guard: Guard, taken: list[Parts]) -> bool:
         """Whether every successful call, and nothing else, comes to this rule."""
-        both = guard.events is None and parts.transition is not None and bool(self.looks.step.tasks)
+        ends = guard.events is None or EXIT in guard.events  # after a failure too
+        both = ends and parts.transition is not None and bool(self.looks.step.tasks)
         if guard.rest or _after_success(taken) or not guard.after_success:
             return False
         return self.looks.looped or not both

@@ -23,9 +23,11 @@ class CaseSteps:
     def items(self) -> list[Item]:
         names = Names({step.name for step in self.playbook.steps})
         readers = Counter(root for step in self.playbook.steps for root in _roots(step.node) - {step.name})
+        bare = not any(step.name == "end" and step.tasks for step in self.playbook.steps)
         items: list[Item] = []
         for step in self.playbook.steps:
-            read = readers[step.name] > 0
+            last = bare and _leads_to_end(step.node)  # then its result is the execution's (O-08)
+            read = readers[step.name] > 0 or last
             items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read).items()
         return [*items, *self._implicit_end()]
 
@@ -37,21 +39,15 @@ class CaseSteps:
         """The place that a target `end` meant when no step had that name (C-40)."""
         if any(step.name == "end" for step in self.playbook.steps):
             return []
-        targets = (arc for step in self.playbook.steps for arc in _ends(step.node))
-        return [Item(Mapped((Entry("step", Literal("end")),)))] if any(targets) else []
+        ended = any(_leads_to_end(step.node) for step in self.playbook.steps)
+        return [Item(Mapped((Entry("step", Literal("end")),)))] if ended else []
 
 
-def _ends(step: Mapping) -> list[bool]:
-    """Whether anything in a step leads to `end`: by name, or as one of the names a template can give."""
-    found = []
-    for key, _, value in step.items():
-        if key in ("next", "case", "timeout"):
-            found += [True for scalar in scalars(value) if scalar.value == "end" or _names_end(scalar.value)]
-    return found
-
-
-def _names_end(value: object) -> bool:
-    return isinstance(value, str) and ("'end'" in value or '"end"' in value)
+def _leads_to_end(step: Mapping) -> bool:
+    """Whether anything in a step leads there: by name, or as one of the names a template can give."""
+    ways = [value for key, _, value in step.items() if key in ("next", "case", "timeout")]
+    values = [scalar.value for way in ways for scalar in scalars(way) if isinstance(scalar.value, str)]
+    return any(value == "end" or "'end'" in value or '"end"' in value for value in values)
 
 
 def _roots(node: Node) -> set[str]:

@@ -55,8 +55,9 @@ def plain_task(copier: Copier, task: Task, name: str, label: bool = True) -> Map
     args = task.inputs.get("args")
     node = task.node
     assert isinstance(node, Mapping)
-    if isinstance(args, Mapping) and args is not node.get("args"):
-        replaced["args"] = Entry("args", args_piece(copier, args))
+    if args is not None and args is not node.get("args"):
+        piece = args_piece(copier, args) if isinstance(args, Mapping) else copier.value(args)
+        replaced["args"] = Entry("args", piece)
     origin = key_id(task.name_node) if label and task.name_node is not None else ""
     entries = task_entries(copier, task, Entry("name", literal(name), origin), replaced=replaced)
     return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)

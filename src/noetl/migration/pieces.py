@@ -119,7 +119,8 @@ class Copier:
         if self.sheet.aliased or self.sheet.is_flow(owner):
             return self.renamed_entry(owner, key, key)
         block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
-        whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, self._edits(value, key))
+        edits = () if is_code(owner, key) else self._edits(value)
+        whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, edits)
         return CopiedEntry(whole, key_id(name))
 
     def entries(self, owner: Mapping, keys: Iterable[str]) -> list[Entry | CopiedEntry]:
@@ -130,7 +131,7 @@ class Copier:
         name = owner.keys[key]
         raw = self.sheet.source.cut(name.span)
         text = (renamed(raw, self.names) or raw) if new_key == key else scalar_text(new_key)
-        copier = Copier(self.sheet) if key == "code" else self
+        copier = Copier(self.sheet) if is_code(owner, key) else self
         return Entry(text, copier.value(owner.values[key], name), key_id(name))
 
     def listed(self, node: Sequence) -> Listed:
@@ -150,8 +151,8 @@ class Copier:
         rest = re.compile(r"[ \t]+#[^\r\n]*").match(text, end)
         return rest.end() if rest else end
 
-    def _edits(self, node: Node, key: str = "") -> tuple[tuple[int, int, str], ...]:
-        if not self.names or key == "code":
+    def _edits(self, node: Node) -> tuple[tuple[int, int, str], ...]:
+        if not self.names:
             return ()
         edits = []
         for scalar in _texts(node):
@@ -171,12 +172,18 @@ class Copier:
             case Sequence():
                 return Listed(tuple(Item(self._expanded(item)) for item in node), flow=True)
             case Mapping():
-                entries = (Entry(scalar_text(key), self._expanded(value)) for key, _, value in node.items())
+                copiers = {key: Copier(self.sheet) if is_code(node, key) else self for key in node.values}
+                entries = (Entry(scalar_text(key), copiers[key]._expanded(value)) for key, _, value in node.items())
                 return Mapped(tuple(entries), flow=True)
 
 
+def is_code(owner: Mapping, key: str) -> bool:
+    """Whether this is a task's code, which never is a template (O-11); among other data `code` is a key like any."""
+    return key == "code" and "kind" in owner
+
+
 def _texts(node: Node) -> list[Scalar]:
-    """Every text below `node` that may be a template, keys too. Code never is one (O-11)."""
+    """Every text below `node` that may be a template, keys too."""
     match node:
         case Scalar():
             return [node] if isinstance(node.value, str) else []
@@ -184,6 +191,6 @@ def _texts(node: Node) -> list[Scalar]:
             return [scalar for item in node for scalar in _texts(item)]
         case Mapping():
             found = []
-            for _, key, value in node.items():
-                found += [key] if key.value == "code" else [key, *_texts(value)]
+            for name, key, value in node.items():
+                found += [key] if is_code(node, name) else [key, *_texts(value)]
             return found

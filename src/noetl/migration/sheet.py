@@ -54,7 +54,7 @@ class Sheet:
         self._line_starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         self.elements = {element.id: element for element in _elements(source.text, root)}
         self.comments = list(self._comments())
-        self.aliased = any(value.span.start < key.span.start for key, value in _pairs(root))
+        self.aliased = _is_aliased(root)
 
     def is_flow(self, node: Node) -> bool:
         """Whether a collection is written inside braces or brackets."""
@@ -123,6 +123,18 @@ def _elements(text: str, root: Mapping) -> Iterator[Element]:
             for item in node:
                 yield Element(item_id(item), parent, item.span.start, item.span.line, node.span.column)
                 waiting.append((item, item_id(item)))
+
+
+def _is_aliased(node: Node) -> bool:
+    """Whether an alias stands anywhere: its value has the place of the anchor, before the alias itself."""
+    if isinstance(node, Scalar):
+        return False
+    if isinstance(node, Mapping):
+        inside = [(key.span.start, value) for _, key, value in node.items()]
+    else:
+        before = [node.span.start - 1, *(item.span.start for item in node)]  # the first item may begin the list
+        inside = list(zip(before, node, strict=False))
+    return any(value.span.start <= start or _is_aliased(value) for start, value in inside)
 
 
 def _pairs(node: Node) -> Iterator[tuple[Scalar, Node]]:

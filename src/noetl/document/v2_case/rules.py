@@ -79,7 +79,13 @@ def _then(reading: Reading, node: Node | None) -> tuple[tuple[Action, ...], tupl
 
 def _mapped_actions(reading: Reading, node: Mapping) -> Iterator[Action]:
     """`{sink, set, retry, next}`, done in that order however it is written (V2C-09)."""
-    known_keys(reading, node, _ACTIONS, "E_RULE_SHAPE", "then", closed=True)
+    tasks = [
+        key for key, _, value in node.items() if key not in _ACTIONS and isinstance(value, Mapping) and "tool" in value
+    ]
+    for key in tasks:
+        hint = f"write a list: then: [{key}: {{tool: …}}, next: {{next: [{{step: …}}]}}]"
+        reading.error("E_RULE_SHAPE", node.keys[key], f'"{key}" is a task, and a mapping under then holds none', hint)
+    known_keys(reading, node, (*_ACTIONS, *tasks), "E_RULE_SHAPE", "then", closed=True)
     if "sink" in node:
         sink = read_sink(reading, node.values["sink"])
         if sink is not None:
@@ -116,6 +122,10 @@ def _listed_action(reading: Reading, name: Scalar, body: Node) -> Action | None:
         return read_transition(reading, name, body)
     if isinstance(body, Mapping) and is_next_tool(body.get("tool")):
         return read_next_tool(reading, body.values["tool"], body)
+    if name.value in ("set", "retry") and not (isinstance(body, Mapping) and "tool" in body):
+        hint = f"write a mapping: then: {{{name.value}: …, next: [{{step: …}}]}}"
+        reading.error("E_RULE_SHAPE", name, f'"{name.value}" is no task, and a list under then holds tasks', hint)
+        return None
     return read_labelled_task(reading, name, body)
 
 

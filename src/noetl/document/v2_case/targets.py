@@ -91,7 +91,10 @@ def _refuse_conditions(reading: Reading, node: Mapping) -> None:
 
 
 def read_transition(reading: Reading, name: Scalar, body: Node) -> Transition | None:
-    """The `next` task of a `then` list, in any of its three forms."""
+    """The `next` task of a `then` list, in any of its three forms; the first also without its inner `next`."""
+    if isinstance(body, Sequence) or (isinstance(body, Scalar) and isinstance(body.value, str)):
+        targets = read_targets(reading, body)
+        return Transition(node=body, targets=targets) if targets else None
     block = mapping(reading, body, "E_NEXT_SHAPE", "a next task", _TASK_FORM)
     if block is None:
         if isinstance(body, Scalar) and body.value is None:

@@ -12,6 +12,7 @@ from noetl.document.playbook import Sugar, Task
 from noetl.document.shapes import Reading, known_keys, mapping, opening, sequence
 from noetl.document.tasks import read_task
 from noetl.document.v2_case.options import read_options
+from noetl.source import is_template
 
 _LABEL_FORM = "write - save: {tool: {kind: …}}"
 
@@ -90,7 +91,7 @@ def _with_args(reading: Reading, block: Mapping, what: str, name: Scalar | None 
     if "spec" in block:
         reading.error("E_SPEC_OPTION", block.keys["spec"], f"{what} has spec beside its tool", "move it to tool.spec")
     known_keys(reading, block, ("tool", "args", "desc", "spec"), "E_RULE_SHAPE", what, closed=True)
-    args = mapping(reading, block.get("args"), "E_RULE_SHAPE", f"the args of {what}")
+    args = _args(reading, block.get("args"), what)
     tool = block.get("tool")
     if tool is None:
         reading.error("E_RULE_SHAPE", opening(block), f"{what} has no tool", "write tool: {kind: …}")
@@ -98,7 +99,15 @@ def _with_args(reading: Reading, block: Mapping, what: str, name: Scalar | None 
     task = read_tool(reading, tool, name)
     if task is None or args is None:
         return task
-    return msgspec.structs.replace(task, inputs={**task.inputs, "args": overlaid(task.inputs.get("args"), args)})
+    given = overlaid(task.inputs.get("args"), args) if isinstance(args, Mapping) else args
+    return msgspec.structs.replace(task, inputs={**task.inputs, "args": given})
+
+
+def _args(reading: Reading, node: Node | None, what: str) -> Node | None:
+    """A mapping; or the rows to store: a list, or a template that gives one (TOOL-05)."""
+    if isinstance(node, Sequence) or (isinstance(node, Scalar) and is_template(str(node.value))):
+        return node
+    return mapping(reading, node, "E_RULE_SHAPE", f"the args of {what}", 'write args: {name: value}, or "{{ rows }}"')
 
 
 def overlaid(outer: Node | None, inner: Mapping) -> Mapping:

@@ -41,7 +41,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.method} {clipped(self.shown_url)}"
 
 
-def call_of(inputs: Mapping[str, Any], credential: Attached, idempotency_key: str) -> Call:
+def call_of(
+    inputs: Mapping[str, Any], credential: Attached, idempotency_key: str, traceparent: str | None = None
+) -> Call:
     """The request of a task run. Wrong says what cannot be sent."""
     method, url = method_of(inputs), url_of(inputs.get("url"))
     lines = lines_of(inputs.get("headers"))
@@ -51,6 +53,7 @@ def call_of(inputs: Mapping[str, Any], credential: Attached, idempotency_key: st
         "Accept-Encoding": "gzip, deflate",
         "User-Agent": _user_agent(),
         "Content-Type": body.media_type,
+        "traceparent": traceparent,
         **credential.headers,
     }
     if url.userinfo:
@@ -89,6 +92,8 @@ def url_of(written: Any) -> httpx2.URL:
 
 
 def checked(url: httpx2.URL) -> httpx2.URL:
+    if not url.scheme:
+        raise Wrong("its url does not begin with http:// or https://")
     if url.scheme not in SCHEMES:
         raise Wrong(f'its url begins with "{clipped(url.scheme, 40)}:", and only http:// and https:// are sent')
     if not url.host:

@@ -53,7 +53,7 @@ class HttpTool:
         try:
             knobs = knobs_of(context.spec)
             credential = attached(fields_of(inputs.get("auth"), context.resolve), knobs.auth_mode)
-            call = call_of(inputs, credential, context.idempotency_key)
+            call = call_of(inputs, credential, context.idempotency_key, context.traceparent)
             if MASK not in what:  # a URL with a secret is told as it was written: normalised it could not be masked
                 what = str(call)
             async with asyncio.timeout(knobs.timeout.total_s):
