@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any
 
@@ -9,8 +10,6 @@ import pytest
 
 from noetl.errors import ToolError
 from noetl.records.remarks import QuantumPlaced
-from noetl.store.results import MemoryResults
-from noetl.tools.contract import ToolContext
 from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import circuit_of
 from noetl.tools.quantum.jobs import Job, JobRequest, JobState, Surroundings
@@ -18,14 +17,8 @@ from noetl.tools.quantum.providers import Providers
 from noetl.tools.quantum.simulator import Simulator
 from noetl.tools.quantum.statevector import TooLargeError, counts_of, probabilities
 from noetl.tools.quantum.tool import QuantumTool
+from tests.tools.quantum_tasks import BELL, World, refused
 
-BELL = """
-OPENQASM 2.0;
-include "qelib1.inc";
-qreg q[2]; creg c[2];
-h q[0]; cx q[0],q[1];  // entangled
-measure q -> c;
-"""
 BELL_3 = """
 OPENQASM 3.0;
 include "stdgates.inc";
@@ -41,40 +34,6 @@ POLICY = {
     ],
     "placement": {"prefer": "cost", "max_cost": 20},
 }
-
-
-class World:
-    """One worker's quantum tool, with a clock that stands still until it is moved."""
-
-    def __init__(self, *, policy: dict[str, Any] | None = None, stand_ins: tuple[str, ...] = ()) -> None:
-        self.tool, self.results, self.now = QuantumTool(), MemoryResults(), 1000.0
-        self.policy, self.stand_ins = policy or {}, stand_ins
-        self.placed: list[Any] = []
-
-    async def __call__(self, spec: dict[str, Any] | None = None, **inputs: Any) -> Any:
-        context = ToolContext(
-            execution_id="x1",
-            step="s",
-            task="t",
-            attempt=1,
-            task_run_id="r1",
-            idempotency_key="x1/s/t",
-            spec=spec or {},
-            name=lambda name: None,
-            keep=self.results.put,
-            load=self.results.load,
-            now=lambda: self.now,
-            policy=self.policy,
-            quantum_providers=self.stand_ins,
-            remark=lambda make, **told: self.placed.append((make, told)),
-        )
-        return (await self.tool.run(inputs, context)).result
-
-
-async def refused(work: Any) -> ToolError:
-    with pytest.raises(ToolError) as caught:
-        await work
-    return caught.value
 
 
 @pytest.mark.req("QNT-01", "QNT-03")
@@ -115,6 +74,7 @@ async def test_a_job_in_error_has_no_results(monkeypatch: pytest.MonkeyPatch) ->
     error = await refused(run(op="results", job_id=submitted["job_id"]))
     assert (error.kind, error.retryable) == ("quantum.job", False)
     assert "16 qubits" in error.message
+    assert "provider: aer" in error.message
 
 
 @pytest.mark.req("QNT-01", "QNT-02")
@@ -159,10 +119,10 @@ async def test_an_angle_turns_a_qubit(theta: float, share: float) -> None:
 
 @pytest.mark.req("QNT-03")
 async def test_a_provider_that_is_not_there_says_what_to_do() -> None:
-    error = await refused(World()(provider="ibm", circuit=BELL))
+    error = await refused(World()(provider="ionic", circuit=BELL))
 
     assert error.kind == "quantum.provider_unavailable"
-    assert "quantum_providers = ibm=simulator" in error.message
+    assert "quantum_providers = ionic=simulator" in error.message
 
 
 @pytest.mark.req("QNT-03")
@@ -208,6 +168,63 @@ async def test_a_plug_in_gets_the_circuit_and_its_own_job_id_back() -> None:
     assert (await run(op="status", job_id="there:j:1"))["state"] == "RUNNING"
     assert (await run(op="results", job_id="there:j:1"))["counts"] == {"0": 3, "1": 1}
     assert isinstance(Providers().provider("simulator"), Simulator)
+
+
+class Hesitant(Elsewhere):
+    """It takes its time to accept a job, and never comes to run it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asking, self.accepting = asyncio.Event(), asyncio.Event()
+        self.cancelled: list[str] = []
+
+    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+        self.asking.set()
+        await self.accepting.wait()
+        return await super().submit(request, around)
+
+    async def status(self, job_id: str, around: Surroundings) -> Job:
+        self.asking.set()
+        return Job(job_id=job_id, state=JobState.QUEUED)
+
+    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+        self.cancelled.append(job_id)
+        return await super().cancel(job_id, around)
+
+
+@pytest.mark.req("SRV-11", "QNT-02")
+@pytest.mark.parametrize("op", ["submit", "run"])
+async def test_a_job_that_is_being_accepted_while_its_task_ends_is_cancelled(op: str) -> None:
+    """Nobody would know of it otherwise, and somebody would pay for it."""
+    run, there = World(), Hesitant()
+    run.tool = QuantumTool(Providers({"there": there}))
+    task = asyncio.ensure_future(run(op=op, provider="there", circuit=BELL))
+    await there.asking.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    there.accepting.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert there.cancelled == ["j:1"]
+
+
+@pytest.mark.req("SRV-11", "QNT-02")
+async def test_a_job_whose_run_is_cancelled_ends_with_it() -> None:
+    run, there = World(), Hesitant()
+    run.tool = QuantumTool(Providers({"there": there}))
+    there.accepting.set()
+    task = asyncio.ensure_future(run(op="run", provider="there", circuit=BELL))
+    while "there:j:1" not in run.unwanted:
+        await asyncio.sleep(0)
+    there.asking.clear()
+    await there.asking.wait()  # for its state
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert there.cancelled == ["j:1"]
+    assert run.unwanted == {}
 
 
 THREE = [{"gate": "h", "target": 2}]

@@ -1,14 +1,11 @@
 """The child process of the `duckdb` tool: reads calls, runs their SQL, writes answers, as JSON over pipes.
 
 Every call has a connection of its own, locked down before its SQL is seen (RELIABILITY 2.5): no file but those in the
-folders the call names, no extension, no setting that could be changed back. Frames are a length in eight hexadecimal
-digits and that many bytes of JSON.
+folders the call names, no extension, no setting that could be changed back.
 """
 
 from __future__ import annotations
 
-import os
-import resource
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +13,7 @@ import duckdb
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.tools.child_pipes import refusal, serve_calls
 from noetl.tools.duckdb.connecting import LOCKED, connected
 from noetl.tools.sql.answers import Allowance, Answer
 from noetl.tools.sql.plain import plain
@@ -24,37 +22,18 @@ BATCH_ROWS = 500
 
 
 def serve() -> None:
-    """Answer calls until the parent closes the pipe."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    calls, answers = _own_pipes()
-    with os.fdopen(calls, "rb") as source:
-        while header := source.read(8):
-            body = _answer_to(msgspec.json.decode(source.read(int(header, 16))))
-            frame = memoryview(b"%08x" % len(body) + body)
-            while frame:
-                frame = frame[os.write(answers, frame) :]
-
-
-def _own_pipes() -> tuple[int, int]:
-    """The pipes, out of reach of whatever writes to the standard streams."""
-    calls, answers = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
-    return calls, answers
+    serve_calls(_answer_to)
 
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode({"answers": _run(call)})
     except ToolError as problem:
-        kind, message, retryable = problem.kind, problem.message, problem.retryable
+        return refusal(problem.kind, problem.message, retryable=problem.retryable)
     except duckdb.Error as problem:
-        kind, message, retryable = "duckdb.error", str(problem).split("\n\n")[0], LOCKED in str(problem)
-    except Exception as problem:  # there is an answer whatever happens, or nobody would know what did
-        kind, message, retryable = "duckdb.error", f"{type(problem).__name__}: {problem}", False
-    return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable})
+        return refusal("duckdb.error", str(problem).split("\n\n")[0], retryable=LOCKED in str(problem))
+    except Exception as problem:
+        return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
 
 
 def _run(call: dict[str, Any]) -> list[Answer]:

@@ -1,39 +1,30 @@
-"""Qiskit Aer, where it is installed: the simulator's engine for what a plain state vector is too slow for."""
+"""Qiskit Aer: counts of circuits that a plain state vector is too small or too slow for. Runs in the child process."""
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
-from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit
+import msgspec
+from qiskit import transpile  # type: ignore[import-not-found]  # of the extra `quantum`
+from qiskit.exceptions import QiskitError  # type: ignore[import-not-found]
+from qiskit_aer import AerSimulator  # type: ignore[import-not-found]
 
-_ALONE = Lock()  # two threads at once in Qiskit, or in importing it, can bring the whole process down
+from noetl.tools.quantum.circuits import Circuit
+from noetl.tools.quantum.qiskit_circuits import made
 
-
-def versions() -> dict[str, Any]:
-    from importlib.metadata import version
-
-    return {"qiskit": version("qiskit"), "qiskit-aer": version("qiskit-aer")}
-
-
-def counts_by_aer(circuit: Circuit, shots: int, seed: int) -> dict[str, int]:
-    """Gates have the same names and the same order of angles and qubits in Qiskit as here."""
-    with _ALONE:
-        return _counted(circuit, shots, seed)
+_SEEDS = 1 << 31  # as many as Aer tells apart
 
 
-def _counted(circuit: Circuit, shots: int, seed: int) -> dict[str, int]:
-    from qiskit import QuantumCircuit, transpile  # type: ignore[import-not-found]  # of the extra `quantum`
-    from qiskit_aer import AerSimulator  # type: ignore[import-not-found]
-
-    made = QuantumCircuit(circuit.qubits, circuit.bits)
-    for operation in circuit.operations:
-        if operation.name == MEASURE:
-            made.measure(operation.qubits[0], operation.bit)
-        elif operation.name == RESET:
-            made.reset(operation.qubits[0])
-        else:
-            getattr(made, operation.name)(*operation.angles, *operation.qubits)
+def counted(call: dict[str, Any]) -> dict[str, Any]:
+    """`counts` of a circuit in so many shots, the same for the same seed; `error` says why there are none."""
+    circuit, seed = msgspec.convert(call["circuit"], Circuit), call["seed"] % _SEEDS
     simulator = AerSimulator(seed_simulator=seed)
-    counted = simulator.run(transpile(made, simulator), shots=shots).result().get_counts()
-    return {outcome.replace(" ", ""): int(number) for outcome, number in sorted(counted.items())}
+    if circuit.qubits > simulator.num_qubits:
+        most = f"with the memory of this machine, Aer takes up to {simulator.num_qubits} qubits"
+        return {"error": f"{most}, and this circuit has {circuit.qubits}"}
+    try:
+        ready = transpile(made(circuit), simulator, seed_transpiler=seed)
+        counts = simulator.run(ready, shots=call["shots"]).result().get_counts()
+    except QiskitError as problem:  # no memory is left after all, or whatever else Aer finds wrong
+        return {"error": problem.message or type(problem).__name__}
+    return {"counts": {outcome: int(number) for outcome, number in sorted(counts.items())}}

@@ -1,11 +1,13 @@
-"""Providers by name: the built-in simulator, and those of plug-ins (entry points of the group `noetl.quantum`)."""
+"""Providers by name: the built-in ones, and those of plug-ins (entry points of the group `noetl.quantum`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from noetl.errors import ToolError
+from noetl.tools.quantum.ibm import Ibm
 from noetl.tools.quantum.jobs import UNAVAILABLE, Provider
+from noetl.tools.quantum.process import Engine
 from noetl.tools.quantum.simulator import Simulator
 
 SIMULATOR = "simulator"
@@ -16,7 +18,13 @@ class Providers:
     """One instance of each. `more` adds some, for tests and embedders."""
 
     def __init__(self, more: Mapping[str, Provider] | None = None) -> None:
-        self._made: dict[str, Provider] = {SIMULATOR: Simulator(), **(more or {})}
+        self._engines = aer, ibm = Engine("aer"), Engine("ibm")
+        self._made: dict[str, Provider] = {
+            SIMULATOR: Simulator(aer),
+            "aer": Simulator(aer, always_aer=True),
+            "ibm": Ibm(ibm),
+            **(more or {}),
+        }
 
     def provider(self, name: str) -> Provider:
         """ToolError `quantum.provider_unavailable` says what there is, and the way out."""
@@ -24,6 +32,11 @@ class Providers:
         if made is None:
             made = self._made[name] = self._load(name)
         return made
+
+    async def close(self) -> None:
+        """End what was started for them; jobs go on where they are."""
+        for engine in self._engines:
+            await engine.close()
 
     def _load(self, name: str) -> Provider:
         from importlib.metadata import entry_points  # slow to import, and rarely needed

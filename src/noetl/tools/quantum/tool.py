@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,6 +25,7 @@ from noetl.tools.quantum.providers import SIMULATOR, Providers, stand_ins
 
 SHOTS = 1024
 _POLL_S = 0.5
+_LAST_WORD_S = 20.0  # how long a task that is over may take to cancel its job
 _MOST_SHOTS = 1_000_000
 
 
@@ -43,6 +46,7 @@ class QuantumTool:
 
     async def close(self) -> None:
         """Jobs belong to their providers."""
+        await self._providers.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
@@ -66,7 +70,9 @@ class QuantumTool:
             queue_s=_length("queue_s", context, backend.queue_s if backend is not None else 0.0),
             run_s=_length("run_s", context, backend.run_s if backend is not None else 0.0),
         )
-        job = await self._providers.provider(name).submit(request, _surroundings(inputs, context))
+        provider, around = self._providers.provider(name), _surroundings(inputs, context)
+        job = await _handed_in(provider, request, around)
+        _note(f"{name}:{job.job_id}", job, provider, around, context)
         return f"{name}:{job.job_id}", {
             "job_id": f"{name}:{job.job_id}",
             "state": job.state.value,
@@ -87,10 +93,13 @@ class QuantumTool:
         try:
             while not (await provider.status(own_id, around)).state.is_over:
                 await asyncio.sleep(_POLL_S)
+            job = await provider.results(own_id, around)
         except asyncio.CancelledError:
-            await provider.cancel(own_id, around)  # nobody will ask for it any more
+            context.unwanted.pop(job_id, None)
+            await _given_up(provider, own_id, around)  # nobody will ask for it any more
             raise
-        return ToolResult(result={**submitted, **_results(job_id, await provider.results(own_id, around))})
+        _note(job_id, job, provider, around, context)
+        return ToolResult(result={**submitted, **_results(job_id, job)})
 
     async def _ask(self, op: str, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         job_id = inputs.get("job_id")
@@ -100,11 +109,13 @@ class QuantumTool:
         around = _surroundings(inputs, context)
         match op:
             case "status":
-                return ToolResult(result=_told(job_id, await provider.status(own_id, around)))
+                job = await provider.status(own_id, around)
             case "cancel":
-                return ToolResult(result=_told(job_id, await provider.cancel(own_id, around)))
+                job = await provider.cancel(own_id, around)
             case _:
-                return ToolResult(result=_results(job_id, await provider.results(own_id, around)))
+                job = await provider.results(own_id, around)
+        _note(job_id, job, provider, around, context)
+        return ToolResult(result=_results(job_id, job) if op == "results" else _told(job_id, job))
 
     def _of(
         self, job_id: str, asked_for: str | None = None, context: ToolContext | None = None
@@ -117,6 +128,32 @@ class QuantumTool:
         if not name:
             raise ToolError(JOB, f'"{job_id}" does not tell its provider: name it as provider')
         return self._providers.provider(name), own_id
+
+
+async def _handed_in(provider: Provider, request: JobRequest, around: Surroundings) -> Job:
+    """The job. Handing it in is not broken off: nobody would know whether there is one, and who pays for it."""
+    submitting = asyncio.ensure_future(provider.submit(request, around))
+    try:
+        return await asyncio.shield(submitting)
+    except asyncio.CancelledError:
+        with suppress(ToolError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):
+                await provider.cancel((await submitting).job_id, around)
+        raise
+
+
+async def _given_up(provider: Provider, own_id: str, around: Surroundings) -> None:
+    with suppress(ToolError, TimeoutError):
+        async with asyncio.timeout(_LAST_WORD_S):
+            await provider.cancel(own_id, around)
+
+
+def _note(job_id: str, job: Job, provider: Provider, around: Surroundings, context: ToolContext) -> None:
+    """A job that is not over is cancelled with the execution that waits for it."""
+    if job.state.is_over:
+        context.unwanted.pop(job_id, None)
+    else:
+        context.unwanted[job_id] = partial(provider.cancel, job.job_id, around)
 
 
 def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:

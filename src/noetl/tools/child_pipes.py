@@ -1,0 +1,36 @@
+"""The child's end of `child_process`: reads calls and writes what answers them, until the parent closes the pipe."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+
+def serve_calls(answer_to: Callable[[dict[str, Any]], bytes]) -> None:
+    """`answer_to` gives an answer as JSON, whatever happens: without one nobody would know what did."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    calls, answers = _own_pipes()
+    with os.fdopen(calls, "rb") as source:
+        while header := source.read(8):
+            body = answer_to(msgspec.json.decode(source.read(int(header, 16))))
+            frame = memoryview(b"%08x" % len(body) + body)
+            while frame:
+                frame = frame[os.write(answers, frame) :]
+
+
+def refusal(kind: str, message: str, *, retryable: bool = False) -> bytes:
+    return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable})
+
+
+def _own_pipes() -> tuple[int, int]:
+    """The pipes, out of reach of whatever writes to the standard streams."""
+    calls, answers = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    return calls, answers

@@ -1,0 +1,104 @@
+"""A child process that answers calls over pipes, for libraries whose native code the worker should survive.
+
+A clean interpreter with little of the environment, in a session of its own, so that all of it can be killed. Frames are
+a length in eight hexadecimal digits and that many bytes of JSON; `child_pipes` is the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+
+_SOURCE = Path(__file__).parents[2]
+# a clean interpreter (`-I`) does not know where this package is
+_PROGRAM = (
+    "import importlib, sys; sys.path.insert(0, sys.argv[1]); importlib.import_module(sys.argv[2]).serve(*sys.argv[3:])"
+)
+_LARGEST = 128 << 20  # bytes of one answer; a child counts what it gives against the limit of a result
+_KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # nothing of ours: no tokens, no settings
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child runs: `serve` of a module, with arguments. `error` is the kind of its sudden end, `name` is what
+    people know it by, `keeps` are variables of the environment that it has beside the usual few."""
+
+    module: str
+    name: str
+    error: str
+    arguments: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    retryable: bool = False
+
+
+class Child:
+    """One process. It answers one call at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, program: Program) -> None:
+        self._process, self._program = process, program
+        self._whole = True
+
+    @classmethod
+    async def start(cls, program: Program) -> Child:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-c", _PROGRAM, str(_SOURCE), program.module, *program.arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            env={name: os.environ[name] for name in (*_KEPT, *program.keeps) if name in os.environ},
+            limit=1 << 20,
+        )
+        return cls(process, program)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the last answer was whole, and the process has not ended since."""
+        return self._whole and self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The child's answer. ToolError when it died."""
+        self._whole = False  # until a whole answer is here
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        body = msgspec.json.encode(request)
+        try:
+            stdin.write(b"%08x" % len(body) + body)
+            await stdin.drain()
+            size = int(await stdout.readexactly(8), 16)
+            if size > _LARGEST:
+                raise ToolError("result.too_large", f"the answer has {size} bytes, at most {_LARGEST} are allowed")
+            answer: dict[str, Any] = msgspec.json.decode(await stdout.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise await self._died() from None
+        self._whole = True
+        return answer
+
+    async def _died(self) -> ToolError:
+        code = await self._process.wait()
+        how = f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        message = f"the process of {self._program.name} {how} before it answered"
+        return ToolError(self._program.error, message, retryable=self._program.retryable)
+
+    async def kill(self) -> None:
+        """End the process and everything in its session."""
+        self._whole = False
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()  # the pipes too, or the loop complains about them when it ends

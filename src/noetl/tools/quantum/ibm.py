@@ -1,0 +1,79 @@
+"""`ibm`: jobs on IBM's quantum computers. A thin adapter: `ibm_runtime` speaks to them, in a process of its own.
+
+The token comes from the credential that a task names. It goes to that process over a pipe: neither its arguments nor
+its environment have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.tools.quantum.jobs import UNAVAILABLE, Job, JobRequest, JobState, Surroundings
+from noetl.tools.quantum.process import Engine
+
+PACKAGE, EXTRA = "qiskit-ibm-runtime", "quantum-ibm"
+_ACCOUNT = ("channel", "instance", "url", "region")  # what besides the token may say whose jobs they are, and where
+_TOLD = ("backend", "versions")  # what goes into the log besides (QNT-05)
+_LOCAL = "local"  # the package's own testing mode, which has no account
+
+
+class Ibm:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+        return await self._asked(
+            "submit",
+            around,
+            circuit=msgspec.to_builtins(request.circuit),
+            shots=request.shots,
+            seed=request.seed,
+            key=request.key,
+            backend=request.backend,
+            hints=request.hints,
+        )
+
+    async def status(self, job_id: str, around: Surroundings) -> Job:
+        return await self._asked("status", around, job_id=job_id)
+
+    async def results(self, job_id: str, around: Surroundings) -> Job:
+        return await self._asked("results", around, job_id=job_id)
+
+    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+        return await self._asked("cancel", around, job_id=job_id)
+
+    async def _asked(self, op: str, around: Surroundings, **more: Any) -> Job:
+        if find_spec("qiskit_ibm_runtime") is None:
+            raise ToolError(
+                UNAVAILABLE,
+                f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl[{EXTRA}], '
+                "or let the simulator stand in for it with quantum_providers = ibm=simulator",
+            )
+        told = await self._engine.ask(op=op, account=account_of(around.credential), **more)
+        return Job(
+            job_id=told["job_id"],
+            state=JobState(told["state"]),
+            counts=told.get("counts"),
+            error=told.get("error"),
+            told={name: told[name] for name in _TOLD if told.get(name)},
+        )
+
+
+def account_of(credential: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What an account is opened with. ToolError `quantum.provider_unavailable` says what is missing."""
+    fields = credential or {}
+    account = {name: fields[name] for name in _ACCOUNT if fields.get(name)}
+    if account.get("channel") == _LOCAL:
+        return {"channel": _LOCAL}
+    token = fields.get("token") or fields.get("api_key")
+    if not token:
+        raise ToolError(
+            UNAVAILABLE,
+            'the quantum provider "ibm" needs a credential with a token on every task: auth: its name in the keychain',
+        )
+    return {**account, "token": token}

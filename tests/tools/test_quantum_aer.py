@@ -1,0 +1,132 @@
+"""The provider `aer`: Qiskit's simulator, in a process of its own. Runs where the extra `quantum` is installed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from noetl.tools.quantum import simulator
+from noetl.tools.quantum.circuits import MEASURE, Circuit, Operation, circuit_of
+from noetl.tools.quantum.gates import GATES
+from noetl.tools.quantum.statevector import probabilities
+from noetl.tools.quantum.tool import QuantumTool
+from tests.fixtures.running import fixture, run
+from tests.fixtures.virtual_time import RealWork
+from tests.tools.quantum_tasks import BELL, World, refused
+
+needs_aer = pytest.mark.skipif(
+    find_spec("qiskit_aer") is None, reason="Qiskit Aer is not installed: install noetl[quantum]"
+)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    await made.tool.close()
+
+
+@pytest.mark.req("QNT-03")
+async def test_without_the_extra_aer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "_has_aer", lambda: False)
+
+    error = await refused(World()(provider="aer", circuit=BELL))
+
+    assert error.kind == "quantum.provider_unavailable"
+    assert error.message == "this job needs Qiskit Aer, which is not installed here: install noetl[quantum]"
+
+
+@needs_aer
+@pytest.mark.req("QNT-01", "QNT-03", "QNT-05")
+async def test_a_bell_pair_on_aer_repeats_with_its_seed(world: World) -> None:
+    first, second, other = [
+        await world(op="run", provider="aer", circuit=BELL, shots=1000, seed=seed) for seed in (7, 7, 8)
+    ]
+
+    assert set(first["counts"]) == {"00", "11"}
+    assert first["counts"] == second["counts"] != other["counts"]
+    assert first["provider"] == "aer"
+    assert first["versions"].keys() == {"qiskit", "qiskit-aer"}
+
+
+@needs_aer
+@pytest.mark.req("QNT-03")
+@pytest.mark.parametrize("again", range(3))
+async def test_one_event_loop_after_another_uses_qiskit(world: World, again: int) -> None:
+    """Each has threads of its own: in this process, the second of them would crash it."""
+    assert sum((await world(op="run", provider="aer", circuit=BELL, shots=10))["counts"].values()) == 10
+
+
+@needs_aer
+@pytest.mark.req("QNT-03")
+async def test_every_gate_does_on_aer_what_it_does_here(world: World) -> None:
+    for name in GATES:
+        circuit = _circuit_with(name)
+        text = [_written(one) for one in circuit.operations]
+        assert circuit_of(text, {}) == circuit, name
+
+        counts = (await world(op="run", provider="aer", circuit=text, shots=4000, seed=1))["counts"]
+
+        likely = probabilities(circuit)
+        shares = {outcome: counts.get(outcome, 0) / 4000 for outcome in likely}
+        assert shares == {outcome: pytest.approx(share, abs=0.05) for outcome, share in likely.items()}, name
+        assert set(counts) <= set(likely), name
+
+
+def _circuit_with(name: str) -> Circuit:
+    """The gate between turns that make its phases visible."""
+    gate = GATES[name]
+    qubits = range(gate.qubits)
+    before = [Operation("u", (qubit,), (0.9 + qubit, 0.4, 0.2)) for qubit in qubits]
+    after = [Operation("ry", (qubit,), (1.1 - 0.2 * qubit,)) for qubit in qubits]
+    measured = [Operation(MEASURE, (qubit,), bit=qubit) for qubit in qubits]
+    turned = Operation(name, tuple(qubits), tuple(0.7 + 0.5 * index for index in range(gate.angles)))
+    return Circuit(gate.qubits, gate.qubits, (*before, turned, *after, *measured))
+
+
+def _written(operation: Operation) -> dict[str, Any]:
+    if operation.name == MEASURE:
+        return {"gate": MEASURE, "target": operation.qubits[0]}
+    angles = dict(zip(("theta", "phi", "lambda"), operation.angles, strict=False))
+    targets = 2 if GATES[operation.name].swaps else 1
+    controls, rest = operation.qubits[:-targets], operation.qubits[-targets:]
+    return {"gate": operation.name, "control": list(controls), "target": list(rest), **angles}
+
+
+@needs_aer
+@pytest.mark.req("QNT-03")
+async def test_the_simulator_turns_to_aer_for_what_it_cannot_take_itself(world: World) -> None:
+    large = [{"gate": "h", "target": 0}, *({"gate": "cx", "control": 0, "target": one} for one in range(1, 20))]
+
+    result = await world(op="run", circuit=large, shots=200, seed=3)
+    small = await world(op="run", circuit=BELL, shots=200, seed=3)
+
+    assert set(result["counts"]) == {"0" * 20, "1" * 20}
+    assert "qiskit-aer" in result["versions"]
+    assert small["versions"].keys() == {"simulator"}, "the same counts with or without the extra"
+
+
+@needs_aer
+@pytest.mark.req("QNT-02")
+async def test_a_circuit_that_no_memory_is_enough_for_is_a_job_in_error(world: World) -> None:
+    error = await refused(world(op="run", provider="aer", circuit=[{"gate": "h", "target": 60}], shots=1))
+
+    assert error.kind == "quantum.job"
+    assert error.details["state"] == "ERROR"
+    assert "and this circuit has 61" in error.message
+    assert (await world(op="run", provider="aer", circuit=BELL, shots=5))["state"] == "DONE"
+
+
+@needs_aer
+@pytest.mark.req("QNT-02", "QNT-04", "QNT-06")
+def test_a_sweep_is_placed_on_aer_polled_and_counted() -> None:
+    text = fixture("F-R-QUANTUM", {"provider: simulator, qubits: 2": "provider: aer, qubits: 2"})
+
+    ran = run(text, tools={"quantum": RealWork(QuantumTool())})
+
+    assert {one.provider for one in ran.of("quantum.placed")} == {"aer"}
+    shares = [one["counts"].get("1", 0) / one["shots"] for one in ran.result_of("start")]
+    assert shares == [0, pytest.approx(0.5, abs=0.06), 1]
