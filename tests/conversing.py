@@ -27,6 +27,7 @@ from noetl.engine.decision import Decision
 from noetl.engine.evolution import replayed
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
+from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
 from noetl.net.net import Net
 from noetl.pipeline.progress import task_run_id
 from noetl.records.envelope import Event
@@ -83,7 +84,16 @@ class Conversation:
                 self._name(event)
         self.log += decision.events
         assert replayed("x1", "t1", self.log) == self.execution, "replay must equal the live state at every point"
+        self._compare_results()
         return decision
+
+    def _compare_results(self) -> None:
+        """What the log tells of a step to whoever does not replay it."""
+        for step, result in self.execution.results.items():
+            telling = [event for event in self.log if event.step == step and event.event_type in TELLING]
+            told = ended_in(telling[-ENOUGH:], step) or carried_in(self.log[0], step)
+            assert told is not None, f"nothing tells how {step} ended"
+            assert told.result == result if told.error is None else told.error == result.error, step
 
     def _name(self, event: Event) -> None:
         assert event.step is not None

@@ -1,4 +1,4 @@
-"""Fields that stay inline beside a large result (DESIGN §5)."""
+"""Fields that stay inline beside a result that is stored (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ workflow:
   - step: small
     tool: [{name: read, kind: python, code: x, args: {got: "{{ args }}", second: "{{ start.n }}"}}]
 """
-BIG = {"count": 3, "deep": {"name": "x"}, "rows": ["y" * 300], "items": [{"n": 1}, {"n": 2}]}
+SMALL = {"count": 3, "deep": {"name": "x"}, "items": [{"n": 1}, {"n": 2}]}
+BIG = {**SMALL, "rows": ["y" * 300]}
 
 
 @pytest.mark.parametrize("size", ["large", "small"])
@@ -26,16 +27,13 @@ def test_selected_fields_are_read_without_loading_the_result(size: str, monkeypa
     load = MemoryResults.load
     monkeypatch.setattr(MemoryResults, "load", lambda self, ref: loaded.append(ref.key) or load(self, ref))
 
-    ran = run_here(PLAYBOOK, big=BIG if size == "large" else {"count": 3, "name": "x", "n": 2})
+    ran = run_here(PLAYBOOK, big=BIG if size == "large" else SMALL)
 
     assert ran.result.status == "completed"
     [inputs] = ran.tool.inputs_of("read")
     assert (inputs["args"]["got"]["n"], inputs["args"]["got"]["name"], inputs["args"]["second"]) == (3, "x", 2)
     done = ran.payloads("step.done")[0].result
-    if size == "large":
-        assert done.result is None
-        assert done.inline == {"count": 3, "name": "x", "n": 2}, "rows is large itself, and nothing is not there"
-        assert inputs["args"]["got"]["ref"] == done.ref.key
-        assert loaded == [done.ref.key], "once, to select from it"
-    else:
-        assert (done.ref, done.inline, loaded) == (None, {}, [])
+    assert done.result is None
+    assert inputs["args"]["got"]["ref"] == done.ref.key
+    assert done.inline == {"count": 3, "name": "x", "n": 2}, "rows is large itself, and nothing is not there"
+    assert loaded == ([done.ref.key] if size == "large" else []), "once at most, to select from it"

@@ -66,3 +66,58 @@ def test_a_failed_execution_still_shows_what_was_done() -> None:
 
     assert talk.status == "failed"
     assert result_of(talk) == 2
+
+
+@pytest.mark.req("DOC-11", "O-08")
+def test_a_terminal_place_lets_the_step_before_it_speak() -> None:
+    """Nearly every playbook leads to a bare `end`, and whoever calls it wants what it did."""
+    talk = Conversation(
+        "workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: end}]}}, {step: end}]"
+    )
+
+    talk.start()
+    talk.done("start", {"n": 1})
+
+    assert result_of(talk) == {"n": 1}
+    assert talk.payloads("playbook.processed")[0].result_of == ("start",)
+
+
+@pytest.mark.req("DOC-11", "O-08")
+@pytest.mark.parametrize("join", ["", "spec: {join: all}"])
+def test_branches_that_meet_in_a_terminal_place_give_a_mapping(join: str) -> None:
+    ends = "next: {arcs: [{step: end}]}"
+    fork = FORK.replace("%s", ends).replace("  - step: b\n", f"  - step: b\n    {ends}\n")
+    talk = Conversation(fork.replace('tool: {kind: noop, args: {all: "{{ a.data }}"}}', join))
+
+    talk.start()
+    talk.done("a", 1)
+    talk.done("b", 2)
+
+    assert result_of(talk) == {"a": 1, "b": 2}
+
+
+@pytest.mark.req("DOC-11", "O-08")
+def test_a_failure_that_leads_to_a_terminal_place_gives_nothing() -> None:
+    arcs = "arcs: [{step: end, when: \"{{ event.name == 'step.failed' }}\"}]"
+    talk = Conversation(
+        f"workflow: [{{step: start, tool: {{kind: python, code: x}}, next: {{{arcs}}}}}, {{step: end}}]"
+    )
+
+    talk.start()
+    talk.failed("start")
+
+    assert talk.status == "completed"
+    assert result_of(talk) is None
+
+
+@pytest.mark.req("O-08")
+def test_a_terminal_step_that_runs_something_speaks_for_itself() -> None:
+    talk = Conversation(
+        "workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: last}]}}, "
+        "{step: last, tool: {kind: noop}}]"
+    )
+
+    talk.start()
+    talk.done("start", {"n": 1})
+
+    assert result_of(talk) is None

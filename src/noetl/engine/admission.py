@@ -60,10 +60,11 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             return denied(draft, token, ruling.rule)
         if error := over_quota(execution, step):
             return _dropped(draft, token, about, "quota", error)
-        places = places_of(step, token, scope, at)
+        wanted = execution.limits.get(token.step)
+        places = places_of(step, token, scope, at, wanted)
         if (decision := turned_away(draft, execution, token, places, about)) is not None:
             return decision
-        rate = rate_of(step, token, scope, at)
+        rate = rate_of(step, token, scope, at, wanted)
         if (decision := slowed_down(draft, execution, token, rate, about)) is not None:
             return decision
         scheduled = _schedule(plan, step, token, ruling, scope, at)

@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.records.carrying import Carried
 from noetl.records.compensation import CompensationRegistered
+from noetl.records.control import StepRate
 from noetl.records.orders import Report
 from noetl.records.outcomes import Error
 
@@ -119,6 +120,18 @@ class CancelTimer(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
 
 
+class ChangeLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """So many runs of a step go on at once, or begin in a time, from now on. None: as the playbook says; what is left
+    out stays as it is."""
+
+    at: float
+    step: str
+    limit: int | msgspec.UnsetType | None = msgspec.UNSET
+    rate: StepRate | msgspec.UnsetType | None = msgspec.UNSET
+    actor: str | None = None
+    reason: str | None = None
+
+
 class TaskAction(StrEnum):
     CLAIM = "claim"
     RELEASE = "release"
@@ -145,7 +158,7 @@ class Proceed(msgspec.Struct, frozen=True, kw_only=True):
     fires: bool = True
 
 
-Outside = DeliverMessage | DeliverSignal | InjectEvent | CancelTimer | ActOnTask
+Outside = DeliverMessage | DeliverSignal | InjectEvent | CancelTimer | ChangeLimit | ActOnTask
 
 Command = (
     StartExecution

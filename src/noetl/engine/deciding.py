@@ -15,6 +15,7 @@ from noetl.engine.commands import (
     ActOnTask,
     CancelExecution,
     CancelTimer,
+    ChangeLimit,
     ClaimOrder,
     Command,
     DeliverMessage,
@@ -35,6 +36,7 @@ from noetl.engine.execution import Due, Execution
 from noetl.engine.finishing import finish
 from noetl.engine.handlers import handle
 from noetl.engine.in_place import run_in_place
+from noetl.engine.limit_changes import change_limit
 from noetl.engine.listening import hear, only_listeners, stop_listening
 from noetl.engine.loops.driving import drive
 from noetl.engine.lost_leases import lose
@@ -54,7 +56,7 @@ from noetl.ids import derived
 # What would dispatch something new (SRV-07).
 _HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
 
-_SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ActOnTask)
+_SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ChangeLimit, ActOnTask)
 
 
 def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
@@ -80,6 +82,8 @@ def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
             return inject(execution, command)
         case CancelTimer():
             return cancel_timer(execution, command)
+        case ChangeLimit():
+            return change_limit(plan, execution, command)
         case ActOnTask():
             return act(execution, command)
         case Wake():

@@ -6,7 +6,7 @@ from noetl.engine import case_evolution as cases
 from noetl.engine import holding
 from noetl.engine import step_evolution as steps
 from noetl.engine.errands import evolution as errands
-from noetl.engine.execution import WITHDRAWN, Due, Execution, Token
+from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun, Token
 from noetl.engine.waits import evolution as waits
 from noetl.pipeline.patches import write
 from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
@@ -14,6 +14,7 @@ from noetl.records.control import (
     Emitted,
     JoinFilled,
     JoinUnfilled,
+    LimitChanged,
     PlaybookCancelled,
     PlaybookPaused,
     PlaybookResumed,
@@ -96,7 +97,7 @@ def _apply(execution: Execution, event: Event) -> None:
         case TokenDropped():
             _token_dropped(execution, event, payload)
         case TokenHeld():
-            holding.hold(execution, payload)
+            holding.hold(execution, payload, event.ts)
         case TokenReleased():
             holding.release(execution, payload)
         case JoinFilled() | JoinUnfilled():
@@ -124,6 +125,8 @@ def _apply(execution: Execution, event: Event) -> None:
         case CtxPatched():
             write(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
+            if event.step_run_id in execution.errands:
+                errands.wrote(execution, event.step_run_id, payload.patch)
         case StepDone():
             steps.ended(execution, event, payload.result, None)
         case StepFailed():
@@ -132,6 +135,8 @@ def _apply(execution: Execution, event: Event) -> None:
             _selected(execution, event, payload)
         case TokenConsumed():
             _consumed(execution, event, payload)
+        case LimitChanged():
+            holding.change(execution, event.step or "", payload)
         case PlaybookPaused() | PlaybookResumed():
             execution.paused = isinstance(payload, PlaybookPaused)
             cases.ask_listeners(execution)
@@ -220,9 +225,23 @@ def _selected(execution: Execution, event: Event, payload: NextSelected) -> None
     if payload.ended == "failed":
         _note_failure(execution, payload.error)
     elif payload.ended == "done":
-        run = execution.runs[steps.run_id_in(event)]
-        execution.ends.pop(run.step, None)  # the last finished one comes last (O-08)
-        execution.ends[run.step] = execution.results[run.step]
+        for step in _givers(execution, execution.runs[steps.run_id_in(event)]):
+            execution.ends.pop(step, None)  # the last finished one comes last (O-08)
+            execution.ends[step] = execution.results[step]
+
+
+def _givers(execution: Execution, run: StepRun) -> list[str]:
+    """Whose results the end of a token leaves: its last step's. A terminal place has none of its own (DOC-11, C-40),
+    so whatever led to it speaks, if that had something to say."""
+    token = execution.tokens[run.token_id]
+    if not run.bare or run.armed or _gave(execution.results[run.step]):
+        return [run.step]
+    sources = [str(one["from"]) for one in token.inputs] or [token.source.step if token.source else ""]
+    return [step for step in sources if step in execution.results and _gave(execution.results[step])] or [run.step]
+
+
+def _gave(result: TaskResult) -> bool:
+    return result.status is Status.SUCCESS and (result.result is not None or result.ref is not None)
 
 
 def _consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:

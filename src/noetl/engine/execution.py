@@ -14,7 +14,7 @@ import msgspec
 from noetl.engine.alarms import Alarms
 from noetl.engine.errands.state import Errand, Saga, Summons
 from noetl.engine.loops.state import LoopRun, Range
-from noetl.engine.marking import Fork, Pace, Slot
+from noetl.engine.marking import Fork, Pace, Slot, StepLimits
 from noetl.engine.waits.state import HumanTask, Wait, WaitKind
 from noetl.records.cases import OwnEvent, Taken
 from noetl.records.events import Final
@@ -39,8 +39,8 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
 class Token(msgspec.Struct, kw_only=True):
     """A token that has not been consumed; `event_id` is its `token.created`. `fork` is its innermost group, `inputs`
     those it was joined from, `failure` why its join could not fill (O-01). `held` says what it waits for, `slot` the
-    one it queues for or is called to, `slots` those its run holds. `paced`: its moment under a rate has been given to
-    it; `not_before` is the end of its delay, where something else holds it first."""
+    one it queues for or is called to, `slots` those its run holds. `pace` is the rate under which its moment has
+    been given to it; `not_before` is the end of its delay, where something else holds it first."""
 
     token_id: str
     step: str
@@ -55,7 +55,7 @@ class Token(msgspec.Struct, kw_only=True):
     held: str | None = None
     slot: str | None = None
     slots: tuple[str, ...] = ()
-    paced: bool = False
+    pace: str | None = None
     not_before: float = 0.0
 
     def as_input(self) -> dict[str, Any]:
@@ -70,7 +70,8 @@ class StepRun(msgspec.Struct, kw_only=True):
     transitions that rules of v2-case took; `heard` are events kept for rules that listen until their worker is
     done. `armed`: its wait blocks have been armed; `waits` are those still open, by their kind; a plain pipeline's
     `ended` is then its `step.done`, until one of them ends it. An `errand` runs beside the tokens and consumes none;
-    `children` are nested executions that can be compensated (DESIGN §8)."""
+    `ctx` is then the one it had captured, with what it has written since, where it has one of its own.
+    `children` are nested executions that can be compensated (DESIGN §8). `bare`: its step has no task to run."""
 
     step_run_id: str
     token_id: str
@@ -95,7 +96,9 @@ class StepRun(msgspec.Struct, kw_only=True):
     armed: bool = False
     waits: dict[WaitKind, str] = {}
     errand: Errand | None = None
+    ctx: dict[str, Any] | None = None
     children: tuple[str, ...] = ()
+    bare: bool = False
     vars: dict[str, Any] = {}
     shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
 
@@ -123,10 +126,11 @@ class Execution(msgspec.Struct, kw_only=True):
     `orders` leads from an open order to its step run; `closed` keeps the epoch under which an order ended, to tell
     a repeated report from a fenced one (WITHDRAWN: nobody wants it any more). `written_by` names the event that last
     wrote a key of `ctx` (SCOPE-07). `forks`, `parked`, `slots` and `blocked` say where tokens are held: `blocked`
-    counts, by join, the groups that keep others from meeting there. `runs_of` counts the runs of each step,
-    `deduped` has the moment each key of an arc was last enqueued. `listeners` are step runs whose rules see events of
-    others (V2C-13). `waits` are the open ones, `tasks` all human tasks there have been, `delayed` the tokens that are
-    held until a moment, `paces` the moments given under each rate. `known` are the keys of what came from outside.
+    counts, by join, the groups that keep others from meeting there. `limits` are those set by an
+    operator. `runs_of` counts the runs of each step, `deduped` has the moment each key of an arc was last enqueued.
+    `listeners` are step runs whose rules see events of others (V2C-13). `waits` are the open ones, `tasks` all human
+    tasks there have been, `delayed` the tokens held until a moment, `paces` the moments given under each rate. `known`
+    are the keys of what came from outside.
     `errands` are the step runs without a token, `handling` those with handlers and the events these wait for,
     `summons` the events that came for them; `saga` is there once something can be undone.
     """
@@ -156,6 +160,7 @@ class Execution(msgspec.Struct, kw_only=True):
     parked: dict[str, None] = {}
     listeners: dict[str, None] = {}
     slots: dict[str, Slot] = {}
+    limits: dict[str, StepLimits] = {}
     blocked: dict[str, int] = {}
     deduped: dict[str, float] = {}
     alarms: Alarms = msgspec.field(default_factory=Alarms)

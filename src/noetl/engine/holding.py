@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from noetl.engine.alarms import Alarm
 from noetl.engine.execution import Due, Execution, Token
-from noetl.engine.marking import Fork, Pace, Slot, around, count
+from noetl.engine.marking import Fork, Pace, Slot, StepLimits, around, count
 from noetl.pipeline.patches import overlaid
-from noetl.records.control import JoinFilled, JoinUnfilled, RateLimit, TokenHeld
+from noetl.records.control import JoinFilled, JoinUnfilled, LimitChanged, RateLimit, TokenHeld
 from noetl.records.waits import TokenReleased
 
 JOIN, PARK, LIMIT = "join", "park", "limit"  # why a token is held
@@ -36,7 +36,7 @@ def leave(execution: Execution, token: Token) -> None:
         _close_if_empty(execution, fork)
 
 
-def hold(execution: Execution, payload: TokenHeld) -> None:
+def hold(execution: Execution, payload: TokenHeld, now: float) -> None:
     token = execution.tokens[payload.token_id]
     if payload.slot is not None and payload.slot == token.slot:
         _turn_back(execution, token)
@@ -61,8 +61,8 @@ def hold(execution: Execution, payload: TokenHeld) -> None:
         execution.delayed[token.token_id] = None
         execution.alarms.set(Alarm.RELEASE, token.token_id, payload.until)
         if payload.rate is not None:
-            token.paced = True
-            pace(execution, payload.rate, payload.until)
+            token.pace = payload.rate.name
+            pace(execution, payload.rate, payload.until, now=now)
     elif payload.slot is not None:
         token.slot = payload.slot
         execution.slots.setdefault(payload.slot, Slot()).queue[token.token_id] = None
@@ -80,15 +80,34 @@ def _turn_back(execution: Execution, token: Token) -> None:
 
 
 def release(execution: Execution, payload: TokenReleased) -> None:
-    """Its moment has come. One that was delayed is enqueued next; the other was, and is judged again."""
+    """Its moment has come. One that was delayed is enqueued next; the other was, and is judged again, as is one that is
+    called up because its limit was changed."""
     token = execution.tokens[payload.token_id]
+    if token.held == LIMIT and token.slot is not None:
+        execution.slots[token.slot].call(token.token_id)
+        token.held = None
+        execution.agenda[token.token_id] = Due.ADMIT
+        return
     was_enqueued = token.held == RATE
     _let_go(execution, token)
     if was_enqueued:
         execution.agenda[token.token_id] = Due.ADMIT
 
 
-def pace(execution: Execution, rate: RateLimit, moment: float) -> None:
+def change(execution: Execution, step: str, payload: LimitChanged) -> None:
+    """The limits of a step are others from now on; who waits for them is told by events of its own."""
+    if payload.limit is None and payload.rate is None:
+        execution.limits.pop(step, None)
+    else:
+        execution.limits[step] = StepLimits(limit=payload.limit, rate=payload.rate)
+    for name, moments in payload.begun.items():
+        if moments:
+            execution.paces[name].moments = list(moments)
+        else:
+            execution.paces.pop(name, None)
+
+
+def pace(execution: Execution, rate: RateLimit, moment: float, *, now: float) -> None:
     """One moment under a rate is given away. A name whose moments no longer count is forgotten, the oldest first."""
     given = execution.paces.pop(rate.name, None) or Pace(per_s=rate.per_s)
     given.per_s = rate.per_s
@@ -96,7 +115,7 @@ def pace(execution: Execution, rate: RateLimit, moment: float) -> None:
     del given.moments[: -rate.limit]
     execution.paces[rate.name] = given
     name, oldest = next(iter(execution.paces.items()))
-    if oldest.moments[-1] + oldest.per_s <= moment:
+    if oldest.moments[-1] + oldest.per_s <= now:
         del execution.paces[name]
 
 

@@ -16,7 +16,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Task
-from noetl.pipeline.fields import with_fields
+from noetl.pipeline.fields import kept_as_wanted
 from noetl.pipeline.noop import KIND, keeps_prev, noop_result
 from noetl.pipeline.payloads import fitted_entry
 from noetl.pipeline.policy import Run, judge
@@ -70,7 +70,8 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         patch_ctx(draft, execution, run, processed.decision.set_ctx, parent_id=event.event_id)
     end = ending(after(position, processed, at), processed.decision)
     if isinstance(end, StepDone):
-        end = StepDone(result=with_fields(end.result, step.result, plan.load, plan.max_payload_bytes))
+        wanted, most = step.result, plan.max_payload_bytes
+        end = StepDone(result=kept_as_wanted(end.result, wanted, plan.load, plan.keep, most))
     if end is not None:
         _end(draft, run, end)
 

@@ -14,7 +14,7 @@ import msgspec
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.holding import LIMIT
-from noetl.engine.marking import Slot
+from noetl.engine.marking import Slot, StepLimits
 from noetl.engine.withdrawal import withdraw
 from noetl.errors import TemplateError
 from noetl.ids import derived
@@ -34,18 +34,25 @@ class Place(msgspec.Struct, frozen=True):
     on_limit: str = "queue"
 
 
-def places_of(step: Transition, token: Token, scope: Scope, now: float) -> tuple[Place, ...]:
-    """What a run of `step` needs before it may begin."""
-    if token.partition is None and step.concurrency is None and not step.quotas:
+def places_of(
+    step: Transition, token: Token, scope: Scope, now: float, wanted: StepLimits | None = None
+) -> tuple[Place, ...]:
+    """What a run of `step` needs before it may begin. `wanted` is what an operator has set: it stands for the limit of
+    the step's concurrency, else for that of its quota; a step with neither is given one."""
+    if token.partition is None and step.concurrency is None and not step.quotas and wanted is None:
         return ()
+    own = wanted.limit if wanted is not None else None
     places = []
     if token.partition is not None:
         places.append(Place(f"partition/{step.name}/{token.partition}", 1))
     if (most := step.quotas.get("max_concurrent")) is not None:
+        most = own if own is not None and step.concurrency is None else most
         places.append(Place(f"quota/{step.name}", whole("quotas.max_concurrent", most)))
+    elif own is not None and step.concurrency is None:
+        places.append(Place(f"concurrency/{step.name}", own))
     if (limited := step.concurrency) is not None:
         key = render(limited.key, scope, now=now) if limited.key is not None else None
-        limit = whole("concurrency.limit", render(limited.limit, scope, now=now))
+        limit = own or whole("concurrency.limit", render(limited.limit, scope, now=now))
         name = f"concurrency/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
         places.append(Place(name, limit, limited.on_limit))
     return tuple(places)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from noetl.records.control import StepRate
+
 
 class Fork(msgspec.Struct, kw_only=True):
     """The tokens of one firing, and all that descend from them until a join. `around` is the group it was opened in.
@@ -51,6 +53,14 @@ class Slot(msgspec.Struct, kw_only=True):
         first = token_id in self.called or not (self.queue or self.front)
         return len(self.held) + others < limit and first
 
+    def call(self, token_id: str) -> None:
+        """Call up one that waits."""
+        if token_id in self.front:
+            del self.front[token_id]
+        else:
+            del self.queue[token_id]
+        self.called[token_id] = None
+
     def call_next(self) -> str | None:
         """Call up the one that waits longest."""
         waiting = self.front or self.queue
@@ -59,6 +69,13 @@ class Slot(msgspec.Struct, kw_only=True):
             del waiting[token_id]
             self.called[token_id] = None
         return token_id
+
+
+class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator has set for a step; None: as its playbook says."""
+
+    limit: int | None = None
+    rate: StepRate | None = None
 
 
 class Pace(msgspec.Struct, kw_only=True):

@@ -7,6 +7,7 @@ steps that have it, as that of a concurrency is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.holding import RATE
 from noetl.engine.limits import whole
+from noetl.engine.marking import StepLimits
 from noetl.engine.waits.times import length
 from noetl.errors import TemplateError
 from noetl.ids import derived
@@ -24,17 +26,33 @@ from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
 
-def rate_of(step: Transition, token: Token, scope: Scope, now: float) -> RateLimit | None:
-    """The limit a run of `step` begins under; none once its token has been given a moment."""
-    rate = step.rate
-    if rate is None or token.paced:
+def rate_of(
+    step: Transition, token: Token, scope: Scope, now: float, wanted: StepLimits | None = None
+) -> RateLimit | None:
+    """The limit a run of `step` begins under; none once its token has been given a moment. `wanted` is what an operator
+    has set."""
+    return None if token.pace is not None else rate_under(step, scope, now, wanted)
+
+
+def rate_under(step: Transition, scope: Scope, now: float, wanted: StepLimits | None) -> RateLimit | None:
+    """The limit a run of `step` would begin under, had it no moment yet."""
+    rate, own = step.rate, wanted.rate if wanted is not None else None
+    if rate is None and own is None:
         return None
+    key = render(rate.key, scope, now=now) if rate is not None and rate.key is not None else None
+    name = f"step/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
+    if own is not None:
+        return RateLimit(name=name, limit=own.limit, per_s=own.per_s)
+    assert rate is not None
     per_s = length("rate.per", rate.per, scope, now)
     if per_s <= 0:
         raise TemplateError("rate.per must be longer than nothing")
-    key = render(rate.key, scope, now=now) if rate.key is not None else None
-    name = f"step/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
     return RateLimit(name=name, limit=whole("rate.limit", render(rate.limit, scope, now=now)), per_s=per_s)
+
+
+def moment_after(moments: Sequence[float], rate: RateLimit, now: float) -> float:
+    """The next free moment, when these have been given away."""
+    return now if len(moments) < rate.limit else max(now, moments[-rate.limit] + rate.per_s)
 
 
 def slowed_down(
@@ -44,9 +62,7 @@ def slowed_down(
     if rate is None:
         return None
     given = execution.paces.get(rate.name)
-    if given is None or len(given.moments) < rate.limit:
-        return None
-    moment = given.moments[-rate.limit] + rate.per_s
+    moment = moment_after(given.moments if given is not None else (), rate, draft.at)
     if moment <= draft.at:
         return None
     event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)

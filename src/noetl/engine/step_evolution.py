@@ -56,6 +56,7 @@ def scheduled(execution: Execution, event: Event, payload: StepScheduled) -> Non
         deadline_s=payload.deadline_s,
         boundary_s=payload.boundary_s,
         pool=payload.pool,
+        bare=payload.task is None and not payload.looped,
     )
     execution.step_runs += 1
     execution.runs_of[event.step] = execution.runs_of.get(event.step, 0) + 1
@@ -65,7 +66,7 @@ def scheduled(execution: Execution, event: Event, payload: StepScheduled) -> Non
         token.inputs = [token.as_input()]
     holding.take(execution, token, payload.slots)
     if payload.rate is not None:
-        holding.pace(execution, payload.rate, event.ts)
+        holding.pace(execution, payload.rate, event.ts, now=event.ts)
     if payload.handles:
         execution.handling[step_run_id] = payload.handles
     if payload.looped:

@@ -23,6 +23,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     verbatim: bool = False  # never rendered as a template (python's code)
     sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)
     quoted: bool = False  # command text: each template value is one argument (DESIGN §8)
+    credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks
 
 
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Fields of a large result that stay inline beside its reference: `result.output_select` of a step (DESIGN §5)."""
+"""The result of a step as its author wants it kept: `result.store` and `result.output_select` (DESIGN §5).
+
+Who asks for storing has a reference, however small the result is; the fields that are selected stay inline beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,24 @@ import msgspec
 
 from noetl.net.net import StepResult
 from noetl.pipeline.dotted import at_path
-from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, fits
+from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
 from noetl.pipeline.surroundings import Load
 from noetl.records.outcomes import TaskResult
+
+
+def kept_as_wanted(
+    result: TaskResult, wanted: StepResult | None, load: Load, keep: Keep, max_payload_bytes: int
+) -> TaskResult:
+    """The result of a step that has succeeded, stored if that was asked for, with the fields its step selects."""
+    value = result.result
+    if not asks_for_storing(wanted) or result.ref is not None or value is None:
+        return with_fields(result, wanted, load, max_payload_bytes)
+    stored = msgspec.structs.replace(result, result=None, ref=keep(value))
+    return with_fields(stored, wanted, lambda _: value, max_payload_bytes)  # it is at hand still
+
+
+def asks_for_storing(wanted: StepResult | None) -> bool:
+    return wanted is not None and wanted.store is not None
 
 
 def with_fields(result: TaskResult, wanted: StepResult | None, load: Load, max_payload_bytes: int) -> TaskResult:

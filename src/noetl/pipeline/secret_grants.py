@@ -1,91 +1,104 @@
-"""Secret grants: which secrets the tasks of a step name, and so may be given to whoever holds an order of it
-(RELIABILITY 2.6). A name that is a template is known when the task runs only; its fixed parts must fit.
+"""Secret grants: which secrets may be given to whoever holds an order of a step (RELIABILITY 2.2, 2.6).
+
+A name that is a template is what it gives in the scope that was recorded when the order was given out. What the server
+cannot know so, since it comes of an earlier task of the same pipeline, is the worker's word alone: then the fixed parts
+of the name must fit, and a name without any must be one that the playbook's keychain declares.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from noetl.net.net import Net, Transition
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
-from noetl.pipeline.secret_reads import auths_in, keychain_reads, texts_in
+from noetl.pipeline.secret_names import Lookup, Named, Naming
 from noetl.source import is_template
 
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
-_ENDS = ("source", "target")
+_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
+_STATEMENT = "{%"
+_PATH, _AUTH = "path", "auth"  # options of a lookup: the file of a provider, and the credential it is reached with
 
 
-class _Lookup(msgspec.Struct, frozen=True):
-    """A `secrets` task: the name, the provider and the options that it writes, each of them perhaps a template."""
+class Known(msgspec.Struct, frozen=True):
+    """What a template can give, by what is recorded. Not `is_all`: what else it gives, only the worker can say."""
 
-    name: Any
-    kind: Any = ""
-    options: dict[str, Any] = {}
+    values: Iterable[Any] = ()
+    is_all: bool = False
 
 
-class Grants(msgspec.Struct, frozen=True):
-    """`names` as they are written. `lookups` are of tasks that look up a secret themselves."""
+NOTHING_KNOWN = Known()
 
-    names: tuple[str, ...] = ()
-    lookups: tuple[_Lookup, ...] = ()
+Reading = Callable[[Task, str], Known]
 
-    def allow(self, name: str, kind: str, lookup: Mapping[str, Any]) -> bool:
-        if not kind and not lookup and any(_fits(written, name) for written in self.names):
+
+class Grants:
+    """`declared` are the entries of the playbook's keychain, `read` says what a template of a task can give."""
+
+    def __init__(self, naming: Naming, declared: Collection[str], read: Reading) -> None:
+        self._naming, self._declared, self._read = naming, declared, read
+
+    def allow(self, name: str, kind: str = "", lookup: Mapping[str, Any] | None = None) -> bool:
+        if not kind and not lookup and self._is_named(name):
             return True
-        return any(_fits(one.name, name) and _fits(one.kind, kind) and _are(one, lookup) for one in self.lookups)
+        return any(self._looks_up(one, name, kind, lookup or {}) for one in self._naming.lookups)
+
+    def _is_named(self, name: str) -> bool:
+        return name in self._naming.entries or any(self._names(place, name) for place in self._naming.places)
+
+    def _names(self, place: Named, name: str) -> bool:
+        if not _is_template(place.written):
+            return name in place.names_in(place.written)
+        known = self._read(place.task, place.written)
+        if any(name in place.names_in(value) for value in known.values):
+            return True
+        return not known.is_all and self._may_be(place.written, name, is_free=place.is_end)
+
+    def _looks_up(self, one: Lookup, name: str, kind: str, lookup: Mapping[str, Any]) -> bool:
+        is_renewed = one.renews and not kind and not lookup
+        return (
+            self._gives(one.task, one.name, name)
+            and (is_renewed or self._gives(one.task, one.kind, kind, is_name=False))
+            and all(self._is_option(one, key, value, name) for key, value in lookup.items())
+        )
+
+    def _is_option(self, one: Lookup, key: str, value: Any, name: str) -> bool:
+        if key == _PATH:
+            return bool(value == name)  # a file is looked up by its own name
+        return key in one.options and self._gives(one.task, one.options[key], value, is_name=key == _AUTH)
+
+    def _gives(self, task: Task, written: Any, found: Any, *, is_name: bool = True) -> bool:
+        if not _is_template(written):
+            return bool(written == found)
+        known = self._read(task, written)
+        if any(value == found for value in known.values):
+            return True
+        if known.is_all:
+            return False
+        if not isinstance(found, str):
+            return not is_name and not _fixed_parts(written)
+        return self._may_be(written, found) if is_name else _fits(written, found)
+
+    def _may_be(self, written: str, name: str, *, is_free: bool = False) -> bool:
+        """Whether a name that only the worker knows may be this one."""
+        if is_free or not _fixed_parts(written):
+            return name in self._declared
+        return _fits(written, name)
 
 
-def grants_of(step: Transition, net: Net) -> Grants:
-    names: list[str] = []
-    lookups: list[_Lookup] = []
-    for task in tasks_of(step):
-        reads = keychain_reads(task)
-        names += [entry.name for entry in net.keychain if reads.everything or entry.name in reads.names]
-        names += _auths(task)
-        names += [text for text in texts_in(task.inputs.data) if not is_template(text)]  # a plug-in's own inputs
-        if task.kind == "secrets":
-            lookups += _lookups(task)
-    return Grants(tuple(dict.fromkeys(names)), tuple(lookups))
+def _is_template(written: Any) -> bool:
+    return isinstance(written, str) and is_template(written)
 
 
-def _auths(task: Task) -> Iterator[str]:
-    """What the inputs name, or would once they are rendered."""
-    inputs = task.inputs.data
-    if isinstance(inputs, str):
-        yield inputs  # one template gives all of them
-        return
-    for auth in auths_in(inputs):
-        name = auth.get("credential") if isinstance(auth, Mapping) else auth
-        if isinstance(name, str):
-            yield name
-    for end in _ENDS if isinstance(inputs, Mapping) else ():
-        if isinstance(inputs.get(end), str) and is_template(inputs[end]):
-            yield inputs[end]
+def _fixed_parts(written: str) -> str:
+    """What stands there whatever the template gives; of one with statements, that may be nothing."""
+    return "" if _STATEMENT in written else "".join(_EXPRESSION.split(written)).strip()
 
 
-def _lookups(task: Task) -> Iterator[_Lookup]:
-    inputs = task.inputs.data
-    if isinstance(inputs, str):
-        yield _Lookup(inputs, inputs, {"version": inputs, "auth": inputs, "path": inputs})
-    elif isinstance(inputs, Mapping):
-        options = {key: inputs[key] for key in ("version", "auth") if inputs.get(key) is not None}
-        yield _Lookup(inputs.get("secret"), inputs.get("provider") or "", {**options, "path": inputs.get("secret")})
-
-
-def _are(one: _Lookup, lookup: Mapping[str, Any]) -> bool:
-    return all(key in one.options and _fits(one.options[key], value) for key, value in lookup.items())
-
-
-def _fits(written: Any, found: Any) -> bool:
-    """Whether this may be what is written, once it is rendered."""
-    if not isinstance(written, str) or not is_template(written):
-        return bool(written == found)
-    if not isinstance(found, str):
-        return _TEMPLATE.fullmatch(written.strip()) is not None
-    pattern = ".*".join(re.escape(fixed) for fixed in _TEMPLATE.split(written))
+def _fits(written: str, found: str) -> bool:
+    if _STATEMENT in written:
+        return True
+    pattern = ".*".join(re.escape(fixed) for fixed in _EXPRESSION.split(written))
     return re.fullmatch(pattern, found, re.DOTALL) is not None

@@ -18,6 +18,27 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     per_s: float
 
 
+class StepRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """So many runs of a step may begin in any `per_s` seconds."""
+
+    limit: int
+    per_s: float
+
+
+class LimitChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """From now on so many runs of the step go on at once, and begin in a time, within this execution; what is None is
+    as the playbook says. `begun` are, by the name of a rate, the moments that have been used under it and still count:
+    whoever waits there is given a new one."""
+
+    event_type = "limit.changed"
+
+    limit: int | None = None
+    rate: StepRate | None = None
+    actor: str | None = None
+    reason: str | None = None
+    begun: dict[str, tuple[float, ...]] = {}
+
+
 class TokenHeld(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`),
     compensation (until everything is undone), delay or rate (for the moment `until`). One held by `rate` has that

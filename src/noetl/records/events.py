@@ -28,6 +28,7 @@ from noetl.records.control import (
     Emitted,
     JoinFilled,
     JoinUnfilled,
+    LimitChanged,
     PlaybookCancelled,
     PlaybookPaused,
     PlaybookResumed,
@@ -399,6 +400,7 @@ Payload = (
     | NextEnqueued
     | ReportRefused
     | Emitted
+    | LimitChanged
     | PlaybookPaused
     | PlaybookResumed
     | PlaybookCancelled

@@ -110,7 +110,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
     are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
-    a range of a loop that is to be run; each begins at `position` unless it has begun before.
+    a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
+    told as a trace, and requests to others say which span they come from.
     """
 
     order_id: str
@@ -132,6 +133,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     iterations: Iterations | None = None
     errand: Errand | None = None
     terms: Terms = Terms()
+    traced: bool = False
 
 
 class Timed(msgspec.Struct, frozen=True):

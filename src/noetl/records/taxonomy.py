@@ -64,6 +64,7 @@ TAXONOMY: dict[str, EventType] = {
     **_types(Source.SERVER, "step", "step", {"denied": _GOOD, "scheduled": _OPEN, "started": _OPEN, "timeout": _BAD}),
     **_types(Source.WORKER, "step", "step", {"done": _GOOD, "failed": _BAD}),
     **_types(Source.SERVER, "step", "step", {"interrupted": _GOOD}),
+    **_types(Source.SERVER, "step", "limit", {"changed": _GOOD}),
     **_types(Source.WORKER, "tool", "task", {"started": _OPEN, "processed": None}),
     **_types(Source.WORKER, "tool", "task", {"async_started": _OPEN, "async_done": None}),
     **_types(Source.WORKER, "tool", "hook", {"failed": _BAD}),

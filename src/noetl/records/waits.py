@@ -171,7 +171,7 @@ class StepTimeout(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenReleased(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The moment has come until which the token was held."""
+    """The moment has come until which the token was held, or its limit was changed and there may be room."""
 
     event_type = "token.released"
 

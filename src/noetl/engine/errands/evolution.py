@@ -8,6 +8,7 @@ from noetl.engine.errands.state import Errand, ErrandKind, Saga, Summons
 from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun
 from noetl.engine.hearing import heard_as
 from noetl.engine.waits.evolution import close_all
+from noetl.pipeline.patches import write
 from noetl.records.compensation import (
     CompensationDone,
     CompensationFailed,
@@ -140,7 +141,7 @@ def _compensation_started(execution: Execution, event: Event, payload: Compensat
     errand = Errand(kind=ErrandKind.COMPENSATION, of=payload.registration_id)
     position = Position(task=registration.task, iter=registration.iter)
     run = _begin(execution, event, errand, payload.order_id, args=registration.args, position=position)
-    run.pool = registration.pool
+    run.pool, run.ctx = registration.pool, dict(registration.ctx)
 
 
 def _compensated(
@@ -200,11 +201,18 @@ def _async_started(execution: Execution, event: Event, payload: AsyncStarted) ->
         task=payload.task,
         tolerated=payload.tolerated,
         task_run_id=payload.task_run_id,
-        ctx=payload.ctx,
         around=payload.around,
     )
     run = _begin(execution, event, errand, payload.order_id, args=owner.args, position=payload.position)
     _beside(run, owner)
+    run.ctx = dict(payload.ctx) if payload.around else None
+
+
+def wrote(execution: Execution, step_run_id: str, patch: dict[str, Any]) -> None:
+    """An errand reads what it has written itself, also when another worker goes on with it (SAGA-01)."""
+    own = execution.runs[step_run_id].ctx
+    if own is not None:
+        write(own, patch)
 
 
 def _over(execution: Execution, event: Event, *, stopped: bool) -> None:
@@ -248,6 +256,7 @@ def _begin(execution: Execution, event: Event, errand: Errand, order_id: str, **
         token_meta={},
         event_id=event.event_id,
         order_id=order_id,
+        started_at=event.ts,
         errand=errand,
         **fields,
     )

@@ -28,7 +28,7 @@ def errand_of(execution: Execution, run: StepRun) -> dict[str, Any]:
             return {"errand": Errand(part=part, names={"event": event_names(errand.event)})}
         case ErrandKind.ASYNC:
             own = Errand(part="tasks", outer=_outer(errand.around), task_run_id=errand.task_run_id)
-            return {"errand": own, "ctx": errand.ctx if errand.around else dict(execution.ctx)}
+            return {"errand": own, "ctx": dict(execution.ctx if run.ctx is None else run.ctx)}
 
 
 def _compensation(execution: Execution, run: StepRun, registration: CompensationRegistered) -> dict[str, Any]:
@@ -39,7 +39,8 @@ def _compensation(execution: Execution, run: StepRun, registration: Compensation
         once=is_once(execution, run),
         child=registration.child,
     )
-    return {"errand": own, "ctx": registration.ctx, "results": registration.results}
+    assert run.ctx is not None, "a compensation has a ctx of its own"
+    return {"errand": own, "ctx": dict(run.ctx), "results": registration.results}
 
 
 def event_names(event: OwnEvent) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -30,7 +29,6 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     task_run_id: str | None = None
     tolerated: bool = False
-    ctx: dict[str, Any] = {}
     around: tuple[Surrounding, ...] = ()
 
 

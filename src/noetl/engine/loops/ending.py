@@ -19,6 +19,7 @@ from noetl.engine.loops.writes import settled
 from noetl.engine.plan import Plan
 from noetl.errors import ToolError
 from noetl.ids import derived
+from noetl.pipeline.fields import asks_for_storing
 from noetl.pipeline.patches import written
 from noetl.pipeline.payloads import refuse_above_cap
 from noetl.records.events import CtxPatched, StepFailed
@@ -76,7 +77,8 @@ def _done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
     levels = len(levels_of(plan.step(run.step)))
     results = results_of(frame, levels, plan.load)
     paths = paths_of(frame, levels) if levels > 1 else None
-    inline, paths_inline = plan.fits(results), paths is not None and plan.fits(paths)
+    inline = plan.fits(results) and not asks_for_storing(plan.step(run.step).result)
+    paths_inline = paths is not None and plan.fits(paths)
     if not inline:
         refuse_above_cap(len(msgspec.json.encode(results)))
     return LoopDone(

@@ -49,7 +49,7 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
             _came(execution, event, payload)
         case MessageReceived():
             execution.known[payload.message_id] = None
-            _came(execution, event, payload, given=payload.payload)
+            _came(execution, event, payload)
         case MessageTimeout():
             execution.alarms.cancel(Alarm.WAIT, payload.wait_id)
             if payload.action == "escalate":
@@ -57,7 +57,7 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
         case SignalReceived():
             execution.known[payload.signal_id] = None
             if payload.wait_id is not None:
-                _came(execution, event, payload, given=payload.data)
+                _came(execution, event, payload)
         case HumanClaimed() | HumanReleased() | HumanOverdue() | HumanEscalated() | TaskCompleted():
             _on_task(execution, event, payload)
         case _:
@@ -172,18 +172,34 @@ def _on_task(
         case HumanEscalated():
             execution.alarms.cancel(Alarm.ESCALATE, payload.task_id)
         case TaskCompleted():
-            _came(execution, event, payload, given=payload.result, instead=True)
+            _came(execution, event, payload)
 
 
-def _came(
-    execution: Execution, event: Event, payload: Waiting, *, given: Any = msgspec.UNSET, instead: bool = False
-) -> None:
-    """One wait has ended, and with it the others of its step. What it has `given` is the step's result where the
-    pipeline gave none, or `instead` of it."""
-    run, data = _run(execution, event), event_data(payload)
+def given_by(payload: Waiting) -> tuple[Any, bool]:
+    """What the end of a wait brings, and whether it stands instead of what the pipeline gave."""
+    match payload:
+        case MessageReceived():
+            return payload.payload, False
+        case SignalReceived():
+            return payload.data, False
+        case TaskCompleted():
+            return payload.result, True
+        case _:
+            return msgspec.UNSET, False
+
+
+def result_with(own: TaskResult, given: Any, instead: bool) -> TaskResult:
+    """The step's result: what the wait has `given` where the pipeline gave nothing, or `instead` of it."""
+    gave_nothing = own.result is None and own.ref is None
+    return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own
+
+
+def _came(execution: Execution, event: Event, payload: Waiting) -> None:
+    """One wait has ended, and with it the others of its step."""
+    run, data, (given, instead) = _run(execution, event), event_data(payload), given_by(payload)
     close_all(execution, run, event.ts)
     if run.ended is not None:
-        result = _result(run.ended.result or TaskResult(), given, instead)
+        result = result_with(run.ended.result or TaskResult(), given, instead)
         run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, data=data)
         execution.results[run.step] = result
         execution.agenda[run.step_run_id] = Due.ROUTE
@@ -201,8 +217,3 @@ def _came(
     run.heard = (*run.heard, own)
     if run.order_id is None:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
-
-
-def _result(own: TaskResult, given: Any, instead: bool) -> TaskResult:
-    gave_nothing = own.result is None and own.ref is None
-    return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own

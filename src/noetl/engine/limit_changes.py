@@ -1,0 +1,151 @@
+"""Changes of limits: an operator lets more or fewer runs of a step go on, or begin, in a running execution (BEYOND §5).
+
+What was set stands in the log and holds for this execution alone. Whoever waits is judged again at once: under a raised
+limit as many are called up as there is room for; under another rate everybody who waits is given a new moment. Nothing
+that runs is stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+from typing import Any
+
+import msgspec
+
+from noetl.engine.alarms import Alarm
+from noetl.engine.commands import ChangeLimit
+from noetl.engine.decision import Decision, Draft, Problem
+from noetl.engine.execution import Execution, Token
+from noetl.engine.holding import LIMIT, RATE
+from noetl.engine.identity import run_id_of
+from noetl.engine.limits import places_of
+from noetl.engine.marking import StepLimits
+from noetl.engine.plan import Plan
+from noetl.engine.rates import moment_after, rate_under
+from noetl.engine.scopes import admission_scope
+from noetl.errors import TemplateError, ToolError
+from noetl.ids import derived
+from noetl.records.control import LimitChanged, RateLimit, TokenHeld
+from noetl.records.orders import Verdict
+from noetl.records.waits import TokenReleased
+
+
+def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Decision:
+    """Record the change, and let those go on who may."""
+    if not execution.is_open:
+        return Decision(verdict=Verdict.TERMINAL, detail="this execution is over")
+    if not plan.has_step(command.step):
+        return Decision(verdict=Verdict.NOT_FOUND, detail=f'its playbook has no step "{command.step}"')
+    before = execution.limits.get(command.step) or StepLimits()
+    after = StepLimits(
+        limit=before.limit if command.limit is msgspec.UNSET else command.limit,
+        rate=before.rate if command.rate is msgspec.UNSET else command.rate,
+    )
+    if problems := tuple(_problems(after)):
+        return Decision(verdict=Verdict.INVALID, problems=problems)
+    if after == before:
+        return Decision(verdict=Verdict.DUPLICATE)
+    draft = Draft(execution, command.at, derived("limit", execution.execution_id, execution.seq))
+    begun = _begun(execution, command.step, command.at) if after.rate != before.rate else {}
+    changed = LimitChanged(limit=after.limit, rate=after.rate, actor=command.actor, reason=command.reason, begun=begun)
+    draft.add(changed, step=command.step, parent_id=execution.last_event_id)
+    if after.limit != before.limit:
+        _call_up(draft, plan, execution, command.step, after)
+    for name, moments in begun.items():
+        _pace_anew(draft, plan, execution, name, list(moments), {**execution.limits, command.step: after})
+    return draft.decision()
+
+
+def _problems(wanted: StepLimits) -> list[Problem]:
+    found = []
+    if wanted.limit is not None and wanted.limit < 1:
+        found.append(Problem(field="limit", found=str(wanted.limit), allowed="a whole number from 1 on"))
+    if wanted.rate is not None and wanted.rate.limit < 1:
+        found.append(Problem(field="rate.limit", found=str(wanted.rate.limit), allowed="a whole number from 1 on"))
+    if wanted.rate is not None and not 0 < wanted.rate.per_s < float("inf"):
+        found.append(Problem(field="rate.per", found=f"{wanted.rate.per_s:g} s", allowed="a time longer than nothing"))
+    return found
+
+
+def _call_up(draft: Draft, plan: Plan, execution: Execution, step: str, wanted: StepLimits) -> None:
+    """As many of each slot as there is room for now, those that wait longest first."""
+    waiting = [one for one in execution.tokens.values() if one.step == step and one.held == LIMIT and one.slot]
+    firsts = {one.slot: one for one in reversed(waiting) if one.slot is not None}
+    for name, first in firsts.items():
+        slot = execution.slots[name]
+        room = _room(plan, execution, first, name, wanted, draft.at)
+        free = None if room is None else max(0, room - len(slot.held) - len(slot.called))
+        for token_id in islice(chain(slot.front, slot.queue), free):
+            token = execution.tokens[token_id]
+            draft.add(TokenReleased(token_id=token_id), event_id=_id(execution, token, TokenReleased), **_about(token))
+
+
+def _room(plan: Plan, execution: Execution, token: Token, slot: str, wanted: StepLimits, at: float) -> int | None:
+    """How many places the slot has for this token; None when it needs none there, or it cannot be told: then its
+    admission says why."""
+    try:
+        scope = admission_scope(plan, execution, token)
+        places = places_of(plan.step(token.step), token, scope, at, wanted)
+    except (TemplateError, ToolError):
+        return None
+    return next((place.limit for place in places if place.slot == slot), None)
+
+
+def _begun(execution: Execution, step: str, at: float) -> dict[str, tuple[float, ...]]:
+    """Of the rates under which tokens of the step wait: the moments that have been used.
+
+    Only the last ones given are kept, and they may all lie ahead. Each of those was found by going on from one that had
+    been used, by the length of the rate, so that going back gives it again."""
+    names = {one.pace for one in execution.tokens.values() if one.step == step and one.held == RATE and one.pace}
+    found: dict[str, tuple[float, ...]] = {}
+    for name in sorted(names):
+        given = execution.paces.get(name)
+        if given is None:
+            continue
+        ahead = [moment for moment, _ in _waiting(execution, name)]
+        before = [moment - given.per_s for moment in ahead[: len(given.moments)]]
+        used = before + list((Counter(given.moments) - Counter(ahead)).elements())
+        found[name] = tuple(sorted(moment for moment in used if moment <= at))
+    return found
+
+
+def _waiting(execution: Execution, name: str) -> list[tuple[float, Token]]:
+    """Who waits under a rate, and until when, the first one first."""
+    found = [
+        (*execution.alarms.due[Alarm.RELEASE, one.token_id], one)
+        for one in execution.tokens.values()
+        if one.held == RATE and one.pace == name
+    ]
+    return [(moment, token) for moment, _, token in sorted(found, key=lambda one: one[:2])]
+
+
+def _pace_anew(
+    draft: Draft, plan: Plan, execution: Execution, name: str, moments: list[float], limits: dict[str, StepLimits]
+) -> None:
+    """Those whose moment is now are let go by time itself, as always."""
+    for _, token in _waiting(execution, name):
+        rate = _rate(plan, execution, token, limits, draft.at)
+        moment = draft.at if rate is None else moment_after(moments, rate, draft.at)
+        if rate is not None:
+            rate = msgspec.structs.replace(rate, name=name)
+            moments.append(moment)
+        held = TokenHeld(token_id=token.token_id, reason=RATE, until=moment, rate=rate)
+        draft.add(held, event_id=_id(execution, token, TokenHeld), **_about(token))
+
+
+def _rate(plan: Plan, execution: Execution, token: Token, limits: dict[str, StepLimits], at: float) -> RateLimit | None:
+    """None where there is none any more, or it cannot be told: then its admission says why."""
+    try:
+        scope = admission_scope(plan, execution, token)
+        return rate_under(plan.step(token.step), scope, at, limits.get(token.step))
+    except (TemplateError, ToolError):
+        return None
+
+
+def _id(execution: Execution, token: Token, of: type[TokenHeld] | type[TokenReleased]) -> str:
+    return derived(token.event_id, of.event_type, execution.seq)
+
+
+def _about(token: Token) -> dict[str, Any]:
+    return {"step": token.step, "step_run_id": run_id_of(token.token_id)}
