@@ -63,3 +63,7 @@ class BackendError(NoetlError):
 
 class UnfitError(BackendError):
     """A text that the store cannot hold, such as one with a NUL; nothing was changed, and asking again is no help."""
+
+
+class UnreadableError(BackendError):
+    """The store gives what it has, and one execution cannot be told from it; nothing is guessed. Others may well be."""

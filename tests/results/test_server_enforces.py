@@ -20,6 +20,14 @@ from noetl.store.results import MemoryResults
 from tests.orchestrator.test_conduct import Counting, Office
 
 FIVE_MB = "f" * 5_000_000
+READING = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: b}]}
+  - step: b
+    tool: {kind: python, code: result = len(start)}
+"""
 
 
 def processed(order: Order, result: object, **decided: object) -> TaskProcessed:
@@ -48,7 +56,7 @@ def sizes(events: list[Event]) -> list[int]:
 @pytest.mark.req("RES-03", "SRV-04")
 async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
     office = Office()
-    await office.start()
+    await office.start(READING)
     order = await office.claim()
 
     entries = (processed(order, FIVE_MB, set_ctx={"big": FIVE_MB}), StepDone(result=TaskResult(result=FIVE_MB)))
@@ -87,7 +95,7 @@ async def test_what_an_event_names_is_stored_before_the_event() -> None:
     """Otherwise a crash between the two leaves a log that nobody can read (RELIABILITY 3.6)."""
     store = Careful()
     office = Office(store)
-    store.results = office.conductor._results  # type: ignore[assignment]
+    store.results = office.conductor.values._results  # type: ignore[assignment]
     await office.start()
     order = await office.claim()
 

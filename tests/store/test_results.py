@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_nothing_half_written_is_left_beside(tmp_path: Path) -> None:
     reference = FileResults(tmp_path).put([1])
 
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(reference.key).name]
+
+
+async def test_many_who_write_the_same_at_once_leave_it_once(tmp_path: Path) -> None:
+    results = FileResults(tmp_path)
+    body = b'"' + b"x" * 500_000 + b'"'
+
+    await asyncio.gather(*(results.send(body) for _ in range(20)))
+
+    [kept] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept.read_bytes() == body
 
 
 @pytest.mark.req("RES-02")

@@ -309,7 +309,21 @@ class Results(Protocol):
 
 
 class ResultStore(Results, Protocol):
-    """The place itself where results are kept."""
+    """The place itself where results are kept. `store` is its name in references. One that `is_outside` is reached over
+    a network: there `put`, `load`, `body`, `untouched` and `drop` may block for long, and whoever has others to serve
+    awaits `send` and `fetch`, or asks in a thread."""
+
+    @property
+    def store(self) -> str: ...
+
+    @property
+    def is_outside(self) -> bool: ...
+
+    async def send(self, body: bytes) -> None:
+        """Return once this JSON text is stored durably, under the SHA-256 of it. BackendError while that fails."""
+
+    async def fetch(self, checksum: str) -> bytes:
+        """What `body` gives. BackendError while the store is away."""
 
     def body(self, checksum: str) -> bytes:
         """What `load` gives, as the JSON text that is stored."""
@@ -319,3 +333,6 @@ class ResultStore(Results, Protocol):
 
     def drop(self, checksum: str, *, before: float) -> bool:
         """Remove a value; False when it is gone already, or somebody has put an equal one since."""
+
+    def close(self) -> None:
+        """Nobody asks any more."""

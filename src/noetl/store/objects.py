@@ -6,22 +6,19 @@ equal ones have equal names, so whoever comes second finds it there.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import msgspec
 
 from noetl.errors import BackendError, ToolError
-from noetl.records.references import Reference
-from noetl.store.results import is_checksum, key_of, schema_hint, verified
-
-STORE = "objects"
-_OLD = timedelta(hours=1)
+from noetl.store.outside_results import OLD_S, OutsideResults, first_line
+from noetl.store.results import is_checksum, key_of, verified
 
 
-class ObjectResults:
+class ObjectResults(OutsideResults):
     """One object per value below the prefix of `url`."""
+
+    store = "objects"
 
     def __init__(self, url: str) -> None:
         try:
@@ -30,78 +27,71 @@ class ObjectResults:
             from obstore.store import from_url
         except ImportError:
             raise BackendError(f"results at {url} need an object store: install noetl[storage]") from None
-        self._objects, self._url = obstore, url
+        super().__init__(url)
+        self._objects = obstore
         try:
             self._store = from_url(url)
         except (BaseError, OSError, ValueError) as problem:
-            raise BackendError(f"results cannot be kept at {url}: {_said(problem)}") from problem
+            raise BackendError(f"results cannot be kept at {url}: {first_line(problem)}") from problem
 
-    def put(self, value: Any) -> Reference:
+    async def send(self, body: bytes) -> None:
         from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
 
-        body = msgspec.json.encode(value)
-        checksum = hashlib.sha256(body).hexdigest()
-        key = key_of(checksum)
+        key = key_of(hashlib.sha256(body).hexdigest())
         try:
             try:
-                self._objects.put(self._store, key, body, mode="create")
+                await self._objects.put_async(self._store, key, body, mode="create")
             except NotSupportedError:  # a store without conditions writes the same content over itself
-                self._objects.put(self._store, key, body)
-        except (AlreadyExistsError, PreconditionError):  # the same content is there
-            self._refresh(key, body)
+                await self._objects.put_async(self._store, key, body)
+            except (AlreadyExistsError, PreconditionError):  # the same content is there
+                await self._refresh(key, body)
         except (BaseError, OSError) as problem:
-            raise BackendError(f"the result store {self._url} failed: {_said(problem)}") from problem
-        return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=schema_hint(value))
+            raise self._failed(problem) from problem
 
-    def _refresh(self, key: str, body: bytes) -> None:
+    async def _refresh(self, key: str, body: bytes) -> None:
         """Write it over itself when it is old: whoever collects what nobody names sees that somebody is about to."""
-        from obstore.exceptions import BaseError
+        written_at = (await self._objects.head_async(self._store, key))["last_modified"]
+        if datetime.now(UTC) - written_at > timedelta(seconds=OLD_S):
+            await self._objects.put_async(self._store, key, body)
 
-        try:
-            written_at = self._objects.head(self._store, key)["last_modified"]
-            if datetime.now(UTC) - written_at > _OLD:
-                self._objects.put(self._store, key, body)
-        except (BaseError, OSError) as problem:
-            raise BackendError(f"the result store {self._url} failed: {_said(problem)}") from problem
-
-    def load(self, reference: Reference) -> Any:
-        # by its content, not by the key: a reference may have come from a worker
-        return msgspec.json.decode(self.body(reference.checksum))
-
-    def body(self, checksum: str) -> bytes:
+    async def fetch(self, checksum: str) -> bytes:
         from obstore.exceptions import BaseError
 
         key = key_of(checksum)
         try:
-            body = bytes(self._objects.get(self._store, key).bytes())
+            found = await self._objects.get_async(self._store, key)
+            body = bytes(await found.bytes_async())
         except FileNotFoundError:
             raise ToolError("result.missing", f"the stored result {key} is gone") from None
         except (BaseError, OSError) as problem:
-            raise ToolError("result.missing", f"the stored result {key} cannot be read: {_said(problem)}") from problem
+            raise self._failed(problem) from problem
         return verified(checksum, body)
 
-    def untouched(self, *, before: float) -> list[str]:
+    async def listed(self, *, before: float) -> list[str]:
         """Those of a page at a time: a bucket may hold millions."""
         moment = datetime.fromtimestamp(before, UTC)
-        old = (one["path"] for page in self._objects.list(self._store) for one in page if one["last_modified"] < moment)
-        names = (path.rpartition("/")[2].removesuffix(".json") for path in old)
-        return [name for name in names if is_checksum(name)]
 
-    def drop(self, checksum: str, *, before: float) -> bool:
+        def old() -> list[str]:
+            pages = self._objects.list(self._store)
+            paths = (one["path"] for page in pages for one in page if one["last_modified"] < moment)
+            names = (path.rpartition("/")[2].removesuffix(".json") for path in paths)
+            return [name for name in names if is_checksum(name)]
+
+        return await asyncio.to_thread(old)
+
+    async def dropped(self, checksum: str, *, before: float) -> bool:
         from obstore.exceptions import BaseError
 
         key = key_of(checksum)
         try:
-            if self._objects.head(self._store, key)["last_modified"].timestamp() >= before:
+            if (await self._objects.head_async(self._store, key))["last_modified"].timestamp() >= before:
                 return False
-            self._objects.delete(self._store, key)
+            await self._objects.delete_async(self._store, key)
         except FileNotFoundError:
             return False
         except (BaseError, OSError) as problem:
-            raise BackendError(f"the result store {self._url} failed: {_said(problem)}") from problem
+            raise self._failed(problem) from problem
         return True
 
-
-def _said(problem: Exception) -> str:
-    """The first line; what follows is for who debugs the driver."""
-    return (str(problem) or type(problem).__name__).partition("\n")[0]
+    def _failed(self, problem: Exception) -> BackendError:
+        return BackendError(f"the result store {self.url} failed: {first_line(problem)}")

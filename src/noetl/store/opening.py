@@ -1,7 +1,7 @@
 """Opening a store by the name its user gave it: a file, a postgresql:// address, or nothing that outlives the process.
 
 Large results lie in a folder beside the file, or in the user's data folder for a database; NOETL_RESULTS names another
-folder, or an object store by its URL. Drivers are imported when a store asks for them, not before.
+folder, or an object store or a NATS broker by its URL. Drivers are imported when a store asks for them, not before.
 """
 
 from __future__ import annotations
@@ -79,6 +79,10 @@ async def applied_migrations(db: str | Path | None) -> Applied:
 def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
     """Where a store keeps its large results: at `results`, else where NOETL_RESULTS says, else at its own place."""
     place = results or os.environ.get("NOETL_RESULTS")
+    if place is not None and place.startswith(("nats://", "tls://")):
+        from noetl.store.nats_results import NatsResults
+
+        return NatsResults(place)
     if place is not None and "://" in place and not place.startswith("file://"):
         from noetl.store.objects import ObjectResults
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
+import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
 from noetl.records.references import Reference
 
@@ -23,18 +27,28 @@ _FILE = re.compile(r"[0-9a-f]{64}\.json")
 class FileResults:
     """One file per value below `folder`; an equal value is stored once."""
 
+    store, is_outside = STORE, False
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
+        return referring(STORE, self._kept(body), value, body)
+
+    def _kept(self, body: bytes) -> str:
         checksum = hashlib.sha256(body).hexdigest()
-        key = key_of(checksum)
         try:
-            self._write(self._folder / key, body)
+            self._write(self._folder / key_of(checksum), body)
         except OSError as problem:
             raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
-        return Reference(store=STORE, key=key, checksum=checksum, size=len(body), schema_hint=schema_hint(value))
+        return checksum
+
+    async def send(self, body: bytes) -> None:
+        await asyncio.to_thread(self._kept, body)
+
+    async def fetch(self, checksum: str) -> bytes:
+        return await asyncio.to_thread(self.body, checksum)
 
     def _write(self, path: Path, body: bytes) -> None:
         with suppress(FileNotFoundError):
@@ -42,7 +56,7 @@ class FileResults:
                 os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
                 return
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
+        part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may be writing the same
         try:
             with part.open("wb") as file:
                 file.write(body)
@@ -65,19 +79,32 @@ class FileResults:
     def body(self, checksum: str) -> bytes:
         key = key_of(checksum)
         try:
-            body = (self._folder / key).read_bytes()
+            body = self._read(self._folder / key)
         except OSError:
             raise ToolError("result.missing", f"the stored result {key} cannot be read") from None
         return verified(checksum, body)
 
+    def _read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            if not _put_back(path.parent.glob(f"{path.stem}.*.gone")):
+                raise
+            return path.read_bytes()
+
     def untouched(self, *, before: float) -> list[str]:
         found: list[str] = []
         for folder in self._folder.glob("[0-9a-f][0-9a-f]"):
+            _put_back(folder.glob("*.gone"))
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):
-                        if _FILE.fullmatch(entry.name) and entry.stat().st_mtime < before:
+                        if entry.stat().st_mtime >= before:
+                            continue
+                        if _FILE.fullmatch(entry.name):
                             found.append(entry.name.removesuffix(".json"))
+                        elif entry.name.endswith(".part"):
+                            os.unlink(entry.path)  # whoever was writing it has died over it
         return found
 
     def drop(self, checksum: str, *, before: float) -> bool:
@@ -89,15 +116,34 @@ class FileResults:
             path.rename(aside)
         except FileNotFoundError:
             return False
-        if aside.stat().st_mtime >= before:
+        crash_point("retention.collecting")
+        with suppress(FileNotFoundError):  # somebody took us for dead, and has put it back: another time, then
+            if aside.stat().st_mtime < before:
+                aside.unlink()
+                return True
             aside.replace(path)
-            return False
-        aside.unlink()
-        return True
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _put_back(aside: Iterable[Path]) -> bool:
+    """What whoever was about to drop it has left aside, since it died over it: somebody may have put it meanwhile."""
+    found = False
+    for path in aside:
+        with suppress(FileNotFoundError):
+            with suppress(FileExistsError):  # put anew: that one is younger
+                os.link(path, path.with_name(f"{path.name.partition('.')[0]}.json"))
+            path.unlink()
+            found = True
+    return found
 
 
 class MemoryResults:
     """The same, for runs that need not outlive their process."""
+
+    store, is_outside = "memory", False
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
@@ -105,11 +151,21 @@ class MemoryResults:
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
+        checksum = self._kept(body)
+        return Reference(
+            store=self.store, key=checksum, checksum=checksum, size=len(body), schema_hint=schema_hint(value)
+        )
+
+    def _kept(self, body: bytes) -> str:
         checksum = hashlib.sha256(body).hexdigest()
         self._bodies[checksum], self._put_at[checksum] = body, time.time()
-        return Reference(
-            store="memory", key=checksum, checksum=checksum, size=len(body), schema_hint=schema_hint(value)
-        )
+        return checksum
+
+    async def send(self, body: bytes) -> None:
+        self._kept(body)
+
+    async def fetch(self, checksum: str) -> bytes:
+        return self.body(checksum)
 
     def load(self, reference: Reference) -> Any:
         return msgspec.json.decode(self.body(reference.checksum))
@@ -129,6 +185,9 @@ class MemoryResults:
         del self._put_at[checksum]
         return self._bodies.pop(checksum, None) is not None
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def is_checksum(text: str) -> bool:
     return _CHECKSUM.fullmatch(text) is not None
@@ -139,6 +198,13 @@ def key_of(checksum: str) -> str:
     if not is_checksum(checksum):
         raise ToolError("result.missing", f"{checksum!r} is not the checksum of a stored result")
     return f"{checksum[:2]}/{checksum}.json"
+
+
+def referring(store: str, checksum: str, value: Any, body: bytes) -> Reference:
+    """Where a value is, in a store that goes by `key_of`."""
+    return Reference(
+        store=store, key=key_of(checksum), checksum=checksum, size=len(body), schema_hint=schema_hint(value)
+    )
 
 
 def verified(checksum: str, body: bytes) -> bytes:

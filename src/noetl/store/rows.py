@@ -1,14 +1,17 @@
 """Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
-payload, a message's data and a whole human task are JSON text.
+payload, a message's data and a whole human task are JSON text. Beside a payload stands its checksum: a byte that has
+changed in the store is noticed when it is read, and not believed (RELIABILITY 4.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
+from noetl.errors import BackendError, UnreadableError
 from noetl.records.encoding import decode_payload, encode_payload
 from noetl.records.envelope import Event
 from noetl.records.taxonomy import Source
@@ -18,27 +21,35 @@ from noetl.store.waits import MessageRow, WaitRow
 
 
 def event_of(execution_id: str, row: Sequence[Any]) -> Event:
-    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, body, trace = (
-        row
-    )
-    return Event(
-        execution_id=execution_id,
-        seq=seq,
-        event_id=event_id,
-        ts=ts,
-        source=Source(source),
-        payload=decode_payload(event_type, body, schema),
-        trace_id=trace,
-        parent_id=parent_id,
-        step=step,
-        step_run_id=step_run_id,
-        task_run_id=task_run_id,
-        on_behalf=bool(on_behalf),
-        schema=schema,
-    )
+    """UnreadableError for one that is not what was written, or is a newer program's."""
+    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, *content = row
+    body, checksum, trace_id = content
+    try:
+        if checksum is not None and crc32(body.encode()) != checksum:  # none: written before there were checksums
+            raise ValueError("it is not what was written")
+        return Event(
+            execution_id=execution_id,
+            seq=seq,
+            event_id=event_id,
+            ts=ts,
+            source=Source(source),
+            payload=decode_payload(event_type, body, schema),
+            trace_id=trace_id,
+            parent_id=parent_id,
+            step=step,
+            step_run_id=step_run_id,
+            task_run_id=task_run_id,
+            on_behalf=bool(on_behalf),
+            schema=schema,
+        )
+    except (ValueError, msgspec.DecodeError) as problem:
+        raise UnreadableError(f"event {seq} of execution {execution_id} is damaged: {problem}") from problem
+    except BackendError as problem:
+        raise UnreadableError(f"event {seq} of execution {execution_id} cannot be read: {problem}") from problem
 
 
 def event_values(event: Event) -> tuple[Any, ...]:
+    body = encode_payload(event.payload)
     return (
         event.execution_id,
         event.seq,
@@ -52,7 +63,8 @@ def event_values(event: Event) -> tuple[Any, ...]:
         event.task_run_id,
         event.on_behalf,
         event.schema,
-        encode_payload(event.payload).decode(),
+        body.decode(),
+        crc32(body),
     )
 
 

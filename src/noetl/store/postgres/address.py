@@ -21,6 +21,14 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 # that gives what it wants in the order it wants.
 _PLANNING = {f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")} | {"jit": "off"}
 
+# Who has fallen silent in the middle of a transaction holds locks that all others wait for; the server ends it.
+_SILENCE = {
+    "idle_in_transaction_session_timeout": "5s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
 
 class Address(msgspec.Struct, frozen=True):
     """`dsn` is for the driver and may hold a password; `shown` is for people and holds none."""
@@ -30,7 +38,7 @@ class Address(msgspec.Struct, frozen=True):
     schema: str
 
     def connect_arguments(self) -> dict[str, Any]:
-        settings = {"application_name": "noetl", "search_path": self.schema, **_PLANNING}
+        settings = {"application_name": "noetl", "search_path": self.schema, **_PLANNING, **_SILENCE}
         return {"dsn": self.dsn, "server_settings": settings}
 
 

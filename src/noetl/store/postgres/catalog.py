@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from noetl.store.postgres.queries import QUERIES
 class PostgresCatalog:
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._looks: dict[str, asyncio.Task[CatalogRow | None]] = {}  # about to begin
 
     async def register(self, playbook: Registration) -> CatalogRow:
         newest = await self._newest(playbook.path)
@@ -23,6 +25,15 @@ class PostgresCatalog:
         return await self._db.together(lambda connection: _registered(connection, playbook))
 
     async def _newest(self, path: str) -> CatalogRow | None:
+        """Who asks for the same at the same moment shares the answer: a crowd of starts costs a look, not one each."""
+        look = self._looks.get(path)
+        if look is None:
+            look = self._looks[path] = asyncio.ensure_future(self._look(path))
+        return await asyncio.shield(look)  # whoever goes away takes nothing from the others
+
+    async def _look(self, path: str) -> CatalogRow | None:
+        await asyncio.sleep(0)
+        del self._looks[path]  # who comes from now on may know of a newer one
         row = await self._db.row("select_newest_version", path)
         return _row(row) if row else None
 

@@ -1,5 +1,5 @@
-"""Commits as the columns that the statement `commit` and those beside it take: one array per column, whatever the
-number of executions, so that a batch costs as many round trips as a single step.
+"""Commits as the values that the statement `commit` and those beside it take: an array of rows, or one per column,
+whatever the number of executions, so that a batch costs as many round trips as a single step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from noetl.store.contract import Commit, ConflictError, Room
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.rows import event_values, execution_values, order_values, task_values, wait_values
 
-_EXECUTION, _EVENT, _ORDER, _NET, _WAIT, _TASK, _PAIR = 12, 13, 9, 2, 7, 8, 2
+_NET, _WAIT, _TASK, _PAIR = 2, 7, 8, 2
 
 
 def columns(rows: Iterable[Sequence[Any]], width: int) -> list[Sequence[Any]]:
@@ -48,9 +48,9 @@ class Written:
         commits = self._commits
         nets = {one.execution.net_hash: one.net for one in commits if one.net is not None}
         return [
-            *columns([(*execution_values(one.execution), one.after) for one in commits], _EXECUTION),
-            *columns(self._events, _EVENT),
-            *columns([order_values(order) for one in commits for order in one.orders], _ORDER),
+            [(*execution_values(one.execution), one.after) for one in commits],
+            self._events,
+            [order_values(order) for one in commits for order in one.orders],
             *columns(nets.items(), _NET),
         ]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg  # type: ignore[import-untyped]
-import msgspec
 
-from noetl.errors import BackendError, UnfitError
+from noetl.errors import BackendError, UnfitError, UnreadableError
 from noetl.store.contract import ConflictError
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
@@ -21,6 +20,7 @@ LOST = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
 # Others were at the same rows: nothing was stored, and deciding anew will do.
 _CONTENDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
@@ -65,6 +65,8 @@ def explained(where: str, problem: BaseException) -> BackendError:
             return BackendError(f"the store {where} does not allow this: {_said(problem)}; grant it to our user")
         case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
             return UnfitError(f"the store {where} cannot hold this text: {_said(problem)}")
+        case asyncpg.DataCorruptedError():
+            return UnreadableError(f"the store {where} is damaged: {_said(problem)}")
         case asyncpg.DiskFullError():
             return BackendError(f"the store {where} cannot be written: {_said(problem)}")
         case _:
@@ -72,12 +74,12 @@ def explained(where: str, problem: BaseException) -> BackendError:
 
 
 @contextmanager
-def decoding(where: str) -> Iterator[None]:
-    """What is stored and cannot be understood is our own error as well."""
+def legible(execution_id: str) -> Iterator[None]:
+    """What is found to be damaged among the events of one execution is told of that one alone."""
     try:
         yield
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise BackendError(f"the store {where} is damaged: {problem}") from problem
+    except (UnicodeDecodeError, UnreadableError) as problem:
+        raise UnreadableError(f"an event of execution {execution_id} is damaged: {_said(problem)}") from problem
 
 
 def _stored_already(problem: asyncpg.UniqueViolationError) -> str:

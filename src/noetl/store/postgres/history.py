@@ -15,7 +15,7 @@ from noetl.store.filtering import lowered
 from noetl.store.migrations import Applied, applied_of, pending
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.database import Database
-from noetl.store.postgres.failures import decoding
+from noetl.store.postgres.failures import legible
 from noetl.store.postgres.migration import applied, known_migrations, migrate
 from noetl.store.postgres.shelf import PostgresShelf
 from noetl.store.rows import event_of, execution_of, order_of
@@ -54,16 +54,16 @@ class PostgresHistory:
             await database.close()
 
     async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
-        if only is None:
-            rows = await self._db.rows("select_events", execution_id, after)
-        else:
-            query = "select_newest_events" if only.newest else "select_some_events"
-            types = [like(pattern) for pattern in only.types] or None
-            rows = await self._db.rows(query, execution_id, after, only.step, types, only.limit)
+        with legible(execution_id):
+            if only is None:
+                rows = await self._db.rows("select_events", execution_id, after)
+            else:
+                query = "select_newest_events" if only.newest else "select_some_events"
+                types = [like(pattern) for pattern in only.types] or None
+                rows = await self._db.rows(query, execution_id, after, only.step, types, only.limit)
         if only is not None and only.newest:
             rows.reverse()
-        with decoding(self._db.where):
-            return [event_of(execution_id, row) for row in rows]
+        return [event_of(execution_id, row) for row in rows]
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         row = await self._db.row("select_execution", execution_id)

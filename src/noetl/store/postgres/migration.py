@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.store.migrations import Migration, migrations_in, pending
 from noetl.store.postgres.address import Address
@@ -50,6 +51,7 @@ async def _migrated(connection: Any, known: list[Migration], address: Address) -
         await connection.execute(migration.statements, timeout=_LONG_S)
         values = (migration.number, migration.name, migration.checksum)
         await connection.execute("INSERT INTO migration VALUES ($1, $2, $3)", *values)
+        crash_point("migration.within")
     return missing
 
 

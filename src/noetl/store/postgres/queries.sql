@@ -3,10 +3,7 @@
 -- makes others wait, and these then find another `last_seq` than they decided on, so they update nothing and are
 -- refused below. Whatever is refused takes everything else back with it.
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-                         $8::float8[], $9::float8[], $10::text[], $11::float8[], $12::bigint[])
-        AS g (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-              parent_execution_id, wake_at, after)
+    SELECT * FROM unnest($1::execution_row[])
 ), moved AS (
     UPDATE execution AS x SET status = g.status, last_seq = g.last_seq, finished_at = g.finished_at, wake_at = g.wake_at
     FROM given AS g
@@ -20,12 +17,10 @@ WITH given AS MATERIALIZED (
     FROM given WHERE after = 0
 ), stored AS (
     INSERT INTO event (execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id,
-                       on_behalf, schema, payload)
-    SELECT * FROM unnest($13::text[], $14::bigint[], $15::text[], $16::text[], $17::float8[], $18::text[], $19::text[],
-                         $20::text[], $21::text[], $22::text[], $23::boolean[], $24::integer[], $25::text[])
+                       on_behalf, schema, payload, checksum)
+    SELECT * FROM unnest($2::event_row[])
 ), given_order AS MATERIALIZED (
-    SELECT * FROM unnest($26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::integer[], $32::text[],
-                         $33::integer[], $34::float8[]) WITH ORDINALITY
+    SELECT * FROM unnest($3::order_row[]) WITH ORDINALITY
         AS g (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until, place)
 ), made_order AS (
     INSERT INTO orders AS o (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch,
@@ -53,7 +48,7 @@ WITH given AS MATERIALIZED (
 ), told AS (
     INSERT INTO moved (xid, execution_id) SELECT pg_current_xact_id()::text::bigint, execution_id FROM given
 ), kept AS (
-    INSERT INTO net (net_hash, body) SELECT * FROM unnest($35::text[], $36::bytea[]) ON CONFLICT (net_hash) DO NOTHING
+    INSERT INTO net (net_hash, body) SELECT * FROM unnest($4::text[], $5::bytea[]) ON CONFLICT (net_hash) DO NOTHING
 )
 SELECT conflict('execution ' || execution_id || ' has moved past event ' || after)
 FROM given WHERE after > 0 AND execution_id NOT IN (SELECT execution_id FROM moved)
@@ -91,14 +86,14 @@ UPDATE orders SET lease_until = $1 WHERE order_id = $2 AND lease_epoch = $3 AND 
 
 -- name: select_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = $1 AND e.seq > $2
 ORDER BY e.seq;
 
 -- name: select_some_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = $1 AND e.seq > $2
   AND ($3::text IS NULL OR e.step = $3)
@@ -107,7 +102,7 @@ ORDER BY e.seq LIMIT $5;
 
 -- name: select_newest_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = $1 AND e.seq > $2
   AND ($3::text IS NULL OR e.step = $3)
@@ -118,13 +113,17 @@ ORDER BY e.seq DESC LIMIT $5;
 SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
 
 -- name: select_stream
-SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload, ''
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
+       checksum, ''
 FROM event WHERE execution_id = $1 ORDER BY seq;
 
 -- name: select_span
 SELECT execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema,
-       payload
+       payload, checksum
 FROM event WHERE execution_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq;
+
+-- name: take_time
+SET LOCAL idle_in_transaction_session_timeout = 0;
 
 -- name: lock_rows
 LOCK TABLE execution, orders, wait, task IN EXCLUSIVE MODE;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
@@ -20,7 +21,7 @@ from noetl.store.postgres.catalog import PostgresCatalog
 from noetl.store.postgres.commits import Written
 from noetl.store.postgres.credentials import PostgresCredentials
 from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
-from noetl.store.postgres.failures import UncertainError, decoding
+from noetl.store.postgres.failures import UncertainError, legible
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.migration import known_migrations, migrate
 from noetl.store.postgres.queries import QUERIES
@@ -132,6 +133,7 @@ class PostgresStore(PostgresHistory):
     async def retire(self, execution_ids: Collection[str]) -> int:
         async def retired(connection: Any) -> int:
             rows = await connection.fetch(QUERIES["retire_executions"], sorted(set(execution_ids)))
+            crash_point("retention.within")
             await connection.execute(QUERIES["retire_rest"], [row[0] for row in rows])
             return len(rows)
 
@@ -147,10 +149,12 @@ class PostgresStore(PostgresHistory):
         return await self._db.together(self._rebuilt)
 
     async def _rebuilt(self, connection: Any) -> int:
+        await connection.execute(QUERIES["take_time"])  # between two statements, logs are read
         await connection.execute(QUERIES["lock_rows"])  # commits wait until we are through
         ids = [row[0] for row in await connection.fetch(QUERIES["select_streams"])]
         rows = [await self._derived(connection, execution_id) for execution_id in ids]
         await connection.execute(QUERIES["delete_rows"])
+        crash_point("rebuild.within")
         await _copy(connection, "execution", (execution_values(one.execution) for one in rows))
         await _copy(connection, "orders", (order_values(order) for one in rows for order in one.orders))
         await _copy(connection, "wait", (wait_values(wait) for one in rows for wait in one.waits))
@@ -159,9 +163,9 @@ class PostgresStore(PostgresHistory):
 
     async def _derived(self, connection: Any, execution_id: str) -> Derived:
         """From the events alone; the row beside them, if there is one, is not asked."""
-        rows = await connection.fetch(QUERIES["select_stream"], execution_id)
-        with decoding(self._db.where):
-            return derived_rows([event_of(execution_id, row) for row in rows])
+        with legible(execution_id):
+            rows = await connection.fetch(QUERIES["select_stream"], execution_id)
+        return derived_rows([event_of(execution_id, row) for row in rows])
 
 
 _COLUMNS = {

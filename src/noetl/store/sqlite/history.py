@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import BackendError
+from noetl.errors import BackendError, UnreadableError
 from noetl.records.envelope import Event
 from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
 from noetl.store.filtering import lowered
@@ -72,7 +72,7 @@ class SqliteHistory:
             history._db.close()
 
     async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
-        with self._explained():
+        with self._explained(), legible(execution_id):
             if only is None:
                 rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
             else:
@@ -174,6 +174,17 @@ class SqliteHistory:
             raise BackendError(_explanation(self._where, problem)) from problem
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
+
+
+@contextmanager
+def legible(execution_id: str) -> Iterator[None]:
+    """What is no text any more among the events of one execution is told of that one alone."""
+    try:
+        yield
+    except sqlite3.OperationalError as problem:
+        if "UTF-8" not in str(problem):
+            raise
+        raise UnreadableError(f"an event of execution {execution_id} is damaged: {problem}") from problem
 
 
 def _connection(path: Path) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.store.migrations import Migration, migrations_in, pending
 from noetl.store.sqlite.transaction import transaction
@@ -31,6 +32,7 @@ def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) 
             connection.execute(
                 "INSERT INTO migration VALUES (?, ?, ?)", (migration.number, migration.name, migration.checksum)
             )
+            crash_point("migration.within")
 
 
 def is_store(connection: sqlite3.Connection) -> bool:

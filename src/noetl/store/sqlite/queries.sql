@@ -1,7 +1,7 @@
 -- name: insert_event
 INSERT INTO event (execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id,
-                   on_behalf, schema, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                   on_behalf, schema, payload, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_execution
 INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
@@ -32,7 +32,7 @@ UPDATE orders SET lease_until = ? WHERE order_id = ? AND lease_epoch = ? AND sta
 
 -- name: select_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = ? AND e.seq > ?
 ORDER BY e.seq;
@@ -41,7 +41,8 @@ ORDER BY e.seq;
 SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
 
 -- name: select_stream
-SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload, ''
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
+       checksum, ''
 FROM event WHERE execution_id = ? ORDER BY seq;
 
 -- name: delete_orders
@@ -52,7 +53,7 @@ DELETE FROM execution;
 
 -- name: select_some_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = :execution_id AND e.seq > :after
   AND (:step IS NULL OR e.step = :step)
@@ -61,7 +62,7 @@ ORDER BY e.seq LIMIT :limit;
 
 -- name: select_newest_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, x.trace_id
+       e.schema, e.payload, e.checksum, x.trace_id
 FROM event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = :execution_id AND e.seq > :after
   AND (:step IS NULL OR e.step = :step)

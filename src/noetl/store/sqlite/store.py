@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.store.audit import Audit
@@ -35,7 +36,7 @@ from noetl.store.shelf import Shelf
 from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory
+from noetl.store.sqlite.history import SqliteHistory, legible
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
@@ -105,6 +106,7 @@ class SqliteStore(SqliteHistory):
                     write_waits(self._db, commit)
                 if commit.tasks:
                     self._db.executemany(QUERIES["put_task"], [task_values(task) for task in commit.tasks])
+            crash_point("append.locked")
             for room in {
                 room for commit in commits for room in commit.room
             }:  # one writer at a time: the count is exact
@@ -155,6 +157,7 @@ class SqliteStore(SqliteHistory):
             self._db.execute(QUERIES["delete_executions"])
             self._db.execute(QUERIES["delete_waits"])
             self._db.execute(QUERIES["delete_tasks"])
+            crash_point("rebuild.within")
             for one in rows:
                 self._insert_execution(one.execution)
                 self._db.executemany(QUERIES["insert_order"], [order_values(order) for order in one.orders])
@@ -164,7 +167,9 @@ class SqliteStore(SqliteHistory):
 
     def _stream(self, execution_id: str) -> list[Event]:
         """The events alone; the row beside them, if there is one, is not asked."""
-        return [event_of(execution_id, row) for row in self._db.execute(QUERIES["select_stream"], (execution_id,))]
+        with legible(execution_id):
+            rows = self._db.execute(QUERIES["select_stream"], (execution_id,)).fetchall()
+        return [event_of(execution_id, row) for row in rows]
 
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}
@@ -214,6 +219,7 @@ class SqliteStore(SqliteHistory):
         with self._explained(), transaction(self._db):
             wanted = [(one,) for one in set(execution_ids)]
             gone = [one for one in wanted if self._db.execute(QUERIES["retire_execution"], one).rowcount == 1]
+            crash_point("retention.within")
             for query in _RETIRED:  # events too may go once the rows of their executions are gone (EVT-01)
                 self._db.executemany(QUERIES[query], gone)
         return len(gone)

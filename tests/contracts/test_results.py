@@ -1,0 +1,136 @@
+"""The contract of result stores: by content, durable, verified, collected when nobody names them (RES-01, RES-02)."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from noetl.clock import SystemClock
+from noetl.errors import BackendError, ToolError
+from noetl.orchestrator.retention import Retention
+from noetl.store.contract import ResultStore
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from tests.orchestrator.test_retention import ended
+from tests.results.places import PLACES, kept_in
+
+VALUES = [{"é": [1, None]}, "text", [1.5], 7, None, "x" * 400_000]
+
+
+@pytest.fixture(params=PLACES)
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ResultStore]:
+    with kept_in(request.param, tmp_path) as results:
+        yield results
+
+
+@pytest.mark.req("RES-01", "RES-02")
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: str(value)[:10])
+def test_a_value_comes_back_as_it_was_and_its_reference_says_all(results: ResultStore, value: object) -> None:
+    reference = results.put(value)
+
+    body = msgspec.json.encode(value)
+    assert results.load(reference) == value
+    assert results.body(reference.checksum) == body
+    assert (reference.store, reference.size) == (results.store, len(body))
+    assert (reference.checksum, bool(reference.key)) == (hashlib.sha256(body).hexdigest(), True)
+
+
+@pytest.mark.req("RES-01", "RES-02")
+async def test_what_is_sent_is_what_is_put_and_what_is_fetched_what_is_read(results: ResultStore) -> None:
+    body = msgspec.json.encode(list(range(100_000)))
+    checksum = hashlib.sha256(body).hexdigest()
+
+    await results.send(body)
+
+    assert await results.fetch(checksum) == results.body(checksum) == body
+    assert results.put(list(range(100_000))).checksum == checksum
+
+
+@pytest.mark.req("RES-06")
+@pytest.mark.parametrize("checksum", ["0" * 64, "../../etc/passwd", ""])
+async def test_what_is_not_there_is_missing(results: ResultStore, checksum: str) -> None:
+    with pytest.raises(ToolError) as read:
+        results.body(checksum)
+    with pytest.raises(ToolError) as fetched:
+        await results.fetch(checksum)
+
+    assert read.value.kind == fetched.value.kind == "result.missing"
+
+
+def test_equal_values_are_one(results: ResultStore) -> None:
+    assert results.put([1, 2]) == results.put([1, 2])
+
+    assert len(results.untouched(before=time.time() + 60)) == 1
+
+
+@pytest.mark.req("EVT-01")
+def test_what_nobody_has_put_since_is_listed_and_dropped(results: ResultStore) -> None:
+    one, other = results.put(["one"]), results.put(["other"])
+    later = time.time() + 60
+
+    assert results.untouched(before=time.time() - 60) == []
+    assert sorted(results.untouched(before=later)) == sorted([one.checksum, other.checksum])
+    assert not results.drop(one.checksum, before=time.time() - 60)
+    assert results.load(one) == ["one"]
+
+    assert results.drop(one.checksum, before=later)
+    assert not results.drop(one.checksum, before=later)
+    assert results.untouched(before=later) == [other.checksum]
+    with pytest.raises(ToolError, match="result"):
+        results.load(one)
+
+
+def test_what_was_dropped_may_be_put_again(results: ResultStore) -> None:
+    reference = results.put(["one"])
+    results.drop(reference.checksum, before=time.time() + 60)
+
+    assert results.load(results.put(["one"])) == ["one"]
+
+
+class Away(MemoryResults):
+    """It lists and drops, and cannot be read."""
+
+    def body(self, checksum: str) -> bytes:
+        raise BackendError("away")
+
+
+def retention(store: MemoryStore, results: ResultStore) -> Retention:
+    return Retention(store, results, SystemClock(), default_s=None, grace_s=-60.0)  # whatever is there is old enough
+
+
+@pytest.mark.req("EVT-01")
+async def test_what_nothing_names_is_collected_and_what_is_named_inside_a_stored_value_stays(
+    results: ResultStore,
+) -> None:
+    inner = results.put(["inner"])
+    outer, gone = results.put({"holds": msgspec.to_builtins(inner)}), results.put(["gone"])
+    store = MemoryStore()
+    await ended(store, "x1", None, msgspec.to_builtins(outer))
+
+    assert (await retention(store, results).planned()).results == 1
+    assert (await retention(store, results).run()).results == 1
+
+    assert sorted(results.untouched(before=time.time() + 60)) == sorted([inner.checksum, outer.checksum])
+    with pytest.raises(ToolError):
+        results.load(gone)
+
+
+@pytest.mark.req("EVT-01")
+async def test_while_nobody_can_tell_what_is_named_nothing_is_collected() -> None:
+    store, results = MemoryStore(), Away()
+    inner = results.put(["inner"])
+    await ended(store, "x1", None, msgspec.to_builtins(results.put({"holds": msgspec.to_builtins(inner)})))
+
+    with pytest.raises(BackendError, match="away"):
+        await retention(store, results).run()
+
+    assert len(results.untouched(before=time.time() + 60)) == 2
+
+
+def test_an_empty_place_has_nothing_untouched(results: ResultStore) -> None:
+    assert results.untouched(before=time.time() + 60) == []

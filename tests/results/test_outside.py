@@ -1,0 +1,314 @@
+"""Results over a network: nobody waits for a slow store but who needs it, and no event names what is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.embedded import arun, resume
+from noetl.errors import BackendError
+from noetl.orchestrator.conduct import Conductor
+from noetl.records.events import ExecutionRequested, StepDone
+from noetl.records.loops import IterationDone, IterationStarted
+from noetl.records.orders import Order, Report, Timed, Turn, Verdict
+from noetl.records.outcomes import TaskResult
+from noetl.store.contract import Commit, ResultStore, Store
+from noetl.store.memory import MemoryStore
+from noetl.store.objects import ObjectResults
+from noetl.store.results import FileResults, MemoryResults
+from tests.conversing import net_of, playbook
+from tests.orchestrator.test_conduct import CHAIN
+from tests.servers.s3 import ObjectServer
+
+LARGE = "x" * 200_000
+
+LOOP = """
+executor: {spec: {policy: {results: {reference_first: true}}}}
+workflow:
+  - step: start
+    loop: {in: "{{ range(40) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 40}}
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: b, when: "{{ start.data | length == 40 and start.data[39] == 39 }}"}]}
+  - {step: b, tool: {kind: python, code: x}}
+"""
+
+
+class Watched(MemoryStore):
+    """Notes what events name that is not stored when they are."""
+
+    def __init__(self, stored: Any) -> None:
+        super().__init__()
+        self._stored, self.dangling = stored, set[str]()
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        await super().commit(commits)
+        self.dangling |= {one for one in await self.checksums() if one not in self._stored()}
+
+
+@pytest.fixture
+def objects() -> Iterator[ObjectServer]:
+    with ObjectServer() as server:
+        yield server
+
+
+@asynccontextmanager
+async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Conductor]:
+    conductor = Conductor(store, results, MemoryDispatch(), ManualClock(), shared=True)
+    try:
+        yield conductor
+    finally:
+        await conductor.close()
+        results.close()
+
+
+@asynccontextmanager
+async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Conductor, Watched]]:
+    store = Watched(lambda: {path.rpartition("/")[2].removesuffix(".json") for path in objects.objects})
+    async with conducting(store, ObjectResults(objects.named(monkeypatch))) as conductor:
+        yield conductor, store
+
+
+async def start(conductor: Conductor, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
+    await conductor.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
+
+
+def done(order: Order, result: Any = 1) -> Report:
+    return Report(
+        order_id=order.order_id,
+        execution_id=order.execution_id,
+        lease_epoch=order.lease_epoch,
+        worker_id="w1",
+        entries=(Timed(1.0, StepDone(result=TaskResult(result=result))),),
+    )
+
+
+async def claim(conductor: Conductor) -> Order:
+    [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+    return order
+
+
+async def reached(objects: ObjectServer) -> None:
+    """Somebody waits at the store."""
+    assert await asyncio.to_thread(objects.came.wait, 30)
+
+
+@pytest.mark.req("RES-01", "RES-03")
+async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
+    objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outside(objects, monkeypatch) as (conductor, store):
+        await start(conductor, "x2")
+        order = await claim(conductor)
+        objects.hold()
+        held = asyncio.create_task(start(conductor, "x1", large=LARGE))
+        await reached(objects)
+
+        told = await conductor.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
+        await start(conductor, "x3")
+
+        assert told.verdicts == (Verdict.ACCEPTED,)
+        assert [one.step for one in told.orders] == ["b"]
+        assert not held.done()
+        assert await store.execution("x1") is None, "nothing is recorded before what it names is there"
+        objects.let_go()
+        await held
+        assert await store.execution("x1") is not None
+        assert not store.dangling
+
+
+@pytest.mark.req("RES-03")
+async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
+    objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outside(objects, monkeypatch) as (conductor, store):
+        await start(conductor, "x1")
+        await start(conductor, "x2")
+        orders = {order.execution_id: order for order in [await claim(conductor), await claim(conductor)]}
+        objects.hold()
+        held = asyncio.create_task(
+            conductor.turn(Turn(worker_id="w1", reports=(done(orders["x1"], LARGE),), capacity=0))
+        )
+        await reached(objects)
+
+        other = await conductor.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
+
+        assert other.verdicts == (Verdict.ACCEPTED,)
+        assert [one.execution_id for one in other.orders] == ["x2"]
+        assert not held.done()
+        objects.let_go()
+        assert (await held).verdicts == (Verdict.ACCEPTED,)
+        assert not store.dangling
+
+
+@pytest.mark.req("RES-06", "LOOP-13")
+async def test_what_a_decision_reads_is_brought_at_once_and_decided_upon_again(
+    objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result of a loop is made of forty stored ones; a server that has none of them at hand fetches all of them."""
+    async with outside(objects, monkeypatch) as (first, store):
+        await start(first, "x1", LOOP)
+        ran: list[Report] = []
+        while orders := (await first.turn(Turn(worker_id="w1", capacity=9))).orders:
+            for order in orders:
+                ran += looped(order)
+        second = Conductor(store, ObjectResults("s3://bucket"), MemoryDispatch(), ManualClock(), shared=True)
+        for report in ran:
+            assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (Verdict.ACCEPTED,)
+
+        [order] = (await second.turn(Turn(worker_id="w1", capacity=1))).orders
+
+        assert order.step == "b"
+        assert not store.dangling
+        await second.close()
+
+
+def looped(order: Order) -> list[Report]:
+    assert order.iterations is not None
+    entries = []
+    for index in range(order.iterations.first, order.iterations.last + 1):
+        entries.append(Timed(1.0, IterationStarted(path=(index,), index=index)))
+        entries.append(Timed(1.0, IterationDone(path=(index,), index=index, result=TaskResult(result=index))))
+    return [msgspec.structs.replace(done(order), entries=tuple(entries))]
+
+
+@pytest.mark.req("SRV-12", "RES-06")
+async def test_an_execution_that_refers_to_what_a_slow_store_has_is_claimed_when_it_has_come(
+    objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with outside(objects, monkeypatch) as (first, store):
+        await start(first, "x1", large=LARGE)
+        await start(first, "x2")
+        second = Conductor(store, ObjectResults("s3://bucket"), MemoryDispatch(), ManualClock(), shared=True)
+        objects.hold()
+
+        at_once = (await second.turn(Turn(worker_id="w1", capacity=5))).orders
+
+        assert [one.execution_id for one in at_once] == ["x2"]
+        objects.let_go()
+        async with asyncio.timeout(30):
+            while not (later := (await second.turn(Turn(worker_id="w1", capacity=5))).orders):
+                await asyncio.sleep(0.01)
+        assert [(one.execution_id, one.workload.get("large")) for one in later] == [("x1", LARGE)]
+        await second.close()
+
+
+class Flaky(MemoryResults):
+    """Outside, and away until somebody says that it is back."""
+
+    store, is_outside, is_away = "flaky", True, False
+
+    async def send(self, body: bytes) -> None:
+        if self.is_away:
+            raise BackendError("the result store is away")
+        await super().send(body)
+
+    async def fetch(self, checksum: str) -> bytes:
+        if self.is_away:
+            raise BackendError("the result store is away")
+        return await super().fetch(checksum)
+
+
+@pytest.mark.req("RES-01")
+async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on_when_it_is_back() -> None:
+    store, results = MemoryStore(), Flaky()
+    async with conducting(store, results) as conductor:
+        await start(conductor, "x1")
+        order = await claim(conductor)
+        results.is_away = True
+        turn = Turn(worker_id="w1", reports=(done(order, LARGE),), capacity=1)
+
+        with pytest.raises(BackendError, match="away"):
+            await conductor.turn(turn)
+        with pytest.raises(BackendError, match="away"):
+            await start(conductor, "x2", large=LARGE)
+        assert await store.execution("x2") is None
+        results.is_away = False
+
+        answer = await conductor.turn(turn)
+        assert answer.verdicts == (Verdict.ACCEPTED,)
+        assert (await claim(conductor)).step == "b"
+        await start(conductor, "x2", large=LARGE)
+        [requested] = [one.payload for one in await store.events("x2") if isinstance(one.payload, ExecutionRequested)]
+        assert requested.apart
+
+
+@pytest.mark.req("RES-06")
+async def test_what_is_gone_is_missing_as_it_is_anywhere() -> None:
+    store, results = MemoryStore(), Flaky()
+    async with conducting(store, results) as first:
+        await start(first, "x1", large=LARGE)
+        results._bodies.clear()
+        async with conducting(store, results) as second:
+            assert (await second.turn(Turn(worker_id="w1", capacity=1))).orders == ()
+            with pytest.raises(BackendError, match=r"result\.missing"):
+                await second.execution("x1")
+
+
+EMBEDDED = """
+workload: {given: ""}
+workflow:
+  - step: start
+    tool: [{name: one, kind: python, code: "result = 'y' * 200000"}]
+    next: {arcs: [{step: many, when: "{{ start.data | length == 200000 and workload.given | length == 200000 }}"}]}
+  - step: many
+    loop: {in: "{{ range(3) | list }}", iterator: n}
+    tool: [{name: part, kind: python, code: "result = 'z' * 100000"}]
+    next: {arcs: [{step: last, args: {all: "{{ many.data }}"}}]}
+  - step: last
+    tool: [{name: end, kind: python, args: {all: "{{ args.all }}"}, code: "result = [len(one) for one in all]"}]
+"""
+
+
+@pytest.mark.req("RES-01", "WRK-08")
+async def test_a_run_of_its_own_keeps_its_results_outside_as_well(
+    objects: ObjectServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOETL_RESULTS", objects.named(monkeypatch))
+    db = tmp_path / "store.db"
+
+    result = await arun(playbook(EMBEDDED), {"given": LARGE}, db=db)
+
+    assert (result.status, result.result) == ("completed", [100_000] * 3), result.error
+    assert len(objects.objects) >= 4
+    assert not (tmp_path / "store.db.results").exists()
+    resumed = await resume(result.execution_id, db=db)
+    assert resumed.result == result.result
+
+
+class HeldDisk(FileResults):
+    """A disk that is busy, until somebody lets go."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.free, self.came = threading.Event(), threading.Event()
+
+    def _write(self, path: Path, body: bytes) -> None:
+        self.came.set()
+        self.free.wait(30)
+        super()._write(path, body)
+
+
+@pytest.mark.req("RES-01")
+async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path) -> None:
+    store, results = MemoryStore(), HeldDisk(tmp_path)
+    async with conducting(store, results) as conductor:
+        held = asyncio.create_task(start(conductor, "x1", large="x" * 3_000_000))
+        assert await asyncio.to_thread(results.came.wait, 30)
+
+        await start(conductor, "x2")
+
+        assert (await claim(conductor)).execution_id == "x2"
+        assert not held.done()
+        results.free.set()
+        await held
+        async with conducting(store, results) as other:
+            assert len((await other.execution("x1")).execution.workload["large"]) == 3_000_000
