@@ -26,6 +26,7 @@ STAIRS: dict[int, tuple[str, ...]] = {
         "source",
         "diagnostics",
         "settings",
+        "trust",
         "errors",
         "redaction",
         "secret_forms",

@@ -1,6 +1,8 @@
 """Crash points: named places where a test may have this process killed, and nothing else happens (RELIABILITY 4.2).
 
 `NOETL_CRASH_AT=name`, `name:3` for the third pass, `name=about` for passes that concern one thing alone, as a step.
+`NOETL_CRASH_VICTIM` is the id of another process that is killed there instead, the database's or the broker's;
+`NOETL_CRASH_BY=STOP` names another signal than KILL.
 Off, which is what it is everywhere but in tests, a pass is one call of a function that does nothing.
 """
 
@@ -10,7 +12,7 @@ import os
 import signal
 from collections.abc import Callable
 
-VARIABLE = "NOETL_CRASH_AT"
+VARIABLE, VICTIM, BY = "NOETL_CRASH_AT", "NOETL_CRASH_VICTIM", "NOETL_CRASH_BY"
 
 SERVER_POINTS = (
     "start.before_commit",
@@ -35,6 +37,13 @@ WORKER_POINTS = (
     "worker.reported",
     "worker.heartbeat",
 )
+STORE_POINTS = (
+    "migration.within",
+    "retention.within",
+    "retention.between",
+    "retention.collecting",
+    "rebuild.within",
+)
 
 Pass = Callable[..., None]
 
@@ -43,24 +52,24 @@ def _off(name: str, about: str = "") -> None:
     """Nobody wants anything here."""
 
 
-def pass_for(wanted: str | None) -> Pass:
+def pass_for(wanted: str | None, victim: str | None = None, by: str | None = None) -> Pass:
     """The function that is called at every crash point. ValueError for one that there is not."""
     if not wanted:
         return _off
     place, _, count = wanted.partition(":")
     name, _, about = place.partition("=")
-    if name not in (*SERVER_POINTS, *WORKER_POINTS):
+    if name not in (*SERVER_POINTS, *WORKER_POINTS, *STORE_POINTS):
         raise ValueError(f'{VARIABLE}: there is no crash point "{name}"')
-    left = int(count or 1)
+    left, how = int(count or 1), signal.Signals[f"SIG{by or 'KILL'}"]
 
     def at(passed: str, its: str = "") -> None:
         nonlocal left
         if passed == name and about in ("", its):
             left -= 1
             if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(int(victim or os.getpid()), how)
 
     return at
 
 
-crash_point: Pass = pass_for(os.environ.get(VARIABLE))
+crash_point: Pass = pass_for(os.environ.get(VARIABLE), os.environ.get(VICTIM), os.environ.get(BY))

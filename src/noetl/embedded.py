@@ -29,6 +29,7 @@ from noetl.orchestrator.library import StoreLibrary
 from noetl.orchestrator.requests import command_for
 from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.records.apart import Load
 from noetl.records.carrying import Carried
 from noetl.records.events import Final
 from noetl.records.orders import Verdict
@@ -174,7 +175,8 @@ class Driver:
 
     async def result(self, execution_id: str) -> RunResult:
         """How an execution ended, once it has."""
-        told = _told(await self._conductor.ended(execution_id), self._conductor)
+        ended = await self._conductor.ended(execution_id)
+        told = await self._conductor.values.read(lambda load: _told(ended, load))
         self._conductor.release(execution_id)
         self._tools.release(execution_id)  # its end may have come from elsewhere
         return told
@@ -239,7 +241,17 @@ async def driving(
     desk = SecretDesk(lambda: keychain or _own_keychain(store, clock))
     library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
     conductor = Conductor(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
-    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=own_worker_id(), slots=slots, sleep=sleep)
+    worker = Worker(
+        conductor,
+        dispatch,
+        tools,
+        clock=clock,
+        worker_id=own_worker_id(),
+        slots=slots,
+        sleep=sleep,
+        prepare=conductor.prepare if results.is_outside else None,
+        settle=conductor.values.settled if results.is_outside else None,
+    )
     conductor.stop = worker.stop
     conductor.has_at_hand(worker)
     conductor.stored.append(lambda commits: _let_go(commits, tools))
@@ -254,6 +266,8 @@ async def driving(
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:
+        conductor.values.close()
+        results.close()
         await store.close()
 
 
@@ -287,14 +301,14 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
 
 
-def _told(execution: Execution, conductor: Conductor) -> RunResult:
+def _told(execution: Execution, load: Load) -> RunResult:
     assert execution.status is not None, "only an execution that is over is told"
     finished = execution.finished_at or 0.0
     started = execution.started_at or finished
     return RunResult(
         execution_id=execution.execution_id,
         status=execution.status,
-        result=final_result(execution, lambda result: payload_of(result, conductor.load)),
+        result=final_result(execution, lambda result: payload_of(result, load)),
         error=execution.error,
         ctx=execution.ctx,
         events=execution.seq,

@@ -56,8 +56,9 @@ def results_folder(db: Path) -> Path:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be chosen. `server`, `token` and `context` are for commands that talk to a server; `pools`
-    to `allow` for workers; the others for the server itself.
+    """Everything that can be chosen. `server`, `token`, `ca` and `context` are for commands that talk to a server, and
+    for workers; `pools` to `allow` for workers; the others for the server itself. `ca` is a PEM file with the authority
+    of a server's private certificate.
 
     `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
     cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
@@ -84,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     server: str | None = None
     token: str | None = None
+    ca: str | None = None
     context: str | None = None
     pools: tuple[str, ...] = ("default",)
     concurrency: int = 8

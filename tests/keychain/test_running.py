@@ -334,7 +334,7 @@ keychain: [{{name: a, kind: counting}}, {{name: b, kind: counting}}]
 workflow:
   - step: start
     {loop or "desc: once"}
-    tool: {{name: t, kind: python, args: {{renewed: [a, b]}}, code: "result = 1"}}
+    tool: {{name: t, kind: python, code: "result = keychain"}}
 """
     run = ran(text, tool=Renewing(), keychain=new_keychain(resolvers={"counting": Counting()}))
 

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from noetl.errors import ToolError
-from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.orchestrator.secret_desk import Past, SecretDesk
+from noetl.orchestrator.values import Values
 from noetl.records.materials import Ask
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
 from tests.conversing import Conversation
 from tests.keychain.vaults import new_keychain
 
@@ -15,6 +18,7 @@ TEXT = """
 keychain: [{name: api, kind: env}]
 workflow: [{step: start, tool: {kind: python, code: "result = keychain"}}]
 """
+PAST = Past(MemoryStore(), Values(MemoryResults()).read)
 
 
 def claimed() -> tuple[Conversation, Ask]:
@@ -33,7 +37,7 @@ async def test_the_holder_of_the_lease_gets_the_secret() -> None:
     conversation, ask = claimed()
     desk = SecretDesk(lambda: new_keychain(environment={"API": "the value"}))
 
-    found = await desk.answer(ask, conversation.plan.net, conversation.execution)
+    found = await desk.answer(ask, conversation.plan, conversation.execution, PAST)
 
     assert found.whole() == "the value"
     assert "the value" not in msgspec.json.encode([event.payload for event in conversation.log]).decode()
@@ -46,4 +50,4 @@ async def test_nobody_else_gets_it(changed: dict[str, object]) -> None:
     desk = SecretDesk(lambda: pytest.fail("the keychain was opened"))
 
     with pytest.raises(ToolError, match="no longer held"):
-        await desk.answer(msgspec.structs.replace(ask, **changed), conversation.plan.net, conversation.execution)
+        await desk.answer(msgspec.structs.replace(ask, **changed), conversation.plan, conversation.execution, PAST)

@@ -173,8 +173,8 @@ workflow:
   - step: start
     next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
   - {step: a, tool: {kind: python, code: x}}
-  - {step: b, tool: {kind: python, code: x}, next: {arcs: [{step: c}]}}
-  - {step: c, tool: {kind: python, code: x}}
+  - {step: b, tool: {kind: python, code: start + a}, next: {arcs: [{step: c}]}}
+  - {step: c, tool: {kind: python, code: start + a + b}}
 """
     )
     a, b = (await office.turn(capacity=2)).orders

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from noetl.clock import ManualClock
-from noetl.errors import BackendError
+from noetl.errors import BackendError, UnreadableError
 from noetl.orchestrator import decisions
-from noetl.orchestrator.hot import UnreadableError
 from noetl.orchestrator.quarantine import FAILURES, Incident, Quarantine
 from noetl.orchestrator.sweeping import EVERY_S, INCIDENT, Sweeper, sweeper
 from noetl.records.envelope import Event

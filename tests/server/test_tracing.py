@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from noetl.server.tracing import trace_of
+from noetl.server import services
+from noetl.server.tracing import Exported, Tracing, trace_of
 from tests.cli.processes_here import until
 from tests.running_here import Scripted
 from tests.server.talking import talking
+from tests.servers.http import HttpServer, Reply, reply
 
 CALLER = "0af7651916cd43dd8448eb211c80319c"
 FAILS = """
@@ -60,8 +64,6 @@ async def test_an_execution_is_one_trace_with_its_steps_and_tasks(monkeypatch: p
             headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
             asked = {"path": path, "wait": 20}
             started = (await talk.client.post("/api/executions", json=asked, headers=headers)).json()
-            import asyncio
-
             await asyncio.to_thread(until, lambda: got)
     [request] = got
     spans = {span.name: span for span in request.resource_spans[0].scope_spans[0].spans}
@@ -92,6 +94,7 @@ async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch
         (f"cc-{CALLER}-b7ad6b7169203331-01-later", CALLER),
         (f"ff-{CALLER}-b7ad6b7169203331-01", None),
         (f"00-{'0' * 32}-b7ad6b7169203331-01", None),
+        (f"00-{CALLER}-{'0' * 16}-01", None),
         ("00-short-b7ad6b7169203331-01", None),
         ("x" * 1000, None),
         ("", None),
@@ -100,3 +103,69 @@ async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch
 )
 def test_a_callers_trace_is_told_by_its_header(given: str | None, found: str | None) -> None:
     assert trace_of(given) == found
+
+
+CALLS = """
+workflow:
+  - step: start
+    tool:
+      - {name: plain, kind: http, url: "URL/a"}
+      - {name: own, kind: http, url: "URL/b", headers: {Traceparent: mine}}
+      - {name: sent_on, kind: http, url: "URL/c"}
+"""
+ELSEWHERE = Reply(302, headers={"location": "/a"})
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """Those that were told, by OpenTelemetry's own exporter into memory."""
+    exporter = InMemorySpanExporter()
+    monkeypatch.setattr(services, "open_tracing", lambda store, meters: Tracing(store, meters, Exported(exporter).send))
+    return exporter
+
+
+async def told(exporter: InMemorySpanExporter) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while not (found := exporter.get_finished_spans()):
+            await asyncio.sleep(0.01)
+    return {span.name: span for span in found}
+
+
+@pytest.mark.req("TOOL-02")
+async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExporter) -> None:
+    """The span of its task run, as the trace tells it later; what an author writes wins."""
+    async with HttpServer({"/a": reply(), "/b": reply(), "/c": ELSEWHERE}) as server, talking() as talk:
+        path = (await talk.register(CALLS.replace("URL", server.url)))["path"]
+        headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
+        asked = {"path": path, "wait": 20}
+        started = (await talk.client.post("/api/executions", json=asked, headers=headers)).json()
+        found = await told(spans)
+        left = await talk.services.store.shelf.list("caller")
+
+    assert started["status"] == "completed", started
+    plain, own, first, then = [request.headers["traceparent"] for request in server.requests]
+    assert plain == f"00-{CALLER}-{found['plain'].context.span_id:016x}-01"
+    assert own == "mine"
+    assert first == then == f"00-{CALLER}-{found['sent_on'].context.span_id:016x}-01"
+    assert found["plain"].parent.span_id == found["start"].context.span_id
+    root = found[path]
+    assert (root.parent.span_id, root.parent.is_remote) == (0xB7AD6B7169203331, True)
+    assert found["start"].parent.span_id == root.context.span_id
+    assert not found["start"].parent.is_remote
+    assert left == [], "nothing is remembered of a trace that was told"
+
+
+async def test_who_is_in_no_trace_begins_one_of_his_own(spans: InMemorySpanExporter) -> None:
+    async with talking() as talk:
+        execution_id = await talk.ran()
+        found = await told(spans)
+
+    assert found["tests/test"].parent is None
+    assert f"{found['tests/test'].context.trace_id:032x}" == execution_id.replace("-", "")
+
+
+async def test_without_tracing_requests_say_nothing_of_spans() -> None:
+    async with HttpServer({"*": reply()}) as server, talking() as talk:
+        await talk.ran(CALLS.replace("URL", server.url))
+
+    assert [request.headers.get("traceparent") for request in server.requests] == [None, "mine", None]

@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl.clock import ManualClock
@@ -212,3 +213,22 @@ async def test_the_doorbell_forgets_no_ring_and_wakes_one_for_each() -> None:
     assert sum(1 for task in done if not task.cancelled()) == 1
     bell.ring(1)
     await asyncio.wait(pending)
+
+
+@pytest.mark.req("WRK-03")
+async def test_an_order_that_comes_again_under_a_later_lease_while_it_runs_does_no_harm() -> None:
+    """The server was away for longer than a lease lasts, and gives the order to the same worker once more."""
+    desk = Desk(2)
+    desk.waiting[1] = msgspec.structs.replace(desk.waiting[0], lease_epoch=2)
+    worker = Worker(
+        desk, MemoryDispatch(), Registry({"python": Scripted()}), clock=ManualClock(), worker_id="w", slots=2
+    )
+    serving = asyncio.create_task(worker.serve())
+    async with asyncio.timeout(10):
+        await desk.quiet.wait()
+
+    assert not serving.done()
+    assert {report.lease_epoch for report in desk.reports} == {1, 2}
+    assert worker.leases.held() == {}
+    serving.cancel()
+    await asyncio.wait({serving})

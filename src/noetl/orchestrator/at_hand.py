@@ -10,12 +10,14 @@ from typing import Protocol
 from noetl.records.orders import Order
 
 
-class AtHand(Protocol):
+class Hand(Protocol):
+    def give(self, orders: Sequence[Order]) -> None:
+        """These are its own now. Never waits."""
+
+
+class AtHand(Hand, Protocol):
     worker_id: str
 
     @property
     def free(self) -> int:
         """How many orders it would begin at once."""
-
-    def give(self, orders: Sequence[Order]) -> None:
-        """These are its own now. Never waits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -11,6 +11,7 @@ from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
 from noetl.errors import BackendError
+from noetl.orchestrator.at_hand import Hand
 from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.orders import order_rows
 from noetl.orchestrator.terms import terms_of
@@ -31,12 +32,14 @@ class Batch:
 
     def __init__(self) -> None:
         self._decisions: dict[str, list[Decision]] = {}
+        self._stored: dict[str, list[Event]] = {}  # their events as the log is to have them
         self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
         self._stopped: dict[str, list[str]] = {}
         self.touched: set[str] = set()
         self.touching: set[str] = set()
         self.room: dict[str, Room] = {}
-        self.given: list[Order] = []  # claimed for the worker at hand
+        self.given: dict[Hand, list[Order]] = {}  # claimed for workers that wait
+        self.at_the_end: list[Callable[[], None]] = []  # of the round, stored or not
 
     def touch(self, execution_id: str) -> None:
         """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""
@@ -47,12 +50,16 @@ class Batch:
         """What was decided upon these executions is not to be stored."""
         self.touched.difference_update(execution_ids)
         for execution_id in execution_ids:
-            for known in (self._decisions, self._taken, self._stopped):
+            for known in (self._decisions, self._stored, self._taken, self._stopped):
                 known.pop(execution_id, None)
+        for hand, orders in self.given.items():
+            self.given[hand] = [order for order in orders if order.execution_id not in execution_ids]
 
-    def add(self, execution_id: str, command: Command, decision: Decision) -> None:
+    def add(self, execution_id: str, command: Command, decision: Decision, plan: Plan) -> None:
+        """UnkeptError where something of it could not be stored apart."""
         if not decision.events:
             return
+        self._stored.setdefault(execution_id, []).extend(_stored(event, plan) for event in decision.events)
         self._decisions.setdefault(execution_id, []).append(decision)
         if isinstance(command, DeliverMessage):
             self._taken.setdefault(execution_id, []).append(command.message_id)
@@ -61,6 +68,10 @@ class Batch:
         if stopped := [one.order_id for one in closed if one.order_id != reported]:
             self._stopped.setdefault(execution_id, []).extend(stopped)
 
+    def events(self, execution_id: str) -> list[Event]:
+        """What was decided upon it, whole."""
+        return [event for decision in self._decisions.get(execution_id, ()) for event in decision.events]
+
     @property
     def stopped(self) -> list[str]:
         """Orders that nobody wants any more, though somebody may be at work on them."""
@@ -68,7 +79,7 @@ class Batch:
 
     def commits(self, hot: HotExecutions, now: float, terms: Terms) -> list[Commit]:
         commits = [
-            _commit(hot[execution_id], own, tuple(self._taken.get(execution_id, ())), now, terms)
+            _commit(hot[execution_id], own, self._stored[execution_id], self._taken.get(execution_id, ()), now, terms)
             for execution_id, own in self._decisions.items()
         ]
         if self.room and commits:
@@ -94,7 +105,9 @@ def _stored(event: Event, plan: Plan) -> Event:
     return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
 
 
-def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: float, terms: Terms) -> Commit:
+def _commit(
+    hot: Hot, decisions: list[Decision], events: list[Event], taken: Sequence[str], now: float, terms: Terms
+) -> Commit:
     execution = hot.execution
     effects = [effect for decision in decisions for effect in decision.effects]
     waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
@@ -113,12 +126,12 @@ def _commit(hot: Hot, decisions: list[Decision], taken: tuple[str, ...], now: fl
             parent_execution_id=execution.parent_execution_id,
             wake_at=execution.wake_at,
         ),
-        events=tuple(_stored(event, hot.plan) for decision in decisions for event in decision.events),
+        events=tuple(events),
         orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, hot, terms)),
         net=hot.plan.net_json() if hot.committed == 0 else None,
         waits=waits,
         closed_waits=closed_waits,
-        taken_messages=taken,
+        taken_messages=tuple(taken),
         tasks=tasks,
     )
 

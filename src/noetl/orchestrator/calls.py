@@ -184,14 +184,14 @@ class Calls:
         )
 
     async def _data(self, execution: Execution, return_step: str | None) -> Any:
-        load = self._conductor.load
+        read = self._conductor.values.read
         if return_step is None:
-            return final_result(execution, lambda result: payload_of(result, load))
+            return await read(lambda load: final_result(execution, lambda result: payload_of(result, load)))
         net = await self._conductor.net(execution.net_hash)
         if all(step.name != return_step for step in net.transitions):
             raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
         result = execution.results.get(return_step)
-        return payload_of(result, load) if result is not None else None
+        return await read(lambda load: payload_of(result, load)) if result is not None else None
 
 
 def _check_lease(execution: Execution, call: Call) -> None:

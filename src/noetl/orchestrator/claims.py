@@ -6,21 +6,26 @@ store: by the sweeper, and when a worker asks and memory has none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from noetl.clock import Clock
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
-from noetl.errors import BackendError
+from noetl.errors import BackendError, UnreadableError
+from noetl.orchestrator.ability import ANY, Ability
 from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.decisions import Decisions, ready_of
-from noetl.orchestrator.hot import UnreadableError
 from noetl.orchestrator.leases import GIVEN_BACK, Leases
+from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.orders import order_for
 from noetl.orchestrator.pools import EVERY, Gate, Pools
-from noetl.orchestrator.ready import Ready
+from noetl.orchestrator.ready import Needs, Ready
 from noetl.orchestrator.rounds import AgainError
+from noetl.orchestrator.suspects import Suspects
+from noetl.orchestrator.values import AwayError
 from noetl.records.orders import Order, Turn, Verdict
 from noetl.store.contract import OrderRow, OrderState, Store
 
@@ -40,6 +45,8 @@ class Claims:
         self._leases = leases
         self._is_shared = is_shared
         self._sought_at = float("-inf")
+        self.suspects = Suspects(decisions, store, clock)
+        self.able: Callable[[str], Ability] = lambda _: ANY  # what a worker can do, by its id
 
     async def claim(self, turn: Turn, batch: Batch) -> list[Order]:
         if self._is_shared:
@@ -56,7 +63,11 @@ class Claims:
 
     async def hand_out(self, worker: AtHand, batch: Batch) -> None:
         """What is ready goes to a worker that is at hand and has nothing to do."""
-        batch.given += await self.claim(Turn(worker_id=worker.worker_id, capacity=worker.free), batch)
+        batch.given[worker] = await self.claim(Turn(worker_id=worker.worker_id, capacity=worker.free), batch)
+
+    def has_for(self, turn: Turn) -> bool:
+        """Whether memory has something that this worker may well take."""
+        return bool(self._pools_of(turn, self.able(turn.worker_id)))
 
     async def _claim_shared(self, turn: Turn, batch: Batch) -> list[Order]:
         claimed: list[Order] = []
@@ -64,12 +75,16 @@ class Claims:
             return claimed
         if turn.holding is not None and (claimed := await self._leases.again(turn)):
             return claimed  # it takes others when it knows of these
-        if not self._pools_of(turn) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
+        ability = self.able(turn.worker_id)
+        closed = await self._pools.closed_to(ability)
+        if not self._pools_of(turn, ability) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
             await self.seek()
-        if not (pools := self._pools_of(turn)):
+        if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
+            return claimed if offer.order is None else await self._claim_alone(offer.order, turn, batch)
+        if not (pools := self._pools_of(turn, ability) - closed):
             return claimed
         gate, rooms = await self._pools.gate(pools, turn.capacity)
-        while candidates := self._candidates(turn.capacity - len(claimed), gate):
+        while candidates := self._candidates(turn.capacity - len(claimed), gate, ability):
             try:
                 await self._follow(candidates)
                 for ready in candidates:
@@ -82,15 +97,34 @@ class Claims:
             batch.room |= rooms
         return claimed
 
-    def _pools_of(self, turn: Turn) -> set[str]:
-        """The worker's pools, as far as there is something to do in them."""
-        counts = self._decisions.ready.counts
-        return set(counts) if EVERY in turn.pools else counts.keys() & set(turn.pools)
+    async def _claim_alone(self, suspect: Ready, turn: Turn, batch: Batch) -> list[Order]:
+        claimed: list[Order] = []
+        gate, rooms = await self._pools.gate({suspect.pool}, 1)
+        if suspect.pool not in gate.open:
+            self._decisions.ready.add(suspect)
+            return claimed
+        try:
+            if await self._take_safely(suspect, turn, batch, claimed):
+                batch.room |= rooms
+        except BaseException:
+            self._put_back([suspect], batch)
+            raise
+        return claimed
 
-    def _candidates(self, number: int, gate: Gate) -> list[Ready]:
+    def _pools_of(self, turn: Turn, ability: Ability) -> set[str]:
+        """The worker's pools, as far as there is something to do in them."""
+        pools = self._decisions.ready.pools_for(ability.kinds)
+        return pools if EVERY in turn.pools else pools.intersection(turn.pools)
+
+    def _may_take(self, ability: Ability, closed: set[str], ready: Ready) -> bool:
+        return ready.pool not in closed and ability.runs(self._decisions.ready.needs_of(ready.order_id))
+
+    def _candidates(self, number: int, gate: Gate, ability: Ability) -> list[Ready]:
         found: list[Ready] = []
-        while len(found) < number and (ready := self._decisions.ready.take(gate.open)) is not None:
-            if not self._decisions.quarantine.holds(ready.execution_id):
+        while len(found) < number and (ready := self._decisions.ready.take(gate.open, ability.kinds)) is not None:
+            if self._decisions.quarantine.holds(ready.execution_id):
+                continue
+            if not self.suspects.divert(ready):
                 found.append(ready)
                 gate.took(ready.pool)
         return found
@@ -108,9 +142,18 @@ class Claims:
 
     async def _take_safely(self, ready: Ready, turn: Turn, batch: Batch, claimed: list[Order]) -> bool:
         """Whether the order was taken. An execution that breaks is put into quarantine, and all is decided again."""
+        if self._decisions.expected.takes(ready):
+            return False
         try:
-            await self._decisions.load(ready.execution_id)
+            hot = await self._decisions.load(ready.execution_id)
+            needs = needs_of(hot.plan, hot.execution, ready.order_id)
+            if not self.able(turn.worker_id).runs(needs):
+                self._leave(ready, needs)
+                return False
             verdict = self._take(ready, turn, batch, claimed)
+        except AwayError as problem:
+            self._decisions.expected.lay_aside(ready, problem)
+            raise AgainError from problem
         except Exception as problem:
             if isinstance(problem, BackendError) and not isinstance(problem, UnreadableError):
                 raise
@@ -119,6 +162,12 @@ class Claims:
         if verdict not in (Verdict.ACCEPTED, Verdict.PAUSED):
             self._decisions.quarantine.rest(_lease(ready), _REST_S)  # the store may go on offering it
         return verdict is Verdict.ACCEPTED
+
+    def _leave(self, ready: Ready, needs: Needs) -> None:
+        """It is for a worker that runs what it needs; it stays ready until there is one."""
+        self._decisions.ready.learn(ready.order_id, needs)
+        if not self.suspects.divert(ready):
+            self._decisions.ready.add(ready)
 
     def _take(self, ready: Ready, turn: Turn, batch: Batch, claimed: list[Order]) -> Verdict:
         hot = self._decisions.hot[ready.execution_id]
@@ -148,7 +197,7 @@ class Claims:
             is_lost = order.state is OrderState.LEASED and order.lease_until != GIVEN_BACK
             if is_lost and order.lease_epoch >= MOST_LEASES:
                 worn_out.append(order)
-            else:
+            elif not self.suspects.divert(found):
                 ready.add(found)
         return worn_out
 

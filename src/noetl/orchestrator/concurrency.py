@@ -2,14 +2,15 @@
 
 Who runs and who waits stands on the shelf, one thing per playbook and key, and changes by compare-and-set: whichever
 servers start executions, there are never more. One that finds no room is accepted all the same. It begins paused and
-goes on when another one ends; should that be missed, a later look finds who has ended. Nested executions are their
-parents' business and do not count.
+goes on when another one ends; should that be missed, a later look finds who has ended. A limit that an operator has
+set stands for the playbook's own. Nested executions are their parents' business and do not count.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -17,35 +18,23 @@ import msgspec
 
 from noetl.clock import Clock
 from noetl.engine.commands import CancelExecution, ResumeExecution
-from noetl.engine.limits import whole
 from noetl.errors import BackendError, NoetlError, TemplateError
-from noetl.net.net import Concurrency
 from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.groups import HELD as HELD
+from noetl.orchestrator.groups import KIND as KIND
+from noetl.orchestrator.groups import Group, dropped, held_back, place_of
+from noetl.orchestrator.playbook_limits import PlaybookLimits
 from noetl.orchestrator.starts import Start
-from noetl.pipeline.patches import overlaid
 from noetl.records.outcomes import Error
 from noetl.store.contract import Commit, Store
 from noetl.store.shelf import Thing
-from noetl.templates.render import render
-from noetl.templates.scope import Scope
 
-KIND = "concurrency"
 POLL_S = 1.0
 BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will
-HELD = "too many executions of this playbook run already"
 _TRIES = 50
 _PAGE = 500
 
 _log = logging.getLogger(__name__)
-
-
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The executions of a playbook under one key, the oldest first. `released` were let in and may not know it yet."""
-
-    limit: int
-    running: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    released: tuple[str, ...] = ()
 
 
 class Gate:
@@ -56,6 +45,7 @@ class Gate:
     ) -> None:
         self._conductor, self._store, self._clock = conductor, store, clock
         self._reaches = reaches or (lambda _: True)
+        self.limits = PlaybookLimits(store.shelf, clock)
         self._names: dict[str, str] = {}  # the groups of executions that began or wait here
         self._ended: dict[str, None] = {}  # groups that somebody has left
         self._news = asyncio.Event()
@@ -65,36 +55,39 @@ class Gate:
     async def admitted(self, start: Start) -> Start:
         """The start as it may begin now: as it is, held, or refused."""
         limited = start.net.executor.concurrency
-        if limited is None or start.refused is not None or start.parent_execution_id is not None:
+        if start.refused is not None or start.parent_execution_id is not None:
+            return start
+        if limited is None and await self.limits.known(start.net.path) is None:
             return start
         try:
-            name, limit = _place(limited, start, self._clock.now())
+            name, fresh = place_of(limited, start, self._clock.now())
         except TemplateError as problem:
             return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
         self._names[start.execution_id] = name
         for _ in range(_TRIES):
-            thing, group = await self._group(name, limit)
+            thing, group = await self._group(name, fresh)
             held = start.execution_id in group.waiting
             if held or start.execution_id in group.running:  # it was asked for before
-                return _held(start) if held else start
-            decided = await self._decided(start, group, limited.on_limit)
+                return held_back(start) if held else start
+            room = await self._room(group)
+            decided = await self._decided(start, group, room, limited.on_limit if limited is not None else "queue")
             if decided is None:
-                return _dropped(start, limit)
+                return dropped(start, int(room))
             if await self._put(name, thing, decided):
-                return _held(start) if start.execution_id in decided.waiting else start
+                return held_back(start) if start.execution_id in decided.waiting else start
         raise BackendError(f'"{start.net.path}" is being started by too many at once: try again')
 
-    async def _decided(self, start: Start, group: Group, on_limit: str) -> Group | None:
+    async def _decided(self, start: Start, group: Group, room: float, on_limit: str) -> Group | None:
         """The group with one more; None when there is no room and nobody waits."""
         me = start.execution_id
-        if len(group.running) < group.limit and not group.waiting:
+        if len(group.running) < room and not group.waiting:
             return msgspec.structs.replace(group, running=(*group.running, me))
         match on_limit:
             case "drop":
                 return None
             case "cancel_oldest":
                 kept = list(group.running)
-                while len(kept) >= group.limit:
+                while len(kept) >= room:
                     reason = "a newer execution of its playbook began"
                     await self._conductor.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
                     del kept[0]
@@ -162,8 +155,9 @@ class Gate:
             thing, group = await self._group(name, None)
             if thing is None:
                 return
-            free = group.limit - len(group.running)
-            let_in = [one for one in group.waiting if self._reaches(one)][: max(0, free)]
+            free = max(0, await self._room(group) - len(group.running))
+            waiting = [one for one in group.waiting if self._reaches(one)]
+            let_in = waiting[: int(min(free, len(waiting)))]
             moved = msgspec.structs.replace(
                 group,
                 running=(*group.running, *let_in),
@@ -173,6 +167,20 @@ class Gate:
             if await self._put(name, thing, moved):
                 await self._tell(name, [one for one in moved.released if self._reaches(one)])
                 return
+
+    async def look_at(self, path: str) -> None:
+        """The limit of a playbook has been changed: let in whoever may."""
+        beyond: str | None = None
+        while page := await self._store.shelf.list(KIND, prefix=path, limit=_PAGE, beyond=beyond):
+            for thing in page:
+                if msgspec.json.decode(thing.body, type=Group).path == path:
+                    await self._advance_safely(thing.name)
+            beyond = page[-1].name
+
+    async def _room(self, group: Group) -> float:
+        """How many of a group may run: as an operator has set it, else as the playbook says."""
+        wanted = await self.limits.get(group.path)
+        return wanted.limit if wanted is not None else group.limit or math.inf
 
     async def _tell(self, name: str, let_in: Sequence[str]) -> None:
         """A crash in between tells them again, which changes nothing."""
@@ -185,14 +193,18 @@ class Gate:
             if thing is None or await self._put(name, thing, msgspec.structs.replace(group, released=rest)):
                 return
 
-    async def _group(self, name: str, limit: int | None) -> tuple[Thing | None, Group]:
-        """A group without those of it that have ended. The limit is that of whoever starts one now."""
+    async def _group(self, name: str, fresh: Group | None) -> tuple[Thing | None, Group]:
+        """A group without those of it that have ended. Its limit is that of whoever starts one now, who gives a `fresh`
+        one."""
         thing = await self._store.shelf.get(KIND, name)
-        group = msgspec.json.decode(thing.body, type=Group) if thing is not None else Group(limit=limit or 1)
+        group = msgspec.json.decode(thing.body, type=Group) if thing is not None else fresh or Group(limit=1)
+        own = fresh or group
         is_young = thing is not None and self._clock.now() - thing.updated_at < BEGINS_WITHIN_S
         over = {one for one in (*group.running, *group.waiting) if await self._is_over(one, is_young)}
         return thing, Group(
-            limit=limit or group.limit,
+            limit=own.limit,
+            path=own.path,
+            key=own.key,
             running=tuple(one for one in group.running if one not in over),
             waiting=tuple(one for one in group.waiting if one not in over),
             released=tuple(one for one in group.released if one not in over),
@@ -231,21 +243,3 @@ class Gate:
                     del self._names[row.execution_id]
                 self._ended[name] = None
                 self._news.set()
-
-
-def _place(limited: Concurrency, start: Start, now: float) -> tuple[str, int]:
-    """The group of a start, and how many it has room for."""
-    workload = overlaid(start.net.workload, start.payload)
-    scope = Scope({"workload": workload, "execution_id": start.execution_id, "ctx": {}, "args": {}})
-    key = render(limited.key, scope, now=now) if limited.key is not None else None
-    name = start.net.path if key is None else f"{start.net.path} {msgspec.json.encode(key).decode()}"
-    return name, whole("concurrency.limit", render(limited.limit, scope, now=now))
-
-
-def _held(start: Start) -> Start:
-    return msgspec.structs.replace(start, paused=True, held=HELD)
-
-
-def _dropped(start: Start, limit: int) -> Start:
-    message = f'{limit} of "{start.net.path}" run already, which is its limit'
-    return msgspec.structs.replace(start, refused=Error(kind="execution.budget", message=message))

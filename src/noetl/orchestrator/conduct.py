@@ -10,12 +10,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
 from noetl.engine.commands import CancelExecution, Command
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
+from noetl.engine.plan import Plan
 from noetl.net.net import Net
+from noetl.orchestrator.ability import Ability
 from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.calls import Calls, Library, NoLibrary
@@ -23,20 +27,25 @@ from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Control, Decisions, Stored, Watch
 from noetl.orchestrator.hot import Hot
 from noetl.orchestrator.leases import Leases
+from noetl.orchestrator.polls import Polls
 from noetl.orchestrator.pools import Pools
 from noetl.orchestrator.quarantine import Quarantine
+from noetl.orchestrator.ready import Needs
 from noetl.orchestrator.rounds import Rounds
-from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.orchestrator.secret_desk import Past, SecretDesk
 from noetl.orchestrator.starts import Start, Starts
 from noetl.orchestrator.survey import Survey
 from noetl.orchestrator.takeover import IsGone, take_over
 from noetl.orchestrator.turns import Turns
+from noetl.orchestrator.values import Values
+from noetl.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.records.calls import Call, Called
 from noetl.records.carrying import Carried
 from noetl.records.materials import Ask, Material
-from noetl.records.orders import Answer, Terms, Turn, Verdict
+from noetl.records.orders import Answer, Order, Terms, Turn, Verdict
 from noetl.records.references import Reference
-from noetl.store.contract import Results, Store
+from noetl.records.referred import wanted_of
+from noetl.store.contract import ResultStore, Store
 from noetl.store.schemas import find_schema
 
 __all__ = ["Conductor", "Control", "Stored", "Watch"]
@@ -51,7 +60,7 @@ class Conductor:
     def __init__(
         self,
         store: Store,
-        results: Results,
+        results: ResultStore,
         dispatch: Dispatch,
         clock: Clock,
         *,
@@ -61,7 +70,7 @@ class Conductor:
         shared: bool = False,
         terms: Terms | None = None,
     ) -> None:
-        self._store, self._results, self._clock, self.is_shared = store, results, clock, shared
+        self._store, self._clock, self.is_shared = store, clock, shared
         self._desk = desk or SecretDesk(None)
         self._decisions = Decisions(store, results, dispatch, clock, is_shared=shared)
         self._decisions.terms = terms or self._decisions.terms
@@ -78,6 +87,9 @@ class Conductor:
         self.calls = Calls(self, library or NoLibrary())
         self._decisions.left_by = self.calls.left_by
         self._decisions.hand_out = self._claims.hand_out
+        self.polls = Polls(self._claims, self._decisions.ring)
+        self._rounds.further = self.polls.wishes
+        self.is_traced = False  # somebody tells what happens as a trace: its tasks say so where they go
         self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (BEYOND §1)
         self.stored.append(self.calls.heard)
 
@@ -96,6 +108,15 @@ class Conductor:
         """This worker, in our own process, is given what becomes ready while it waits."""
         self._decisions.at_hand = worker
 
+    def knows_workers(self, able: Callable[[str], Ability]) -> None:
+        """What a worker can do is told by its id; without this, all of them can do everything."""
+        self._claims.able = able
+
+    @property
+    def waiting_needs(self) -> dict[tuple[str, Needs], int]:
+        """Ready orders that some worker could not run: how many, by their pool and the tool kinds they need."""
+        return self._decisions.ready.needed
+
     @property
     def stored(self) -> list[Stored]:
         """Who hears of every commit once it is stored: alarms, deliveries."""
@@ -105,6 +126,11 @@ class Conductor:
     def taken_up(self) -> list[Callable[[Execution], None]]:
         """Who hears of executions that were read from the log."""
         return self._decisions.taken_up
+
+    @property
+    def values(self) -> Values:
+        """Results that are stored apart, for whoever cannot wait in the middle of something."""
+        return self._decisions.values
 
     @property
     def quarantine(self) -> Quarantine:
@@ -224,7 +250,11 @@ class Conductor:
     # what a worker asks
 
     async def turn(self, turn: Turn) -> Answer:
-        return await self._turns.take(turn)
+        answer = await self._turns.take(turn)
+        if not (self.is_traced and answer.orders):
+            return answer
+        traced = tuple(msgspec.structs.replace(order, traced=True) for order in answer.orders)
+        return msgspec.structs.replace(answer, orders=traced)
 
     async def call(self, call: Call) -> Called:
         return await self.calls.call(call)
@@ -250,21 +280,28 @@ class Conductor:
             await self.survey.seek()
 
     async def net(self, net_hash: str) -> Net:
-        return (await self._hot.plans.get(net_hash)).net
+        return (await self.plan(net_hash)).net
+
+    async def plan(self, net_hash: str) -> Plan:
+        return await self._hot.plans.get(net_hash)
 
     async def secret(self, ask: Ask) -> Material:
         hot = await self.execution(ask.execution_id)
-        return await self._desk.answer(ask, hot.plan.net, hot.execution)
+        return await self._desk.answer(ask, hot.plan, hot.execution, Past(self._store, self.values.read))
 
     async def schema(self, named: str) -> Any:
         found = await find_schema(self._store.shelf, named)
         return found.schema if found is not None else None
 
     def keep(self, value: Any) -> Reference:
-        return self._results.put(value)
+        return self.values.send_soon(value)
 
     def load(self, reference: Reference) -> Any:
-        return self._results.load(reference)
+        return self.values.load_now(reference)
+
+    async def prepare(self, order: Order) -> None:
+        """Have at hand what an order refers to, all of it: who reads it later would hold up everybody here."""
+        await self.values.fetch(wanted_of(order, largest_bytes=MAX_RESULT_BYTES))
 
     async def catch_up(self) -> None:
         await self.survey.catch_up()
@@ -272,3 +309,5 @@ class Conductor:
     async def close(self) -> None:
         """Return once nothing is under way."""
         await self._rounds.settled()
+        self._decisions.expected.close()
+        self.values.close()

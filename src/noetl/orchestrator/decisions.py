@@ -16,11 +16,14 @@ from noetl.engine.commands import CancelExecution, Command, PauseExecution, Resu
 from noetl.engine.deciding import advance
 from noetl.engine.decision import Decision, DispatchStep
 from noetl.engine.execution import Execution
+from noetl.errors import UnreadableError
 from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
-from noetl.orchestrator.hot import Hot, HotExecutions, UnreadableError
+from noetl.orchestrator.expected import Expected
+from noetl.orchestrator.hot import Hot, HotExecutions
 from noetl.orchestrator.quarantine import Quarantine
 from noetl.orchestrator.ready import Ready, ReadyOrders
+from noetl.orchestrator.values import AwayError, Values
 from noetl.records.compensation import CompensationUnknown
 from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.records.envelope import Event
@@ -28,7 +31,7 @@ from noetl.records.errands import AsyncDone, HandlerFailed, HandlerStarted
 from noetl.records.events import StepFailed, TokenDropped
 from noetl.records.orders import Terms
 from noetl.records.waits import StepTimeout
-from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, Results, Store
+from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, ResultStore, Store
 
 Watch = Callable[[Sequence[Event]], None]
 Stored = Callable[[Sequence[Commit]], None]
@@ -43,11 +46,14 @@ class Decisions:
     read from the log."""
 
     def __init__(
-        self, store: Store, results: Results, dispatch: Dispatch, clock: Clock, *, is_shared: bool = False
+        self, store: Store, results: ResultStore, dispatch: Dispatch, clock: Clock, *, is_shared: bool = False
     ) -> None:
         self._store, self._dispatch, self._clock, self._is_shared = store, dispatch, clock, is_shared
-        self.hot = HotExecutions(store, results, most=MOST_HOT if is_shared else None)
+        self.values = Values(results, serves=is_shared)
+        self.hot = HotExecutions(store, self.values, most=MOST_HOT if is_shared else None, bases=is_shared)
+        self._away: dict[str, AwayError] = {}  # stale ones that cannot be read before something is brought
         self.ready = ReadyOrders()
+        self.expected = Expected(self._come_back)
         self.quarantine = Quarantine(clock)
         self.terms = Terms()
         self.abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
@@ -91,17 +97,33 @@ class Decisions:
     async def refresh(self) -> None:
         for execution_id in self.hot.stale:
             try:
-                await self._read(execution_id)
+                await self._reread(execution_id)
             except UnreadableError as problem:
                 if not self._is_shared:
                     raise
                 self.quarantine.note(execution_id, problem)  # whoever wants it hears of it then; others go on
                 self.hot.drop(execution_id)
 
+    async def _reread(self, execution_id: str) -> None:
+        """Where something has to be brought first, the others of a server do not wait for it."""
+        away = self._away.get(execution_id)
+        if away is None or away.is_over:
+            try:
+                await self._read(execution_id)
+                return
+            except AwayError as problem:
+                away = self._away[execution_id] = problem
+        if self._is_shared:
+            away.begin()
+        else:
+            await away.bring()
+            await self._read(execution_id)
+
     async def _read(self, execution_id: str) -> Hot:
         """As memory has it, else as the log tells it; then what it had offered is read again as well."""
         is_stale = self.hot.is_stale(execution_id)
         hot = await self.hot.load(execution_id, self._clock.now())
+        self._away.pop(execution_id, None)
         if is_stale:
             await self._offer(hot.execution)
         return hot
@@ -123,8 +145,13 @@ class Decisions:
     def decide(self, batch: Batch, execution_id: str, command: Command) -> Decision:
         hot = self.hot[execution_id]
         batch.touch(execution_id)
-        decision = advance(hot.plan, hot.execution, command)
-        batch.add(execution_id, command, decision)
+        if execution_id in self._away and self.hot.is_stale(execution_id):
+            raise self._away[execution_id]
+        try:
+            decision = advance(hot.plan, hot.execution, command)
+            batch.add(execution_id, command, decision, hot.plan)
+        finally:
+            self.values.check()  # also where it broke: perhaps because something was not at hand
         for effect in decision.effects:
             if isinstance(effect, DispatchStep):
                 pool = effect.pool or DEFAULT_POOL
@@ -172,8 +199,8 @@ class Decisions:
             await self._store.commit(commits)
             crash_point("append.after")
         for commit in commits:
-            hot = self.hot[commit.execution.execution_id]
-            hot.committed, hot.seen_at = commit.execution.last_seq, now
+            row = commit.execution
+            self.hot.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
         return commits
 
     def perform(self, batch: Batch, commits: Sequence[Commit]) -> None:
@@ -190,8 +217,9 @@ class Decisions:
                 crash_point("ring.after")
         else:
             self.ring()
-        if self.at_hand is not None and batch.given:
-            self.at_hand.give(batch.given)
+        for hand, orders in batch.given.items():
+            if orders:
+                hand.give(orders)
         if self.stop is not None and (stopped := batch.stopped):
             self.stop(stopped)
         for execution_id in batch.ended():
@@ -204,6 +232,11 @@ class Decisions:
         self.is_contended = self.is_contended or conflicting
         self.hot.doubt(execution_ids, conflicting=conflicting)
         self.ready.forget(execution_ids)
+
+    def _come_back(self, orders: Iterable[Ready]) -> None:
+        for ready in orders:
+            self.ready.add(ready)
+        self.ring()
 
     def ring(self, orders: Mapping[str, int] | None = None) -> None:
         """There is work: so many orders by pool, or all that this process knows."""

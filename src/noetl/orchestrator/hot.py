@@ -1,7 +1,8 @@
 """Hot executions: those kept in memory, with their plans, as far as the log has them (DESIGN §3).
 
-Any server may move any execution. One that others have moved is caught up by its tail; only where memory went ahead of
-the log, since a commit failed, is it read from its beginning.
+Any server may move any execution. One that others have moved is caught up by its tail. Where memory went ahead of the
+log, since a commit failed, it goes back to its base first (see `bases`); only where there is none is it read from its
+beginning.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ import msgspec
 from noetl.engine.evolution import evolve, replayed
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
-from noetl.errors import BackendError, RefusedError, ToolError
+from noetl.errors import RefusedError, ToolError, UnreadableError
 from noetl.net.net import Net
+from noetl.orchestrator.bases import Base, copied
 from noetl.orchestrator.plans import Plans
+from noetl.orchestrator.values import AwayError, Values
 from noetl.records.envelope import Event, whole
-from noetl.store.contract import Results, Store
-
-
-class UnreadableError(BackendError):
-    """The store gives what it has, and no execution can be told from it; nothing is guessed."""
+from noetl.store.contract import ExecutionRow, Store
 
 
 class Ending(asyncio.Event):
@@ -40,6 +39,7 @@ class Hot(msgspec.Struct):
     committed: int
     ended: Ending
     seen_at: float = 0.0
+    base: Base | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -49,15 +49,16 @@ class Hot(msgspec.Struct):
 
 class HotExecutions:
     """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more than
-    `most` are kept, those used last and those that somebody waits for (None: all, until they are dropped)."""
+    `most` are kept, those used last and those that somebody waits for (None: all, until they are dropped). `bases`:
+    others work on the same executions, so that decisions are lost to them again and again."""
 
-    def __init__(self, store: Store, results: Results, *, most: int | None = None) -> None:
-        self._store, self._results, self._most = store, results, most
+    def __init__(self, store: Store, values: Values, *, most: int | None = None, bases: bool = False) -> None:
+        self._store, self._values, self._most, self._bases = store, values, most, bases
         self._hot: dict[str, Hot] = {}
         self._stale: set[str] = set()
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
         self._children: dict[str, dict[str, None]] = {}
-        self.plans = Plans(store, results)
+        self.plans = Plans(store, values)
         self.followed: Callable[[Sequence[Event]], None] | None = None  # hears what others have recorded meanwhile
 
     def __getitem__(self, execution_id: str) -> Hot:
@@ -82,7 +83,8 @@ class HotExecutions:
     def begin(self, net: Net, execution_id: str, trace_id: str, now: float, parent: str | None) -> Hot:
         """A new execution, of which nothing is stored yet."""
         execution = Execution(execution_id=execution_id, trace_id=trace_id)
-        return self._keep(Hot(self.plans.of(net), execution, now, 0, Ending(), now), parent)
+        base = Base(Execution(execution_id=execution_id, trace_id=trace_id)) if self._bases else None
+        return self._keep(Hot(self.plans.of(net), execution, now, 0, Ending(), now, base), parent)
 
     async def load(self, execution_id: str, now: float = 0.0) -> Hot:
         """The execution as memory has it, else as the log tells it."""
@@ -94,26 +96,46 @@ class HotExecutions:
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
-        events = self._whole(await self._store.events(execution_id))
-        try:
-            execution = replayed(execution_id, row.trace_id, events)
-        except Exception as problem:
-            raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
+        execution, base = await self._read(row, hot)
         plan = await self.plans.get(execution.net_hash)
         ended = hot.ended if hot else Ending()
         self._stale.discard(execution_id)
         if not execution.is_open:
             ended.set()
-        hot = Hot(plan, execution, row.created_at, execution.seq, ended, now)
+        hot = Hot(plan, execution, row.created_at, execution.seq, ended, now, base)
         return self._keep(hot, execution.parent_execution_id)
+
+    async def _read(self, row: ExecutionRow, hot: Hot | None) -> tuple[Execution, Base | None]:
+        """The execution as the log has it: by the tail, where there is a base to go on from."""
+        execution_id = row.execution_id
+        after = hot.committed if hot is not None and hot.base is not None else 0
+        events = self._whole(await self._store.events(execution_id, after=after))
+        try:
+            if hot is not None and hot.base is not None:
+                base, hot.base = hot.base, None  # should anything break from here on, it is of no use any more
+                base.add(events)
+                return base.execution(), base
+            execution = replayed(execution_id, row.trace_id, events)
+            return execution, Base(copied(execution)) if self._bases else None
+        except Exception as problem:
+            raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
 
     def _whole(self, events: list[Event]) -> list[Event]:
         """The events with what the log only refers to. UnreadableError where that is gone."""
         try:
-            return [whole(event, self._results.load) for event in events]
+            told = [whole(event, self._values.load) for event in events]
         except ToolError as problem:
             what = f"execution {events[0].execution_id} cannot be read"
             raise UnreadableError(f"{what}: {problem.message} ({problem.kind})") from problem
+        self._values.check()
+        return told
+
+    def stored(self, execution_id: str, events: Sequence[Event], seq: int, now: float) -> None:
+        """What was decided upon it is in the log."""
+        hot = self._hot[execution_id]
+        hot.committed, hot.seen_at = seq, now
+        if hot.base is not None:
+            hot.base.add(events)
 
     def doubtful(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
         """Those that others may have moved: seen last before this moment, or moved by others already."""
@@ -135,8 +157,12 @@ class HotExecutions:
             hot = self._hot[execution_id]
             hot.seen_at = now
             if positions.get(execution_id) != hot.committed:
-                moved.append(execution_id)
-                await self._follow(hot)
+                try:
+                    await self._follow(hot)
+                except AwayError:
+                    self._stale.add(execution_id)  # whoever wants it waits for what it refers to; the others do not
+                else:
+                    moved.append(execution_id)
         return moved
 
     async def _follow(self, hot: Hot) -> None:
@@ -150,6 +176,8 @@ class HotExecutions:
             self._stale.add(execution.execution_id)
             raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
         hot.committed = execution.seq
+        if hot.base is not None:
+            hot.base.add(tail)
         if self.followed is not None:
             self.followed(tail)
         if not execution.is_open:

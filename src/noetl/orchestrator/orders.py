@@ -24,6 +24,7 @@ from noetl.engine.loops.orders import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
+from noetl.orchestrator.step_reads import results_for
 from noetl.orchestrator.terms import terms_of
 from noetl.records.orders import Order, Terms
 from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
@@ -81,7 +82,8 @@ def order_rows(
 
 
 def order_for(plan: Plan, execution: Execution, order_id: str, usual: Terms = _USUAL) -> Order:
-    """The order a worker runs: the scopes as of now, and where its pipeline stands (WRK-04).
+    """The order a worker runs: the scopes as of now, as far as the step can read them, and where its pipeline stands
+    (WRK-04).
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
     """
@@ -101,7 +103,7 @@ def order_for(plan: Plan, execution: Execution, order_id: str, usual: Terms = _U
         workload=execution.workload,
         ctx=dict(execution.ctx) if span is None else ctx_for(execution, run, span),
         token=token_of(execution, run),
-        results=dict(execution.results),
+        results=results_for(plan, run.step, execution.results),
         position=run.position,
         interrupted=run.in_task,
         expiries=expiries_of(execution, run),

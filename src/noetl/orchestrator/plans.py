@@ -5,14 +5,15 @@ from __future__ import annotations
 from noetl.engine.plan import Plan
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
-from noetl.store.contract import Results, Store
+from noetl.orchestrator.values import Values
+from noetl.store.contract import Store
 
 MOST = 1_000  # nets kept ready; the store has all of them
 
 
 class Plans:
-    def __init__(self, store: Store, results: Results) -> None:
-        self._store, self._results = store, results
+    def __init__(self, store: Store, values: Values) -> None:
+        self._store, self._values = store, values
         self._plans: dict[str, Plan] = {}
         self._latest: tuple[Net, Plan] | None = None  # a crowd of executions of one net makes one plan
 
@@ -28,7 +29,7 @@ class Plans:
         return self._plans[net_hash]
 
     def _keep(self, net: Net) -> Plan:
-        plan = Plan(net, load=self._results.load, keep=self._results.put)
+        plan = Plan(net, load=self._values.load, keep=self._values.keep)
         if plan.net_hash in self._plans:
             return self._plans[plan.net_hash]
         if len(self._plans) >= MOST:

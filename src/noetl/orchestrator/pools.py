@@ -1,4 +1,4 @@
-"""Pools: how many orders of each may be held at once, and how many taken in a while (SRV-08, DESIGN §8).
+"""Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, DESIGN §8).
 
 The settings lie on the store's shelf, so that every server keeps them and they can be changed while it runs. A capacity
 is promised by the store itself: a commit that would go beyond it is refused (`Room`). A rate is counted on the shelf,
@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.clock import Clock
 from noetl.errors import BackendError, RefusedError
+from noetl.orchestrator.ability import Ability
 from noetl.store.contract import Room, Store
 
 KIND, USED = "pool", "pool-used"
@@ -29,11 +30,12 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """None: no limit."""
+    """None: no limit. `require` are labels: only a worker that carries all of them takes orders of the pool."""
 
     name: str
     capacity: int | None = None
     rate: Rate | None = None
+    require: dict[str, str] = {}
 
 
 class _Used(msgspec.Struct, frozen=True):
@@ -83,6 +85,10 @@ class Pools:
                 return
         raise BackendError(f'pool "{pool.name}" is being changed by others: try again')
 
+    async def closed_to(self, ability: Ability) -> set[str]:
+        """The pools that a worker may not take orders of, since it lacks their labels."""
+        return {name for name, pool in (await self._settings()).items() if not ability.carries(pool.require)}
+
     async def gate(self, names: Collection[str], wanted: int) -> tuple[Gate, dict[str, Room]]:
         """What may be taken of these pools, at most `wanted` of each, and what the store is to watch over."""
         now, known = self._clock.now(), await self._settings()
@@ -129,3 +135,5 @@ def _check(pool: Pool) -> None:
         raise RefusedError(f'pool "{pool.name}": a capacity is 0 or more, found {pool.capacity}')
     if pool.rate is not None and (pool.rate.limit < 1 or pool.rate.per <= 0):
         raise RefusedError(f'pool "{pool.name}": a rate is at least 1 order in more than 0 seconds')
+    if not all(pool.require):
+        raise RefusedError(f'pool "{pool.name}": a label that is required has a name')

@@ -1,5 +1,8 @@
 """Ready orders: what a worker may claim. Those of a higher priority first (ADV-03); among equals the executions take
 turns, so that one with ten thousand of them does not keep others waiting; within an execution as they came.
+
+What an order needs of a worker is learned when the first one that cannot run it is about to take it: from then on it
+lies in a lane of its own, which only those are shown who run all of it.
 """
 
 from __future__ import annotations
@@ -22,14 +25,21 @@ class Ready(msgspec.Struct, frozen=True):
     pool: str = DEFAULT_POOL
 
 
+Needs = frozenset[str]  # the tool kinds of an order's tasks
+_MOST_NEEDS = 50_000  # kept in memory; what is forgotten is learned again
+
+
 class _Line:
-    """The orders of one pool, by priority, then by execution."""
+    """The orders of one lane, by priority, then by execution."""
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[str, deque[Ready]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._levels)
+
+    def __len__(self) -> int:
+        return sum(len(own) for level in self._levels.values() for own in level.values())
 
     @property
     def highest(self) -> int:
@@ -63,7 +73,8 @@ class ReadyOrders:
     """An order is offered once. Those of a paused execution are laid aside until it goes on."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[tuple[str, Needs | None], _Line] = {}  # by pool, and by what is known to be needed
+        self._needs: dict[str, Needs] = {}
         self._known: set[str] = set()
         self._aside: dict[str, list[Ready]] = {}
         self._counts: dict[str, int] = {}
@@ -95,22 +106,42 @@ class ReadyOrders:
         self._known.add(ready.order_id)
         self._counts[ready.pool] = self._counts.get(ready.pool, 0) + 1
         self._fresh[ready.pool] = self._fresh.get(ready.pool, 0) + 1
-        line = self._lines.get(ready.pool)
+        lane = ready.pool, self._needs.get(ready.order_id)
+        line = self._lines.get(lane)
         if line is None:
-            line = self._lines[ready.pool] = _Line()
+            line = self._lines[lane] = _Line()
         line.add(ready)
 
-    def take(self, pools: Collection[str] | None = None) -> Ready | None:
-        """The next order of these pools (None: of any), if there is one."""
-        own = (pool for pool in self._lines if pools is None or pool in pools)
-        pool = max(own, key=lambda pool: self._lines[pool].highest, default=None)
-        if pool is None:
+    def take(self, pools: Collection[str] | None = None, kinds: Needs | None = None) -> Ready | None:
+        """The next order of these pools (None: of any) for who runs these kinds (None: all), if there is one."""
+        own = (lane for lane in self._lines if (pools is None or lane[0] in pools) and _covers(kinds, lane[1]))
+        lane = max(own, key=lambda lane: self._lines[lane].highest, default=None)
+        if lane is None:
             return None
-        line = self._lines.pop(pool)  # pools take turns as well
-        self._lines[pool] = line
+        line = self._lines.pop(lane)  # pools take turns as well
         ready = line.take()
+        if line:
+            self._lines[lane] = line
         self._forget_one(ready)
         return ready
+
+    def pools_for(self, kinds: Needs | None) -> set[str]:
+        """The pools that have something for who runs these kinds, as far as it is known."""
+        return set(self._counts) if kinds is None else {pool for pool, needs in self._lines if _covers(kinds, needs)}
+
+    def learn(self, order_id: str, needs: Needs) -> None:
+        """What an order needs, to be minded whenever it is offered from now on."""
+        if len(self._needs) >= _MOST_NEEDS:
+            self._needs.clear()
+        self._needs[order_id] = needs
+
+    def needs_of(self, order_id: str) -> Needs | None:
+        return self._needs.get(order_id)
+
+    @property
+    def needed(self) -> dict[tuple[str, Needs], int]:
+        """Of the orders that some worker could not run: how many there are, by pool and need."""
+        return {(pool, needs): len(line) for (pool, needs), line in self._lines.items() if needs is not None}
 
     def lay_aside(self, ready: Ready) -> None:
         self._aside.setdefault(ready.execution_id, []).append(ready)
@@ -118,15 +149,24 @@ class ReadyOrders:
     def is_aside(self, ready: Ready) -> bool:
         return ready in self._aside.get(ready.execution_id, ())
 
+    def take_aside(self, ready: Ready) -> None:
+        """It is no longer laid aside, and not offered either."""
+        own = self._aside[ready.execution_id]
+        own.remove(ready)
+        if not own:
+            del self._aside[ready.execution_id]
+
     def offer_aside(self, execution_id: str) -> None:
         for ready in self._aside.pop(execution_id, ()):
             self.add(ready)
 
     def forget(self, execution_ids: Collection[str]) -> None:
         """Whatever was offered of these executions; they will be read again."""
-        for line in list(self._lines.values()):
+        for lane, line in list(self._lines.items()):
             for ready in line.drop(execution_ids):
                 self._forget_one(ready)
+            if not line:
+                del self._lines[lane]
         for execution_id in execution_ids:
             self._aside.pop(execution_id, None)
 
@@ -134,4 +174,8 @@ class ReadyOrders:
         self._known.discard(ready.order_id)
         left = self._counts[ready.pool] = self._counts[ready.pool] - 1
         if not left:
-            del self._counts[ready.pool], self._lines[ready.pool]
+            del self._counts[ready.pool]
+
+
+def _covers(kinds: Needs | None, needs: Needs | None) -> bool:
+    return kinds is None or needs is None or needs <= kinds

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from noetl.clock import Clock
+from noetl.crash_points import crash_point
 from noetl.durations import seconds
-from noetl.errors import BackendError, ToolError
+from noetl.errors import ToolError
 from noetl.store.contract import ResultStore, Store
 from noetl.store.filtering import checksums_in
 
@@ -82,6 +83,7 @@ class Retention:
             before = self._clock.now() - one.kept_s
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
                 gone = await self._store.retire(batch)
+                crash_point("retention.between")
                 one.executions += gone
                 if not gone:
                     break  # somebody else removes the same ones
@@ -121,8 +123,8 @@ class Retention:
         while pending and found != wanted:
             try:
                 inner = checksums_in(self._results.body(pending.pop()))
-            except (ToolError, BackendError):
-                continue  # what cannot be read holds nothing up
+            except ToolError:
+                continue  # what is gone holds nothing up; while the store is away, nobody knows what does
             found |= inner & wanted
             pending += inner - seen
             seen |= inner

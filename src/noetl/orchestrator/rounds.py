@@ -12,7 +12,8 @@ decision breaks, what that caller has touched is forgotten likewise; others of t
 built on it, and decide again. The rest of the round is stored.
 
 A conflict with another server is met by deciding again at once, then each for itself, so that one contested execution
-does not hold up the others; who meets it again waits a random moment, growing, outside of any round.
+does not hold up the others; who meets it again waits a random moment, growing, outside of any round. Who needs a value
+that has to be brought from outside waits for it likewise.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from noetl.errors import BackendError, UnfitError
 from noetl.orchestrator.batch import Batch, UnkeptError
+from noetl.orchestrator.values import AwayError
 from noetl.orchestrator.wishes import Decide, Wish, fail
 from noetl.store.contract import Commit, ConflictError
 
@@ -60,8 +62,10 @@ class Rounds:
 
     def __init__(self, memory: Memory, *, gathers: bool = False) -> None:
         self._memory, self._gathers = memory, gathers
+        self.further: Callable[[], Sequence[Decide]] = tuple  # decided after what was asked for, in a server
         self._waiting: list[Wish] = []
         self._carrier: asyncio.Task[None] | None = None
+        self._bringing: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
     async def together(self, decide: Callable[[Batch], Awaitable[_T]], *, gathers: bool = False) -> _T:
@@ -118,8 +122,8 @@ class Rounds:
 
     async def settled(self) -> None:
         """Return once nothing is under way."""
-        while self._carrier is not None:
-            await asyncio.wait({self._carrier})
+        while under_way := {*self._bringing, *([self._carrier] if self._carrier is not None else ())}:
+            await asyncio.wait(under_way)
 
     def _go_on(self) -> None:
         if self._waiting:
@@ -132,7 +136,7 @@ class Rounds:
         try:
             while self._waiting:
                 wishes = self._taken()
-                await self._round(wishes)
+                await self._round([*wishes, *map(Wish, self.further())])
                 for wish in wishes:
                     wish.tell()
         except BaseException:  # the program is ending
@@ -160,6 +164,8 @@ class Rounds:
                 is_conflict = isinstance(problem, ConflictError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
                 wishes = decided
+                if isinstance(problem, AwayError) and tries < _TRIES and await _brought(problem, wishes):
+                    continue
                 if is_conflict and len(wishes) == 1 and wishes[0].answer is not None and wishes[0].tries < _MOST_TRIES:
                     self._postpone(wishes[0])
                     break
@@ -172,11 +178,27 @@ class Rounds:
             except BaseException:
                 self._memory.forget(batch.touched)
                 raise
+            finally:
+                for tell in batch.at_the_end:
+                    tell()
 
     def _postpone(self, wish: Wish) -> None:
         """Let others have their turn, also those of other servers."""
         longest_s = min(_FIRST_S * 2**wish.tries, _LONGEST_S)
         asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, wish)  # noqa: S311
+
+    def _bring(self, wish: Wish, away: AwayError) -> None:
+        """It is decided once what it needs has come; the others of the round go on."""
+
+        async def brought() -> None:
+            if await _brought(away, [wish]):
+                self._queue(wish)
+            else:
+                wish.tell()
+
+        task = asyncio.ensure_future(brought())
+        self._bringing.add(task)
+        task.add_done_callback(self._bringing.discard)
 
     def _perform(self, batch: Batch, commits: Sequence[Commit], wishes: list[Wish]) -> None:
         """Whatever breaks here, it is stored: nothing is decided again, and the callers hear of it."""
@@ -207,6 +229,11 @@ class Rounds:
                 pending += broken
                 if isinstance(problem, AgainError) and wish.tries < _MOST_TRIES:
                     pending.append(wish)
+                elif isinstance(problem, AwayError) and wish.tries < _MOST_TRIES:
+                    if wish.answer is not None:
+                        self._bring(wish, problem)
+                    elif await _brought(problem, [wish]):
+                        pending.append(wish)
                 else:
                     cause = problem.__cause__ if isinstance(problem, AgainError) else None
                     wish.problem, wish.is_settled = cause or problem, True
@@ -223,6 +250,16 @@ class Rounds:
         batch.drop(spoiled)
         self._memory.forget(spoiled)
         return broken
+
+
+async def _brought(away: AwayError, wishes: list[Wish]) -> bool:
+    """Whether what was lacking has come; else these wishes have failed."""
+    try:
+        await away.bring()
+    except Exception as problem:
+        fail(wishes, problem)
+        return False
+    return True
 
 
 def _is_fatal(problem: Exception) -> bool:

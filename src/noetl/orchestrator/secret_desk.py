@@ -5,18 +5,30 @@ It keeps nothing, writes nothing, and answers only the holder of a lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from noetl.engine.execution import Execution
+import msgspec
+
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.state import Range
+from noetl.engine.plan import Plan
 from noetl.errors import ToolError
 from noetl.net.net import KeychainEntry, Net
+from noetl.orchestrator.claimed_ctx import ctx_of, events_until_claim
+from noetl.orchestrator.secret_scopes import SecretScopes, reads_ctx
 from noetl.pipeline.keychain_entries import UNRESOLVED, filled
 from noetl.pipeline.patches import overlaid
-from noetl.pipeline.secret_grants import grants_of
+from noetl.pipeline.secret_grants import Grants
+from noetl.pipeline.secret_names import Naming, naming_of
 from noetl.pipeline.secret_reads import auth_names
+from noetl.pipeline.surroundings import Load
+from noetl.records.envelope import Event
 from noetl.records.materials import Ask, Material
 from noetl.records.outcomes import Error
+from noetl.store.contract import Store
+from noetl.tools.credential_inputs import credential_inputs
 
 if TYPE_CHECKING:
     from noetl.keychain.keychain import Keychain
@@ -28,6 +40,19 @@ class SecretRefusedError(ToolError):
     """It is not for who asks; operators want to know of that."""
 
 
+Look = Callable[[Load], bool]
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What was recorded of an execution; `read` looks at something with all stored values that it reads at hand."""
+
+    store: Store
+    read: Callable[[Look], Awaitable[bool]]
+
+    async def until_claim(self, ask: Ask) -> list[Event]:
+        return await events_until_claim(self.store, ask.execution_id, ask.order_id, ask.lease_epoch)
+
+
 class SecretDesk:
     """`open_keychain` is called when a secret is first needed; most playbooks need none."""
 
@@ -35,6 +60,7 @@ class SecretDesk:
         self._open = open_keychain
         self._opened: Keychain | None = None
         self._needs_none: Net | None = None  # the last net that names no secret: a crowd is looked at once
+        self._namings: WeakKeyDictionary[Plan, dict[str, Naming]] = WeakKeyDictionary()
 
     async def refusal(self, net: Net, payload: dict[str, Any]) -> Error | None:
         """Why a request for `net` ends before it begins: a name that nothing here resolves (KEY-02, VAL-21)."""
@@ -53,20 +79,42 @@ class SecretDesk:
             return None
         return Error(kind=problem.kind, message=problem.message, code=_CODE)
 
-    async def answer(self, ask: Ask, net: Net, execution: Execution) -> Material:
+    async def answer(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> Material:
         """What is asked for. ToolError `keychain.unresolved` says why not."""
-        lease = execution.lease_of(ask.order_id)
-        if lease is None or (lease.lease_epoch, lease.worker_id) != (ask.lease_epoch, ask.worker_id):
+        if _holder(ask, execution) is None:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
-        if not _is_named(ask, net, execution):
+        if not await self._is_named(ask, plan, execution, past):
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
-        keychain, entries = self._keychain(), filled(net.keychain, execution.workload)
+        keychain, entries = self._keychain(), filled(plan.net.keychain, execution.workload)
         if ask.renew:
             return await keychain.refreshed(entries, ask.name)
         if ask.kind or ask.lookup:
             entry = KeychainEntry(name=ask.name, kind=ask.kind, lookup=ask.lookup)
             return await keychain.looked_up(entries, entry)
         return await keychain.material(entries, ask.name)
+
+    async def _is_named(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> bool:
+        """Whether a task of the order's step names it, as far as what is recorded tells (RELIABILITY 2.2)."""
+        run = execution.run_of(ask.order_id)
+        if run is None:
+            return False
+        naming = self._naming(plan, run.step)
+        declared = {entry.name for entry in plan.net.keychain}
+        events = await past.until_claim(ask) if reads_ctx(naming, execution.ctx) else []
+
+        def look(load: Load) -> bool:
+            if (held := _holder(ask, execution)) is None:
+                return False  # it has ended while something was brought
+            scopes = SecretScopes(plan, execution, *held, ctx_of(events, load), load)
+            return Grants(naming, declared, scopes.read).allow(ask.name, ask.kind, ask.lookup)
+
+        return await past.read(look)
+
+    def _naming(self, plan: Plan, step: str) -> Naming:
+        known = self._namings.setdefault(plan, {})
+        if step not in known:
+            known[step] = naming_of(plan.step(step), plan.net, credential_inputs)
+        return known[step]
 
     def reopen(self) -> None:
         """The next secret is looked up with a keychain opened anew: its master keys are others now."""
@@ -80,8 +128,8 @@ class SecretDesk:
         return self._opened
 
 
-def _is_named(ask: Ask, net: Net, execution: Execution) -> bool:
-    """Whether a task of the order's step names it, literally or by a template that it fits (RELIABILITY 2.2)."""
-    run = execution.run_of(ask.order_id)
-    step = next((one for one in net.transitions if run is not None and one.name == run.step), None)
-    return step is not None and grants_of(step, net).allow(ask.name, ask.kind, ask.lookup)
+def _holder(ask: Ask, execution: Execution) -> tuple[StepRun, StepRun | Range] | None:
+    """The step run of the order, and the lease on it that who asks holds."""
+    run, lease = execution.run_of(ask.order_id), execution.lease_of(ask.order_id)
+    is_held = lease is not None and (lease.lease_epoch, lease.worker_id) == (ask.lease_epoch, ask.worker_id)
+    return (run, lease) if run is not None and lease is not None and is_held else None

@@ -12,6 +12,8 @@ import msgspec
 
 from noetl.clock import rfc3339
 from noetl.engine.execution import Execution, StepRun, Token
+from noetl.orchestrator import errand_views
+from noetl.orchestrator.errand_views import ErrandView
 from noetl.store.contract import OrderRow, OrderState
 from noetl.store.tasks import TaskRow
 from noetl.store.waits import WaitRow
@@ -21,6 +23,7 @@ _HELD = {
     "join": "the other tokens of its fork",
     "park": "a change of ctx that lets it in",
     "delay": "its time to come",
+    "compensation": "everything to be undone that was done",
     "rate": "the next moment that its rate allows",
 }
 
@@ -65,13 +68,16 @@ def tokens_of(
     return [_shown(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
 
 
-def sentences_of(execution: Execution, tokens: Collection[TokenView]) -> list[str]:
-    """Why it is where it is, one sentence for each token, or how it ended."""
+def sentences_of(
+    execution: Execution, tokens: Collection[TokenView], errands: Collection[ErrandView] = ()
+) -> list[str]:
+    """Why it is where it is, one sentence for each token and for what runs beside them, or how it ended."""
     if not execution.is_open:
         return _ended(execution)
     told = [_told(token) for token in list(tokens)[:_FIRST]]
     if len(tokens) > _FIRST:
         told.append(f"{len(tokens) - _FIRST} more tokens are alive")
+    told += errand_views.sentences_of(errands)
     if execution.paused:
         told.insert(0, f"it is paused: noetl resume {execution.execution_id}")
     if execution.wake_at is not None:

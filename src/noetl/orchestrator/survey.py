@@ -54,6 +54,7 @@ class Survey:
         async def sought(batch: Batch) -> list[OrderRow]:
             worn_out = await self._claims.seek()
             self._decisions.ring()
+            self._decisions.ring(self._claims.suspects.counts)
             return worn_out
 
         return await self._rounds.together(sought)

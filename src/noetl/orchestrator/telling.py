@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine.commands import ActOnTask, CancelTimer, DeliverSignal, InjectEvent
+from noetl.engine.commands import ActOnTask, CancelTimer, ChangeLimit, DeliverSignal, InjectEvent
 from noetl.orchestrator.verdicts import Told
 from noetl.store.requests import RequestRow
 
-Telling = DeliverSignal | InjectEvent | CancelTimer | ActOnTask
+Telling = DeliverSignal | InjectEvent | CancelTimer | ChangeLimit | ActOnTask
 
 _TYPES: dict[str, type[Telling]] = {
     "signal": DeliverSignal,
     "event": InjectEvent,
     "cancel_timer": CancelTimer,
+    "limit": ChangeLimit,
     "task": ActOnTask,
 }
 _ACTIONS = {of: action for action, of in _TYPES.items()}

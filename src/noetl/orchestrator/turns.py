@@ -8,11 +8,10 @@ from functools import partial
 from noetl.clock import Clock
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
-from noetl.errors import BackendError, NoetlError
+from noetl.errors import BackendError, NoetlError, UnreadableError
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Decisions
-from noetl.orchestrator.hot import UnreadableError
 from noetl.orchestrator.rounds import AgainError, Rounds
 from noetl.records.orders import Answer, Order, Report, Turn, Verdict
 

@@ -13,8 +13,10 @@ from noetl.server.heads import HeadAsGet
 from noetl.server.observing import Observer
 from noetl.server.problems import Unexpected
 from noetl.server.problems import install as install_problems
+from noetl.server.routes.orders import turn
 from noetl.server.routing import components, include
 from noetl.server.services import Services
+from noetl.server.shortcut import Shortcut
 
 # In this order: of two routes that fit a path, the first is taken. What is asked for most often is looked at first.
 ROUTES = (
@@ -30,6 +32,7 @@ ROUTES = (
     "inputs",
     "catalog",
     "outside",
+    "limits",
     "tasks",
     "schedules",
     "inspection",
@@ -58,6 +61,7 @@ def build(services: Services) -> FastAPI:
     install_problems(app)
     for name in ROUTES:
         include(app, import_module(f"noetl.server.routes.{name}").router)
+    app.add_middleware(Shortcut, endpoints=[turn])
     app.add_middleware(Unexpected)  # inside of the gate, which writes its answers down and gives them their headers
     install_access(app, services.access)
     app.add_middleware(HeadAsGet)

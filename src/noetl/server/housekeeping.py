@@ -40,12 +40,18 @@ async def clean(services: Services) -> None:
         services.access.sessions.sweep,
         services.roster.sweep,
         lambda: _retire(services),
+        lambda: _forget_callers(services),
     )
     for chore in chores:
         try:
             await chore()
         except Exception as problem:
             log.warning("housekeeping", problem=str(problem))
+
+
+async def _forget_callers(services: Services) -> None:
+    if services.tracing is not None:
+        await services.tracing.sweep(services.clock.now())
 
 
 async def _retire(services: Services) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from noetl.errors import (
@@ -27,11 +28,13 @@ from noetl.errors import (
     TemplateError,
     ToolError,
     UnfitError,
+    UnreadableError,
 )
 from noetl.server.logs import log
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+CLIENT_LEFT = 499  # no status of HTTP, but what servers note for a request whose sender did not wait
 
 _KINDS: dict[type[NoetlError], tuple[int, str]] = {
     NotFoundError: (404, "not-found"),
@@ -116,6 +119,8 @@ def of_error(error: NoetlError) -> Problem:
     )
     if isinstance(error, UnfitError):
         return Problem(422, "a text in it holds a character that the store cannot: a NUL, or half of one", kind="text")
+    if isinstance(error, UnreadableError):
+        return Problem(500, f"{error}; see noetl db check", kind="unreadable")
     if isinstance(error, BackendError):
         log.warning("backend", problem=str(error))
         retry = {"retry-after": str(RETRY_AFTER_S)}
@@ -149,6 +154,10 @@ def install(app: FastAPI) -> None:
         """A worker's body is read past the strict reader; what it says cannot be stored."""
         return answer(request, Problem(422, "a number is beyond what can be stored", kind="body"))
 
+    async def on_leaving(request: Request, problem: Exception) -> Response:
+        """Whoever asked has gone before we had heard all of it: nobody hears the answer, and nothing is wrong here."""
+        return Response(status_code=CLIENT_LEFT)
+
     async def on_own(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, NoetlError)
         return answer(request, of_error(problem))
@@ -158,6 +167,7 @@ def install(app: FastAPI) -> None:
         HTTPException: on_http,
         RequestValidationError: on_parameters,
         OverflowError: on_overflow,
+        ClientDisconnect: on_leaving,
         NoetlError: on_own,
     }
     for kind, handler in handlers.items():

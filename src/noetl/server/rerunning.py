@@ -7,12 +7,11 @@ import asyncio
 import msgspec
 
 from noetl.engine.carrying import carried, why_not
-from noetl.errors import BackendError, ToolError
 from noetl.net.net import Net
 from noetl.records.carrying import Carried
-from noetl.records.envelope import whole
 from noetl.server.problems import Problem
 from noetl.server.services import Services
+from noetl.server.views.states import whole_events
 from noetl.store.contract import ExecutionRow
 
 
@@ -36,12 +35,5 @@ async def taken_over(services: Services, net: Net, source: Source) -> Carried:
 
 
 async def _read(services: Services, row: ExecutionRow, net: Net, step: str) -> Carried | None:
-    events = await services.store.events(row.execution_id)
-    try:
-        return await asyncio.to_thread(
-            lambda: carried(
-                row.execution_id, row.trace_id, [whole(event, services.results.load) for event in events], net, step
-            )
-        )
-    except ToolError as problem:
-        raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
+    events = await whole_events(services, row, await services.store.events(row.execution_id))
+    return await asyncio.to_thread(carried, row.execution_id, row.trace_id, events, net, step)

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 from fastapi import Request
@@ -24,6 +24,8 @@ from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.library import StoreLibrary
 from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
+from noetl.records.apart import put_back
+from noetl.records.bases import Body
 from noetl.records.envelope import Event
 from noetl.records.events import PlaybookProcessed
 from noetl.records.orders import Terms
@@ -45,6 +47,9 @@ from noetl.tools.registry import Registry
 
 if TYPE_CHECKING:
     from noetl.server.workers import Roster
+
+
+Recorded = TypeVar("Recorded", bound=Body)
 
 
 class Services(msgspec.Struct, kw_only=True):
@@ -69,6 +74,10 @@ class Services(msgspec.Struct, kw_only=True):
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
     calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run
+
+    async def read_back(self, payload: Recorded) -> Recorded:
+        """A payload with what is stored apart from it. ToolError where that is gone."""
+        return await self.conductor.values.read(lambda load: put_back(payload, load)) if payload.apart else payload
 
 
 def services_of(request: HTTPConnection) -> Services:
@@ -112,6 +121,7 @@ async def serving_services(
         finally:
             await dispatch.close()
     finally:
+        results.close()
         await store.close()
 
 
@@ -138,14 +148,19 @@ def make_services(
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
     desk = SecretDesk(lambda: open_server_keychain(store.credentials, clock, settings))
-    library = StoreLibrary(measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools))
+    roster = Roster(measured.shelf, clock)
+    library = StoreLibrary(
+        measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
+    )
     terms = Terms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
     conductor = Conductor(
         measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True, terms=terms
     )
+    conductor.knows_workers(roster.ability)
     conductor.stored.append(hub.stored)
     if (tracing := open_tracing(measured, meters)) is not None:
         conductor.stored.append(tracing.stored)
+        conductor.is_traced = True
     return Services(
         settings=settings,
         store=measured,
@@ -160,7 +175,7 @@ def make_services(
         hub=hub,
         meters=meters,
         tracing=tracing,
-        roster=Roster(measured.shelf, clock),
+        roster=roster,
         access=Access(
             measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
         ),

@@ -185,8 +185,9 @@ def worker_of(services: Services) -> Worker | None:
     if not services.settings.workers:
         return None
     leases = Leases()
+    office, conductor = PatientOffice(services.conductor, leases), services.conductor
     return Worker(
-        PatientOffice(services.conductor, leases),
+        office,
         services.dispatch,
         services.tools,
         clock=services.clock,
@@ -194,6 +195,8 @@ def worker_of(services: Services) -> Worker | None:
         slots=services.settings.workers,
         pools=(EVERY,),
         leases=leases,
+        prepare=conductor.prepare,
+        settle=lambda what: office.until(lambda: conductor.values.settled(what)),
     )
 
 
@@ -201,7 +204,13 @@ async def work(services: Services, worker: Worker) -> None:
     """Have it work, known to the roster, until it is drained or cancelled."""
     worker_id, conductor = own_worker_id(), services.conductor
     conductor.stop = worker.stop
-    row = WorkerRow(worker_id=worker_id, pools=(EVERY,), capacity=services.settings.workers, version=version("noetl"))
+    row = WorkerRow(
+        worker_id=worker_id,
+        pools=(EVERY,),
+        capacity=services.settings.workers,
+        kinds=services.tools.kinds(),
+        version=version("noetl"),
+    )
     await services.roster.register(row)
     seen = asyncio.create_task(_be_seen(services, worker_id))
     try:

@@ -14,6 +14,7 @@ from noetl.ids import uuid7
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
 from noetl.orchestrator.runnable import check_runnable
+from noetl.records.traces import Caller
 from noetl.server.idempotency import Keys, digest, named
 from noetl.server.problems import Problem, too_busy, unknown
 from noetl.server.rerunning import Source, taken_over
@@ -57,15 +58,15 @@ async def start(
     subject: str,
     key: str | None,
     source: Source | None = None,
-    trace_id: str | None = None,
+    caller: Caller | None = None,
 ) -> tuple[bytes, bool]:
     """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
-    that one was; with `trace_id` it belongs to the caller's trace."""
+    that one was; with `caller` it belongs to that one's trace."""
     _check_load(services)
     if key is None:
         row = await found(services, asked)
         execution_id = uuid7(services.clock.now())
-        await begin(services, row, execution_id, asked.payload, source, trace_id)
+        await begin(services, row, execution_id, asked.payload, source, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = Keys(services.store.shelf, services.clock), named(subject, _ROUTE, key)
     row = await found(services, asked)
@@ -78,7 +79,7 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            await _begin_once(services, row, execution_id, asked.payload, source, trace_id)
+            await _begin_once(services, row, execution_id, asked.payload, source, caller)
         except (RefusedError, Problem):
             await keys.release(name)
             raise
@@ -93,11 +94,11 @@ async def _begin_once(
     execution_id: str,
     payload: dict[str, Any],
     source: Source | None,
-    trace_id: str | None,
+    caller: Caller | None,
 ) -> None:
     """Begin it, unless whoever sent the same request at the same moment has."""
     try:
-        await begin(services, row, execution_id, payload, source, trace_id)
+        await begin(services, row, execution_id, payload, source, caller)
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -135,12 +136,14 @@ async def begin(
     execution_id: str,
     payload: dict[str, Any],
     source: Source | None = None,
-    trace_id: str | None = None,
+    caller: Caller | None = None,
 ) -> None:
     """Begin an execution of a registered version; once this returns, it is durable (P1)."""
     net = await net_of(services, row)
     carried = await taken_over(services, net, source) if source is not None else None
-    trace_id = trace_id or execution_id.replace("-", "")
+    trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
+    if services.tracing is not None and caller is not None:
+        await services.tracing.asked_by(execution_id, caller, services.clock.now())
     services.starting += 1
     try:
         await services.conductor.start(
@@ -160,9 +163,18 @@ async def net_of(services: Services, row: CatalogRow) -> Net:
         services.nets[row.net_hash] = net
     try:
         check_runnable(net, services.tools)
+    except RefusedError:
+        await _check_elsewhere(net, services)
+    return net
+
+
+async def _check_elsewhere(net: Net, services: Services) -> None:
+    """What is not run here may be run by a worker on another machine, of this server or of another one."""
+    await services.roster.list()
+    try:
+        check_runnable(net, services.tools, services.roster.kinds)
     except RefusedError as problem:
         raise Problem(422, str(problem), kind="not-runnable") from None
-    return net
 
 
 def _check_load(services: Services) -> None:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from noetl.errors import BackendError
+from noetl.records.traces import Caller, caller_of, trace_id_of
 from noetl.server.logs import log
 from noetl.server.measured import Meters
-from noetl.server.views.spans import TOLD, Span, Trace, trace_id_of
+from noetl.server.views.spans import TOLD, Span, Trace
 from noetl.store.contract import Commit, ExecutionRow, Only, Store
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 HEADER = "traceparent"
-_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+CALLER = "caller"  # on the shelf, by execution: the span it was asked for from
+_REMEMBERED_S = 90 * 86_400.0
 _WAITING = 1_000
 _PAGE = 1_000
 
@@ -28,8 +34,8 @@ Send = Callable[[ExecutionRow, Sequence[Span]], None]
 
 def trace_of(traceparent: str | None) -> str | None:
     """The trace that a caller is in, if its header says so as W3C has it; anything else is ignored, as that wants."""
-    found = _PARENT.fullmatch(traceparent.strip().lower()) if traceparent and len(traceparent) < 200 else None
-    return found[1] if found and int(found[1], 16) and not found[0].startswith("ff") else None
+    caller = caller_of(traceparent)
+    return caller.trace_id if caller is not None else None
 
 
 class Tracing:
@@ -47,6 +53,16 @@ class Tracing:
                 except asyncio.QueueFull:
                     self._meters.untraced.inc()
 
+    async def asked_by(self, execution_id: str, caller: Caller, at: float) -> None:
+        """Remember, until it is told, which span an execution was asked for from. The log has its trace alone, and any
+        server may store its end."""
+        with suppress(BackendError):  # no execution waits for its trace
+            await self._store.shelf.put(CALLER, execution_id, str(caller.span_id).encode(), over=0, at=at)
+
+    async def sweep(self, now: float) -> None:
+        """Those whose server was gone before it could tell them."""
+        await self._store.shelf.sweep(CALLER, before=now - _REMEMBERED_S)
+
     async def serve(self) -> None:
         """Go on until cancelled."""
         while True:
@@ -55,12 +71,14 @@ class Tracing:
                 spans = await self._spans(row)
                 await asyncio.to_thread(self._send, row, spans)
                 self._meters.traced.inc()
+                await self._store.shelf.delete(CALLER, row.execution_id)
             except Exception as problem:
                 self._meters.untraced.inc()
                 log.warning("tracing", execution_id=row.execution_id, problem=str(problem)[:500])
 
     async def _spans(self, row: ExecutionRow) -> list[Span]:
-        trace, after = Trace(row.execution_id), 0
+        caller = await self._store.shelf.get(CALLER, row.execution_id)
+        trace, after = Trace(row.execution_id, int(caller.body) if caller is not None else None), 0
         while page := await self._store.events(row.execution_id, after=after, only=Only(types=TOLD, limit=_PAGE)):
             trace.add(page)
             after = page[-1].seq
@@ -72,39 +90,45 @@ def open_tracing(store: Store, meters: Meters) -> Tracing | None:
     if not any(os.environ.get(name) for name in VARIABLES):
         return None
     try:
-        return Tracing(store, meters, _Exporter().send)
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return Tracing(store, meters, Exported(OTLPSpanExporter()).send)
     except ImportError:
         log.warning("tracing", problem="a collector is named, and its exporter is not there: install noetl[otel]")
         return None
 
 
-class _Exporter:
-    def __init__(self) -> None:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+class Exported:
+    """Spans as OpenTelemetry has them, given to one of its exporters."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
         from opentelemetry.sdk.resources import Resource
 
-        self._exporter = OTLPSpanExporter()
+        self._exporter = exporter
         self._resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or "noetl"})
 
     def send(self, row: ExecutionRow, spans: Sequence[Span]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         trace_id = trace_id_of(row.trace_id)
-        if self._exporter.export([self._made(trace_id, span) for span in spans]) is not SpanExportResult.SUCCESS:
+        if (
+            self._exporter.export([self._made(trace_id, span, is_root=span is spans[0]) for span in spans])
+            is not SpanExportResult.SUCCESS
+        ):
             raise OSError("the collector did not take it")
 
-    def _made(self, trace_id: int, span: Span) -> Any:
+    def _made(self, trace_id: int, span: Span, *, is_root: bool) -> Any:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-        def context(span_id: int) -> SpanContext:
-            return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+        def context(span_id: int, *, is_remote: bool = False) -> SpanContext:
+            return SpanContext(trace_id, span_id, is_remote=is_remote, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
         attributes = span.attributes | ({"error.type": span.error} if span.error else {})
         return ReadableSpan(
             name=span.name,
             context=context(span.span_id),
-            parent=context(span.parent_id) if span.parent_id is not None else None,
+            parent=context(span.parent_id, is_remote=is_root) if span.parent_id is not None else None,
             resource=self._resource,
             attributes=attributes,
             status=Status(StatusCode.ERROR if span.error else StatusCode.OK),

@@ -1,7 +1,7 @@
 """The roster: which workers there are, what they serve and when they were last heard of.
 
-It is for people who look and for limits of a token; no lease depends on it. Kept on the store's shelf, so that every
-server knows it; what changes with every heartbeat is written there twice a minute at most.
+It is for people who look, for limits of a token, and for whom an order is given to; no lease depends on it. Kept on the
+store's shelf, so that every server knows it; what changes with every heartbeat is written there twice a minute at most.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from noetl.clock import Clock, rfc3339
+from noetl.orchestrator.ability import ANY, Ability
 from noetl.store.shelf import Shelf
 
 KIND = "worker"
@@ -54,6 +55,7 @@ class Roster:
         self._shelf, self._clock = shelf, clock
         self._here: dict[str, WorkerRow] = {}
         self._written: dict[str, float] = {}
+        self._listed: list[WorkerRow] = []  # of all servers, as they were last
 
     async def register(self, row: WorkerRow) -> WorkerRow:
         now = self._clock.now()
@@ -73,6 +75,18 @@ class Roster:
         thing = await self._shelf.get(KIND, worker_id)
         return msgspec.json.decode(thing.body, type=WorkerRow) if thing is not None else None
 
+    def ability(self, worker_id: str) -> Ability:
+        """What a worker can do that was heard of here. One that is not known was never asked for its labels."""
+        row = self._here.get(worker_id)
+        return ability_of(row) if row is not None else ANY
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What some worker runs, of those that were heard of here and those listed last."""
+        since = self._clock.now() - LIVE_S
+        rows = (*self._here.values(), *self._listed)
+        return frozenset(kind for row in rows if row.last_seen >= since for kind in row.kinds)
+
     async def saw(self, worker_id: str, leases: dict[str, int] | None = None) -> None:
         """It has just been heard of; with `leases`, these are what it holds."""
         row = self._here.get(worker_id) or await self.get(worker_id)
@@ -91,7 +105,8 @@ class Roster:
         for worker_id, row in self._here.items():
             if worker_id in rows and row.last_seen >= rows[worker_id].last_seen:
                 rows[worker_id] = row
-        return [rows[name] for name in sorted(rows)]
+        self._listed = [rows[name] for name in sorted(rows)]
+        return list(self._listed)
 
     async def sweep(self) -> int:
         """Forget workers that nobody has heard of for a day."""
@@ -109,6 +124,10 @@ class Roster:
             over = there.version if there is not None else 0
             if await self._shelf.put(KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
                 return  # else another server wrote it at the same moment
+
+
+def ability_of(row: WorkerRow) -> Ability:
+    return Ability(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
 def shown(row: WorkerRow, now: float) -> WorkerView:

@@ -7,7 +7,7 @@ A tool returns a `ToolResult` or raises `ToolError`; whatever else it raises bec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -71,7 +71,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the
     worker's clock. `quantum_providers` are the operator's stand-ins for providers (QNT-03), `policy` is what the
     playbook says of the whole kind (QNT-06); `remark` tells something of the task run besides its outcome, as an event
-    of its own.
+    of its own. `unwanted` is where a tool leaves, by names of its own, what ends things it has begun elsewhere: it is
+    called if nobody wants the order any more while they last (SRV-11). `traceparent` is the header by which another
+    program learns which span it is called from, where what happens is told as a trace.
     """
 
     execution_id: str
@@ -94,6 +96,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     quantum_providers: tuple[str, ...] = ()
     policy: Mapping[str, Any] = {}
     remark: Callable[..., None] = _nobody_listens
+    traceparent: str | None = None
+    unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
 
 
 class Tool(Protocol):

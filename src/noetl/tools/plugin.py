@@ -12,7 +12,9 @@ and in the package's `pyproject.toml`:
     [project.entry-points."noetl.tools"]
     audit_logger = "noetl_audit_logger:AuditLogger"
 
-`examples/plugin` is a whole one. The names here stay; the modules behind them may move.
+`examples/plugin` is a whole one. An input that names credentials says so with `credential=True`: a worker gets those
+that its tasks name, and no others; a kind that marks none has them under `auth`, `credential` or `credentials`. The
+names here stay; the modules behind them may move.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ BUILT_IN = {
 }
 EXTRAS = {"duckdb": "duckdb", "nats": "nats", "postgres": "postgres"}  # kind -> the extra whose packages it needs
 GROUP = "noetl.tools"
+_ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
+_DRIVERS = {"postgres": "asyncpg"}  # the module of an extra that is not called as the extra
 
 
 class Registry:
@@ -51,6 +53,18 @@ class Registry:
     def runs(self, kind: str) -> bool:
         """Whether somebody here would run this kind; imports nothing."""
         return kind in self._paths or kind in _plugins()
+
+    def kinds(self) -> tuple[str, ...]:
+        """What can really be run here: it is allowed, its extra is installed, its plug-in can be imported."""
+        known = sorted({*self._paths, *_plugins()})
+        return tuple(kind for kind in known if self.refusal(kind) is None and self._is_there(kind))
+
+    def _is_there(self, kind: str) -> bool:
+        path = self._paths.get(kind)
+        if path == BUILT_IN.get(kind) and kind in self._extras:
+            return is_installed(self._extras[kind])  # without its driver being imported for nothing
+        path = path or _plugins().get(kind)
+        return not isinstance(path, str) or path in _ALWAYS or _loads(path)
 
     def tool(self, kind: str) -> Tool:
         """The tool of a kind. ToolError `tool.unknown_kind` says what is missing."""
@@ -103,6 +117,22 @@ class Registry:
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()
+
+
+def is_installed(extra: str) -> bool:
+    """Whether the packages of an extra are there; imports nothing."""
+    from importlib.util import find_spec
+
+    return find_spec(_DRIVERS.get(extra, extra)) is not None
+
+
+def _loads(path: str) -> bool:
+    """Whether the class of a plug-in can be had."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name, None) is not None
+    except Exception:  # whatever a stranger's module raises on import
+        return False
 
 
 def _known_plugin(kind: str) -> str | None:

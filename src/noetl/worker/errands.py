@@ -1,17 +1,13 @@
-"""Errands at a worker: which tasks one has, and what their templates read besides (SAGA-01, ADV-01, TOOL-12)."""
+"""Errands at a worker: which tasks one has (SAGA-01, ADV-01, TOOL-12)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
-from noetl.pipeline.scopes import view_of
-from noetl.pipeline.surroundings import Iteration, Surroundings
-from noetl.records.orders import Errand, Order
+from noetl.records.orders import Order
 from noetl.templates.authored import Authored
 
 PLAYBOOK = "playbook"
@@ -42,25 +38,3 @@ def _alone(task: Task) -> Task:
     spec = task.spec.data if isinstance(task.spec.data, dict) else {}
     waited_for = Authored({key: value for key, value in spec.items() if key != "async"})
     return msgspec.structs.replace(task, policy=None, repeat=(), spec=waited_for)
-
-
-def surroundings_of(errand: Errand, around: Surroundings) -> Surroundings:
-    """What the templates of an errand read: the result it undoes, the event it handles, the iteration it belongs to."""
-    names = dict(errand.names)
-    if errand.result is not None:
-        names["result"] = view_of(errand.result, around.load)
-    changes: dict[str, Any] = {"names": {**around.names, **names}}
-    if errand.outer:
-        changes["iteration"] = _iteration(errand)
-    return msgspec.structs.replace(around, **changes)
-
-
-def _iteration(errand: Errand) -> Iteration:
-    """No path: the errand is one pipeline of its own, whatever iteration it came from."""
-    parent: dict[str, Any] | None = None
-    bare: dict[str, Any] = {}
-    for one in errand.outer:
-        parent = {one.iterator: one.item, "index": one.index, "parent": parent}
-        bare[one.iterator] = one.item
-    assert parent is not None
-    return Iteration(path=(), names=parent, bare=bare)

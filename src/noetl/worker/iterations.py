@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.pipeline.enclosing import enclosing
 from noetl.pipeline.patches import written
 from noetl.pipeline.surroundings import Iteration, Surroundings
 from noetl.records.events import CaseWaiting, StepDone, StepFailed
@@ -36,7 +37,7 @@ class RangeRun:
     def __init__(self, place: Workplace, iterations: Iterations, around: Surroundings, items: Collections) -> None:
         self._place, self._its, self._around = place, iterations, around
         self._todo, self._waiting = _elements(iterations, items), len(_indices(iterations))
-        self._parent, self._bare = _around(iterations)
+        self._parent, self._bare = enclosing(iterations.outer)
 
     async def to_end(self) -> Report:
         """Run all of it; the report of the end is the caller's to hand in."""
@@ -131,13 +132,3 @@ def _elements(its: Iterations, collections: Collections) -> Iterator[tuple[int, 
     if not its.begun:
         return pairs
     return iter(sorted(pairs, key=lambda pair: pair[0] not in its.begun))
-
-
-def _around(its: Iterations) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """`iter.parent`, and the bare names of the iterators around (LOOP-06)."""
-    parent: dict[str, Any] | None = None
-    bare: dict[str, Any] = {}
-    for outer in its.outer:
-        parent = {outer.iterator: outer.item, "index": outer.index, "parent": parent}
-        bare[outer.iterator] = outer.item
-    return parent, bare

@@ -34,6 +34,10 @@ class PatientOffice:
     def __init__(self, office: Office, leases: Leases, *, sleep: Sleep = asyncio.sleep) -> None:
         self._office, self._leases, self._sleep = office, leases, sleep
 
+    async def until(self, done: Callable[[], Awaitable[T]]) -> T:
+        """What else its worker needs of the same store."""
+        return await self._asked(lambda _: done())
+
     async def _asked(self, ask: Callable[[int], Awaitable[T]]) -> T:
         """The answer, however long it takes to get one. `ask` is told how often it was tried before."""
         tries = 0

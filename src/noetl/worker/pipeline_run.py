@@ -38,6 +38,7 @@ from noetl.records.events import (
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.position import Position
 from noetl.records.remarks import Remark
+from noetl.records.traces import traceparent_of
 from noetl.templates.scope import Scope
 from noetl.tools.contract import ToolContext
 from noetl.worker.attempt import attempt, error_of
@@ -315,6 +316,8 @@ class PipelineRun:
             quantum_providers=place.tools.permissions.quantum_providers,
             policy=place.net.executor.quantum if task.kind == QUANTUM else {},
             remark=partial(self.remark, task, position, run_id),
+            traceparent=traceparent_of(order.trace_id, run_id) if order.traced else None,
+            unwanted=place.unwanted,
         )
 
     def remark(self, task: Task, position: Position, run_id: str, make: Callable[..., Remark], **told: Any) -> None:

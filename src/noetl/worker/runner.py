@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noetl.clock import Clock
 from noetl.net.net import Net
-from noetl.pipeline.fields import with_fields
+from noetl.pipeline.enclosing import errand_surroundings
+from noetl.pipeline.fields import kept_as_wanted
 from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.surroundings import Surroundings
 from noetl.records.events import StepDone, StepFailed
@@ -16,13 +17,13 @@ from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.errand_run import ErrandRun
-from noetl.worker.errands import surroundings_of
 from noetl.worker.iterations import RangeRun
 from noetl.worker.lifetime import Expired
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
 from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.post import Post
+from noetl.worker.unwanted import Begun
 from noetl.worker.workplace import Workplace
 
 
@@ -70,6 +71,11 @@ class Runner:
             vars_in_ctx=net.dialect == V2_CASE,
         )
 
+    @property
+    def begun(self) -> Begun:
+        """What its tools have begun elsewhere, and not seen the end of."""
+        return self._place.unwanted
+
     async def run(self) -> Report:
         """Run it to its end; the report of that end is the caller's to hand in."""
         iterations = self._order.iterations
@@ -80,7 +86,7 @@ class Runner:
     def _run(self) -> PipelineRun:
         errand, interrupted = self._order.errand, self._order.interrupted
         if errand is not None:
-            return ErrandRun(self._place, surroundings_of(errand, self._around), errand, interrupted=interrupted)
+            return ErrandRun(self._place, errand_surroundings(errand, self._around), errand, interrupted=interrupted)
         return run_of(self._place, self._around, interrupted=interrupted)
 
     async def _pipeline(self) -> Report:
@@ -89,8 +95,15 @@ class Runner:
             end = await pipeline.to_end(self._order.position)
         except Expired as expired:
             end = self._place.egress.ended(StepFailed(error=expired.error))
-        if isinstance(end, StepDone):
-            result = with_fields(end.result, self._place.step.result, self._place.office.load, self._max_payload_bytes)
-            end = end if result is end.result else StepDone(result=result)
+        if isinstance(end, StepDone) and self._order.errand is None:
+            end = self._kept(end)
         self._place.journal.add(end)
         return self._place.journal.report()
+
+    def _kept(self, end: StepDone) -> StepDone:
+        """The step's own result as its author wants it kept. It is masked by now, and so is what is stored."""
+        place = self._place
+        result = kept_as_wanted(
+            end.result, place.step.result, place.office.load, place.egress.keep, self._max_payload_bytes
+        )
+        return end if result is end.result else StepDone(result=result)

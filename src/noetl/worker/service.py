@@ -13,7 +13,7 @@ from typing import Any
 from noetl.clock import Clock
 from noetl.crash_points import crash_point
 from noetl.dispatch.contract import Dispatch
-from noetl.records.orders import Order, Report
+from noetl.records.orders import Order, Report, Verdict
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
@@ -25,6 +25,7 @@ from noetl.worker.office import Office
 from noetl.worker.post import EVERY_POOL, Post, Settle
 from noetl.worker.runner import Runner
 from noetl.worker.slots import Slots
+from noetl.worker.unwanted import Unwanted
 
 HEARTBEAT_S = 5.0  # O-33
 SLOTS = 8  # orders worked on at a time, unless somebody says otherwise
@@ -63,6 +64,7 @@ class Worker:
             Post(office, worker_id, pools, self.leases, settle),
             Collections(office.load),
         )
+        self._unwanted = Unwanted(office, worker_id)
         self._running: dict[str, asyncio.Task[Any]] = {}  # by order, the slot that runs it
         self._stopped: set[str] = set()
         self._at_work: Slots | None = None
@@ -82,6 +84,7 @@ class Worker:
         finally:
             try:
                 await self._post.settled()  # what a task gave is recorded, even if its worker ends now
+                await self._unwanted.settled()
             finally:
                 await self._tools.close()
 
@@ -146,8 +149,9 @@ class Worker:
             raise
         finally:
             self._stopped.discard(order.order_id)
-            self.leases.drop(order.order_id)
-            del self._running[order.order_id]
+            if self._running.get(order.order_id) is slot:  # else it has come again meanwhile, under a later lease
+                del self._running[order.order_id]
+                self.leases.drop(order.order_id)
         return report
 
     async def _to_end(self, order: Order) -> Report | None:
@@ -169,8 +173,13 @@ class Worker:
         )
         try:
             return await runner.run()
-        except LeaseLost:
+        except LeaseLost as lost:
+            self._unwanted.end(order, runner.begun, Verdict(str(lost)))
             return None
+        except asyncio.CancelledError:
+            if order.order_id in self._stopped:
+                self._unwanted.end(order, runner.begun)
+            raise
 
     async def _heartbeat(self) -> None:
         """Prolong what is held; stop what is not ours any more."""

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.clock import SystemClock
 from noetl.errors import BackendError, NoetlError
-from noetl.tools.registry import BUILT_IN, Registry
+from noetl.tools.registry import Registry
 from noetl.worker.bell import PollingBell
 from noetl.worker.heartbeat import EVERY_S, Heartbeat, Renew, Stop
 from noetl.worker.leases import Leases
@@ -109,13 +109,12 @@ class Station:
     async def _registered(self, line: Line) -> bool:
         """Tell the server who has come; False when we were sent away before it answered."""
         spec = self._spec
-        kinds = [kind for kind in sorted(BUILT_IN) if self._tools.refusal(kind) is None]
         told = {
             "worker_id": spec.worker_id,
             "pools": spec.pools,
             "capacity": spec.concurrency,
             "labels": spec.labels,
-            "kinds": kinds,
+            "kinds": self._tools.kinds(),
             "protocol": int(PROTOCOL),
             "version": spec.version,
         }

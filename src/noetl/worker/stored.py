@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -21,13 +20,14 @@ from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
 from noetl.records.orders import Order
 from noetl.records.references import Reference
+from noetl.records.referred import wanted_of
 from noetl.store.results import STORE, key_of, opened, schema_hint
 from noetl.worker.line import Line, PlainLine, ServerRefusedError
 
 CACHE_BYTES = 64 << 20
-PREFETCHED_BYTES = 1 << 20  # of one value: larger ones may never be read
 _AT_A_TIME = 4
 _PATIENCE_S = 120.0
+_MISSING = "result.missing"
 
 
 class StoredValues:
@@ -77,11 +77,7 @@ class StoredValues:
 
     async def prefetch(self, order: Order) -> None:
         """Have at hand what an order refers to, as far as it is small; the collection of a loop whatever its size."""
-        results = [result.ref for result in order.results.values() if result.ref is not None]  # there may be thousands
-        others = references_in((order.position, order.iterations, order.errand))
-        wanted = {one.checksum for one in (*results, *others) if one.size <= PREFETCHED_BYTES}
-        if order.iterations is not None and order.iterations.items_ref is not None:
-            wanted.add(order.iterations.items_ref.checksum)
+        wanted = {one.checksum for one in wanted_of(order)}
         await asyncio.gather(*(self._fetch(checksum) for checksum in wanted if checksum not in self._bodies))
 
     async def _fetch(self, checksum: str) -> None:
@@ -107,9 +103,11 @@ class StoredValues:
         try:
             return self._plain.ask("GET", f"/api/results/{reference.checksum}").content
         except ServerRefusedError as problem:
-            raise ToolError("result.missing", f"the stored result {reference.key} cannot be read: {problem}") from None
+            told = problem.problem.get("error")
+            kind = told.get("kind", _MISSING) if isinstance(told, dict) else _MISSING
+            raise ToolError(kind, f"the stored result {reference.key} cannot be read: {problem}") from None
         except BackendError as problem:
-            raise ToolError("result.missing", str(problem), retryable=True) from None
+            raise ToolError(_MISSING, str(problem), retryable=True) from None
 
     def _remember(self, checksum: str, body: bytes) -> None:
         self._forget(checksum)
@@ -126,32 +124,3 @@ class StoredValues:
             sending.cancel()
         if self._plain is not None:
             self._plain.close()
-
-
-def references_in(value: Any) -> Iterator[Reference]:
-    """Every reference inside a record. What a tool or an author gave is no record: it holds none, and is not searched,
-    however large it is."""
-    inner: Iterable[Any] = ()
-    match value:
-        case Reference():
-            yield value
-        case msgspec.Struct():
-            inner = (getattr(value, name) for name in _leading(type(value)))
-        case dict():
-            inner = value.values()
-        case list() | tuple():
-            inner = value
-    for one in inner:
-        if one is not None:
-            yield from references_in(one)
-
-
-@lru_cache(maxsize=64)
-def _leading(owner: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The fields that hold records."""
-    return tuple(field.name for field in msgspec.structs.fields(owner) if _holds_records(field.type))
-
-
-def _holds_records(type_: Any) -> bool:
-    is_record = isinstance(type_, type) and issubclass(type_, msgspec.Struct)
-    return is_record or any(map(_holds_records, get_args(type_)))

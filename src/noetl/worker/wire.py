@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from noetl.trust import UNTRUSTED, is_distrust
+
 CONNECT_S = 15.0
 _LINE_BYTES = 65_536
 _PORTS = {"http": 80, "https": 443}
@@ -192,4 +194,6 @@ def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
 def _told(problem: Exception) -> str:
     if isinstance(problem, EOFError):
         return "the connection was closed before the answer"
+    if is_distrust(problem):
+        return UNTRUSTED
     return str(problem) or type(problem).__name__

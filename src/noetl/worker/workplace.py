@@ -24,6 +24,7 @@ from noetl.worker.masks import Mask
 from noetl.worker.office import Office
 from noetl.worker.post import Post
 from noetl.worker.safe import Safe
+from noetl.worker.unwanted import Begun
 
 
 class Workplace:
@@ -50,6 +51,7 @@ class Workplace:
         self.safe = Safe(order, net, office, mask, clock=clock, worker_id=worker_id)
         self.journal = Journal(order, clock, worker_id)
         self.steps = index.names
+        self.unwanted: Begun = {}
         self._post = post
         self._tasks = _with_following(part_of(self.step, order))
 

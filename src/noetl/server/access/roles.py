@@ -130,6 +130,13 @@ RULES: dict[tuple[str, str], Rule] = {
     ("POST", "/api/signals"): OPERATES,
     ("GET", "/api/timers"): VIEWER,
     ("POST", "/api/timers/{timer_id}/cancel"): OPERATES,
+    # how much of a playbook, or of a step, may run at once
+    ("GET", "/api/limits"): VIEWER,
+    ("PUT", "/api/limits/{path:path}"): OPERATES,
+    ("DELETE", "/api/limits/{path:path}"): OPERATES,
+    ("GET", "/api/executions/{execution_id}/limits"): VIEWER,
+    ("PUT", "/api/executions/{execution_id}/limits/{step:path}"): OPERATES,
+    ("DELETE", "/api/executions/{execution_id}/limits/{step:path}"): OPERATES,
     ("GET", "/api/incidents"): OPERATOR,
     ("GET", "/api/schedules"): VIEWER,
     ("GET", "/api/schedules/{path:path}"): VIEWER,

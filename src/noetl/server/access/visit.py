@@ -13,10 +13,11 @@ from noetl.server.access.access import Access
 from noetl.server.access.callers import STRANGER
 from noetl.server.access.headers import secured
 from noetl.server.logs import log
-from noetl.server.problems import Problem, StreamEndedError, written
+from noetl.server.problems import RETRY_AFTER_S, Problem, StreamEndedError, written
 
 UNKNOWN = "unknown"  # instead of a route, where there is none
 RECHECK_S = 15.0
+_UNAVAILABLE = 503
 
 
 class Visit:
@@ -61,12 +62,13 @@ class Visit:
             await self._access.audit.record(self._scope, actor=actor, action=self.action, status=status)
         except BackendError as problem:
             log.error("audit", problem=str(problem), action=self.action, status=status)
-            return False
+            return status == _UNAVAILABLE  # nothing was changed, for the same reason, and the answer says so
         return True
 
     async def _say_unwritten(self) -> None:
         detail = "this could not be written to the audit log, so nobody vouches for it: look before you ask again"
-        answer = written(Problem(503, detail, kind="audit"), self._scope["path"])
+        retry = {"retry-after": str(RETRY_AFTER_S)}
+        answer = written(Problem(_UNAVAILABLE, detail, kind="audit", headers=retry), self._scope["path"])
         start = {"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers}
         await self._send(secured(start, tls=self._access.tls))
         await self._send({"type": "http.response.body", "body": answer.body})

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from noetl.records.traces import caller_of
 from noetl.server.bodies import read, read_optional
 from noetl.server.finding import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.idempotency import HEADER, REPLAYED
@@ -16,7 +17,6 @@ from noetl.server.services import identity_of, services_of
 from noetl.server.starting import Started, StartRequest, start
 from noetl.server.steering import Action, Bulk, BulkRequest, Steered, in_bulk, steered
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.tracing import trace_of
 from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, shown, version_of
 
 router = APIRouter(tags=["executions"])
@@ -64,10 +64,8 @@ async def begin(request: Request) -> Response:
 
 async def _started(request: Request, asked: StartRequest, source: Source | None = None) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
-    trace_id = trace_of(request.headers.get(TRACEPARENT))
-    answer, replayed = await start(
-        services_of(request), asked, subject=subject, key=key, source=source, trace_id=trace_id
-    )
+    caller = caller_of(request.headers.get(TRACEPARENT))
+    answer, replayed = await start(services_of(request), asked, subject=subject, key=key, source=source, caller=caller)
     return Response(answer, 201, REPLAYED if replayed else None, "application/json")
 
 

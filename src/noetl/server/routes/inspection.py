@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from noetl.clock import rfc3339
 from noetl.pipeline.patches import write
-from noetl.records.apart import put_back
 from noetl.records.events import CtxPatched, ExecutionRequested, TaskProcessed
 from noetl.server.finding import execution_of
 from noetl.server.ranges import ranged
@@ -22,7 +21,7 @@ from noetl.server.views.explanation import Explanation, explained
 from noetl.server.views.results import ResultView, result_of, step_result
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
-from noetl.server.views.tokens import TokenView, tokens_of
+from noetl.server.views.tokens import ErrandView, TokenView, errands_of, tokens_of
 from noetl.store.contract import Only
 
 router = APIRouter(tags=["one execution"])
@@ -35,6 +34,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     status: str
     tokens: list[TokenView]
+    errands: list[ErrandView] = []
 
 
 @router.get("/api/executions/{execution_id}/events", **shows(EventPage, summary="Its events"))
@@ -58,10 +58,11 @@ async def events(
 
 @router.get("/api/executions/{execution_id}/tokens", **shows(Tokens, summary="Its live tokens"))
 async def tokens(request: Request, execution_id: str) -> Response:
-    """Where each token is, and what it waits for."""
+    """Where each token is, and what it waits for; and what runs beside them."""
     services, row = services_of(request), await execution_of(request, execution_id)
-    found = await tokens_of(services, await state_of(services, row))
-    return Json(Tokens(execution_id=execution_id, status=row.status, tokens=found))
+    execution = await state_of(services, row)
+    found, errands = await tokens_of(services, execution), await errands_of(services, execution)
+    return Json(Tokens(execution_id=execution_id, status=row.status, tokens=found, errands=errands))
 
 
 @router.get("/api/executions/{execution_id}/result", **shows(ResultView, summary="Its result"))
@@ -89,9 +90,9 @@ async def _ctx(services: Services, execution_id: str) -> dict[str, Any]:
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             if isinstance(event.payload, CtxPatched):
-                write(found, put_back(event.payload, services.results.load).patch)
+                write(found, (await services.read_back(event.payload)).patch)
             elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
-                request = put_back(event.payload, services.results.load)
+                request = await services.read_back(event.payload)
                 found = dict(request.carried.ctx) if request.carried is not None else {}
         after = page[-1].seq
     return found
@@ -114,18 +115,18 @@ async def logs(
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             after = event.seq
-            if (line := _line(event, services)) is not None and task in (None, line.task):
+            if (line := await _line(event, services)) is not None and task in (None, line.task):
                 lines.append(line)
                 if len(lines) == limit:
                     return Json(LogPage(lines=lines, next=after))
     return Json(LogPage(lines=lines, next=None))
 
 
-def _line(event: Any, services: Services) -> LogLine | None:
+async def _line(event: Any, services: Services) -> LogLine | None:
     outcome = event.payload.outcome
     if not outcome.meta.stdout and outcome.error is None:
         return None
-    processed = put_back(event.payload, services.results.load)
+    processed = await services.read_back(event.payload)
     error = processed.outcome.error
     return LogLine(
         seq=event.seq,

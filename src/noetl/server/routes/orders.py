@@ -92,14 +92,28 @@ async def turn(request: Request) -> Response:
     wait_s, asked = _patience(request), await _turn(request, services)
     await services.roster.saw(asked.worker_id)
     answer = await _taken(services, asked)
-    until = time.monotonic() + (0.0 if services.stopping else min(wait_s, services.settings.long_poll_s))
-    while not answer.orders and not asked.reports and asked.capacity and (left := until - time.monotonic()) > 0:
-        await services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
-        if services.stopping or await request.is_disconnected():
-            break  # an order given now would have nobody, or another server gives it
-        answer = await _taken(services, asked)
+    if not answer.orders and not asked.reports and asked.capacity and wait_s:
+        answer = await _waited(request, services, asked, min(wait_s, services.settings.long_poll_s))
     crash_point("claim.before_reply" if answer.orders else "turn.before_reply")
     return Json(answer, headers={"noetl-now": f"{services.clock.now():.3f}"})
+
+
+async def _waited(request: Request, services: Services, asked: Turn, wait_s: float) -> Answer:
+    """Orders, once there are some: handed out to whoever waits, or claimed when the bell has rung."""
+
+    async def is_gone() -> bool:
+        """An order given now would have nobody, or another server gives it."""
+        return services.stopping or await request.is_disconnected()
+
+    answer, until = Answer(), time.monotonic() + wait_s
+    while not answer.orders and not services.stopping and (left := until - time.monotonic()) > 0:
+        bell = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
+        if given := await services.conductor.polls.wait(asked, is_gone, bell):
+            return Answer(orders=given)
+        if await is_gone():
+            break
+        answer = await _taken(services, asked)
+    return answer
 
 
 async def _taken(services: Services, asked: Turn) -> Answer:

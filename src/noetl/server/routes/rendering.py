@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from noetl.engine.execution import Execution
 from noetl.errors import TemplateError, ToolError
 from noetl.pipeline.scopes import Views
-from noetl.records.apart import put_back
 from noetl.records.events import StepScheduled
 from noetl.server.bodies import read
 from noetl.server.finding import execution_of
@@ -71,7 +70,7 @@ async def _args(services: Services, execution: Execution, step: str) -> dict[str
     event = await newest_event(services, execution.execution_id, StepScheduled.event_type, step=step)
     if event is None or event.seq > execution.seq:
         raise Problem(422, f'step: "{step}" has not run there')
-    scheduled = put_back(event.payload, services.results.load)
+    scheduled = await services.read_back(event.payload)
     assert isinstance(scheduled, StepScheduled)
     return scheduled.args
 

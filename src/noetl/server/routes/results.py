@@ -16,6 +16,7 @@ from noetl.server.problems import Problem, unknown
 from noetl.server.ranges import ranged
 from noetl.server.routing import Json, shows
 from noetl.server.services import services_of
+from noetl.store.results import key_of, schema_hint
 
 router = APIRouter(tags=["results"])
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
@@ -27,11 +28,11 @@ async def stored(request: Request, checksum: str) -> Response:
     if not _CHECKSUM.fullmatch(checksum):
         raise unknown("result", checksum)
     try:
-        body = await asyncio.to_thread(services_of(request).results.body, checksum)
+        body = await services_of(request).results.fetch(checksum)
     except ToolError as problem:
         if problem.kind == "result.missing":
             raise unknown("result", checksum) from None
-        raise Problem(500, problem.message, kind=problem.kind) from None
+        raise  # it will be no better when it is asked for again, so it is no error of 500 and above
     answer = ranged(request, body, tag=checksum)
     answer.headers["cache-control"] = "private, max-age=31536000, immutable"  # its name is its content
     answer.headers["content-disposition"] = f'attachment; filename="{checksum[:16]}.json"'
@@ -48,10 +49,17 @@ async def store(request: Request, checksum: str) -> Response:
     if hashlib.sha256(body).hexdigest() != checksum:
         raise Problem(422, "the body is not what its checksum says", kind="checksum")
     try:
-        value = await asyncio.to_thread(msgspec.json.decode, body)
-        reference = await asyncio.to_thread(services.results.put, value)
+        hint, shortest = await asyncio.to_thread(_looked_at, body)
     except (msgspec.MsgspecError, RecursionError):
         raise Problem(400, "the body is not JSON", kind="json") from None
-    if reference.checksum != checksum:
+    if not shortest:
         raise Problem(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
-    return Json(reference)
+    await services.results.send(body)
+    key = key_of(checksum)
+    return Json(Reference(store=services.results.store, key=key, checksum=checksum, size=len(body), schema_hint=hint))
+
+
+def _looked_at(body: bytes) -> tuple[str, bool]:
+    """What kind of value it is, and whether it is written as we write it."""
+    value = msgspec.json.decode(body)
+    return schema_hint(value), msgspec.json.encode(value) == body

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.orchestrator.pools import EVERY, Pool, Rate
+from noetl.orchestrator.ability import Ability, labels_text
+from noetl.orchestrator.pools import Pool, Rate
 from noetl.server.bodies import read
+from noetl.server.fitness import Crew, crews_of, obstacles
 from noetl.server.problems import Problem, unknown
 from noetl.server.routes.orders import PROTOCOL, check_pools, check_protocol
 from noetl.server.routing import Json, shows
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.workers import LIVE_S, WorkerRow, WorkerView, shown
+from noetl.server.workers import WorkerRow, WorkerView, shown
 from noetl.store.contract import DEFAULT_POOL
 
 router = APIRouter(tags=["workers"])
@@ -32,20 +36,27 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Null: no limit. `rate` is {limit, per}: so many orders in so many seconds."""
+    """Null: no limit. `rate` is {limit, per}: so many orders in so many seconds. `require` are the labels of workers
+    that may take its orders; null leaves them as they are."""
 
     capacity: int | None = None
     rate: Rate | None = None
+    require: dict[str, str] | None = None
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
-    """`leased` orders are held now; `workers` are those heard of within the last minute."""
+    """`leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
+    `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
+    that nobody of them can take."""
 
     name: str
     capacity: int | None
     rate: Rate | None
+    require: dict[str, str]
     leased: int
     workers: int
+    kinds: list[str] | None
+    obstacles: list[str]
 
 
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +71,24 @@ async def register(request: Request) -> Response:
     asked, identity = await read(request, Announcing), identity_of(request)
     _check(asked)
     check_pools(request, asked.pools)
+    await _check_labels(services, asked)
     before = await services.roster.get(asked.worker_id)
     if before is not None and before.token_id not in ("", identity.token_id):
         raise Problem(403, "this worker id belongs to another token", kind="identity")
     row = await services.roster.register(WorkerRow(**msgspec.structs.asdict(asked), token_id=identity.token_id))
     return Json(shown(row, services.clock.now()), 201)
+
+
+async def _check_labels(services: Services, asked: Announcing) -> None:
+    """403 for a pool whose labels the worker lacks: it would wait there for ever. Who serves every pool is let in, and
+    not given the orders of such a one."""
+    ability = Ability(labels=asked.labels)
+    for pool in await services.conductor.pools.all():
+        if pool.name in asked.pools and not ability.carries(pool.require):
+            flags = " ".join(f"--label {key}={value}" for key, value in sorted(pool.require.items()))
+            carried = labels_text(asked.labels) or "none"
+            detail = f'pool "{pool.name}" requires the labels {labels_text(pool.require)}; this one carries {carried}'
+            raise Problem(403, f"{detail}: start it with {flags}, or for another pool", kind="labels")
 
 
 def _check(asked: Announcing) -> None:
@@ -101,10 +125,11 @@ async def workers(request: Request) -> Response:
 async def pools(request: Request) -> Response:
     """Those with a setting, and those that some worker serves."""
     services = services_of(request)
-    settings = {pool.name: pool for pool in await services.conductor.pools.all()}
-    served = {name for row in await services.roster.list() for name in row.pools}
-    names = sorted({*settings, *served, DEFAULT_POOL} - {EVERY})
-    return Json(PoolList(pools=[await _view(services, settings.get(name) or Pool(name=name)) for name in names]))
+    crews = await crews_of(services)
+    waiting = {pool for pool, _ in services.conductor.waiting_needs}
+    names = sorted({*crews, *waiting, DEFAULT_POOL})
+    leased = await services.store.leased(now=services.clock.now(), pools=names)
+    return Json(PoolList(pools=[_view(services, crews.of(name), leased) for name in names]))
 
 
 @router.put("/api/pools/{name}", **shows(PoolView, reads=PoolSetting, summary="Set a pool's limits"))
@@ -113,19 +138,23 @@ async def set_pool(request: Request, name: str) -> Response:
     services, asked = services_of(request), await read(request, PoolSetting)
     if not name.isprintable() or len(name) > 200:
         raise Problem(422, "name: 1 to 200 printable characters")
-    pool = Pool(name=name, capacity=asked.capacity, rate=asked.rate)
-    await services.conductor.pools.put(pool)
-    return Json(await _view(services, pool))
+    require = asked.require
+    if require is None:
+        require = (await services.conductor.pools.get(name)).require
+    await services.conductor.pools.put(Pool(name=name, capacity=asked.capacity, rate=asked.rate, require=require))
+    leased = await services.store.leased(now=services.clock.now(), pools=[name])
+    return Json(_view(services, (await crews_of(services)).of(name), leased))
 
 
-async def _view(services: Services, pool: Pool) -> PoolView:
-    now = services.clock.now()
-    leased = await services.store.leased(now=now, pools=[pool.name])
-    live = [
-        row
-        for row in await services.roster.list()
-        if now - row.last_seen < LIVE_S and (pool.name in row.pools or EVERY in row.pools)
-    ]
+def _view(services: Services, crew: Crew, leased: Mapping[str, int]) -> PoolView:
+    pool = crew.pool
     return PoolView(
-        name=pool.name, capacity=pool.capacity, rate=pool.rate, leased=leased.get(pool.name, 0), workers=len(live)
+        name=pool.name,
+        capacity=pool.capacity,
+        rate=pool.rate,
+        require=pool.require,
+        leased=leased.get(pool.name, 0),
+        workers=len(crew.fit),
+        kinds=crew.kinds,
+        obstacles=obstacles(services, crew),
     )

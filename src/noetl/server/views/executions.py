@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.apart import put_back
 from noetl.records.envelope import Event
 from noetl.records.events import ExecutionRequested, PlaybookProcessed
 from noetl.server.services import Services
@@ -57,7 +56,7 @@ def shown(row: ExecutionRow) -> ExecutionView:
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     requested = await first_event(services, row.execution_id)
-    request = put_back(requested.payload, services.results.load) if requested is not None else None
+    request = await services.read_back(requested.payload) if requested is not None else None
     assert request is None or isinstance(request, ExecutionRequested)
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None

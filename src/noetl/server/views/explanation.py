@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine.execution import Execution
-from noetl.orchestrator.pools import EVERY
+from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.standing import sentences_of
+from noetl.server.fitness import crews_of
 from noetl.server.services import Services
-from noetl.server.views.tokens import TokenView, tokens_of
-from noetl.server.workers import LIVE_S
-from noetl.store.contract import DEFAULT_POOL, ExecutionRow
+from noetl.server.views.tokens import ErrandView, TokenView, errands_of, tokens_of
+from noetl.store.contract import ExecutionRow, OrderState
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,24 +21,32 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     stuck: bool
     sentences: list[str]
     tokens: list[TokenView]
+    errands: list[ErrandView] = []
 
 
 async def explained(services: Services, row: ExecutionRow, execution: Execution) -> Explanation:
     tokens = await tokens_of(services, execution)
-    sentences, stuck = sentences_of(execution, tokens), False
+    errands = await errands_of(services, execution)
+    sentences, stuck = sentences_of(execution, tokens, errands), False
     if execution.is_open:
-        served = await _served(services)
-        wanted = {token.pool or DEFAULT_POOL for token in tokens if token.state == "queued"}
-        idle = wanted - served if EVERY not in served else set()
-        sentences += [f'no worker serves the pool "{pool}": noetl worker start --pool {pool}' for pool in sorted(idle)]
-        stuck = bool(idle) or execution.paused
+        nobodys = await _obstacles(services, execution)
+        sentences += nobodys
+        stuck = bool(nobodys) or execution.paused
     return Explanation(
-        execution_id=row.execution_id, status=row.status, stuck=stuck, sentences=sentences, tokens=tokens
+        execution_id=row.execution_id,
+        status=row.status,
+        stuck=stuck,
+        sentences=sentences,
+        tokens=tokens,
+        errands=errands,
     )
 
 
-async def _served(services: Services) -> set[str]:
-    """The pools that some worker serves at this moment."""
-    now = services.clock.now()
-    live = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
-    return {pool for row in live for pool in row.pools}
+async def _obstacles(services: Services, execution: Execution) -> list[str]:
+    """Why nobody takes orders of it that are ready, each reason once."""
+    waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
+    if not waiting:
+        return []
+    plan, crews = await services.conductor.plan(execution.net_hash), await crews_of(services)
+    found = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
+    return sorted(why for why in found if why is not None)

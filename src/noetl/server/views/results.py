@@ -6,17 +6,14 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.recorded_results import ENOUGH, TELLING, Ended, carried_in, ended_in
 from noetl.engine.scopes import payload_of
-from noetl.records.apart import put_back
-from noetl.records.events import PlaybookProcessed, StepDone, StepFailed
-from noetl.records.loops import LoopDone
-from noetl.records.outcomes import Error, TaskResult
+from noetl.records.events import ExecutionRequested, PlaybookProcessed
+from noetl.records.outcomes import Error
 from noetl.server.problems import Problem
 from noetl.server.services import Services
 from noetl.server.views.executions import newest_event
-from noetl.store.contract import ExecutionRow
-
-_ENDS = ("step.done", "step.failed", "loop.done")
+from noetl.store.contract import ExecutionRow, Only
 
 
 class ResultView(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +45,20 @@ async def step_result(services: Services, row: ExecutionRow, step: str) -> Resul
 
 
 async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[str, Any, Error | None]:
-    event = await newest_event(services, row.execution_id, *_ENDS, step=step)
-    if event is None:
+    only = Only(types=TELLING, step=step, limit=ENOUGH, newest=True)
+    stored = await services.store.events(row.execution_id, only=only)
+    events = [msgspec.structs.replace(one, payload=await services.read_back(one.payload)) for one in stored]
+    ended = ended_in(events, step) or await _carried(services, row, step)
+    if ended is None:
         raise Problem(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
-    load = services.results.load
-    match put_back(event.payload, load):
-        case StepDone() as done:
-            return "done", payload_of(done.result, load), None
-        case LoopDone() as done:
-            return "done", payload_of(TaskResult(result=done.results, ref=done.ref), load), None
-        case StepFailed() as failed:
-            return "failed", None, failed.error
-        case other:
-            raise AssertionError(f"{other.event_type} is no end of a step")
+    if ended.error is not None:
+        return "failed", None, ended.error
+    return "done", await services.conductor.values.read(lambda load: payload_of(ended.result, load)), None
+
+
+async def _carried(services: Services, row: ExecutionRow, step: str) -> Ended | None:
+    request = await newest_event(services, row.execution_id, ExecutionRequested.event_type)
+    return carried_in(request, step) if request is not None else None
 
 
 def _readable(error: Error | None) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ Ids follow from those of the log, so that telling a trace twice tells the same o
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 import msgspec
@@ -20,6 +19,7 @@ from noetl.records.events import (
     TaskProcessed,
     TaskStarted,
 )
+from noetl.records.traces import span_id_of
 
 TOLD = ("playbook.execution_requested", "playbook.processed", "step.*", "task.started", "task.processed")
 MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
@@ -38,10 +38,11 @@ class Span(msgspec.Struct, kw_only=True):
 
 
 class Trace:
-    """Events of one execution in their order; `spans` once there are no more."""
+    """Events of one execution in their order; `spans` once there are no more. `caller` is the span of who asked for it,
+    in another program."""
 
-    def __init__(self, execution_id: str) -> None:
-        self._root = Span(span_id=span_id_of(execution_id), parent_id=None, name="execution", begun=0.0)
+    def __init__(self, execution_id: str, caller: int | None = None) -> None:
+        self._root = Span(span_id=span_id_of(execution_id), parent_id=caller, name="execution", begun=0.0)
         self._root.attributes = {"noetl.execution_id": execution_id}
         self._spans: dict[str, Span] = {}
         self._left_out = 0
@@ -93,16 +94,3 @@ class Trace:
         span = self._spans.get(key or "")
         if span is not None:
             span.ended, span.error = at, error
-
-
-def span_id_of(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") or 1
-
-
-def trace_id_of(trace_id: str) -> int:
-    """A trace id of the log as OpenTelemetry has it: those we make are 32 hex digits already."""
-    try:
-        found = int(trace_id, 16) if len(trace_id) == 32 else 0
-    except ValueError:
-        found = 0
-    return found or int.from_bytes(hashlib.sha256(trace_id.encode()).digest()[:16], "big")

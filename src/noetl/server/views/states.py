@@ -11,10 +11,11 @@ from noetl.engine.evolution import replayed
 from noetl.engine.execution import Execution
 from noetl.errors import BackendError, ToolError
 from noetl.orchestrator.standing import loop_of
+from noetl.records.apart import Load
 from noetl.records.envelope import Event, whole
 from noetl.server.problems import Problem
 from noetl.server.services import Services
-from noetl.store.contract import ExecutionRow, Only, Results
+from noetl.store.contract import ExecutionRow, Only
 
 
 class StateView(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,22 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
     if at is not None and not 0 < at <= row.last_seq:
         raise Problem(422, f"at: there are events 1 to {row.last_seq}, not {at}")
     events = await services.store.events(row.execution_id, only=Only(limit=at) if at is not None else None)
-    return await asyncio.to_thread(_replayed, row, events, services.results)
+    told = await whole_events(services, row, events)
+    return await asyncio.to_thread(replayed, row.execution_id, row.trace_id, told)
+
+
+async def whole_events(services: Services, row: ExecutionRow, events: list[Event]) -> list[Event]:
+    """The events with what is stored apart from them."""
+
+    def told(load: Load) -> list[Event]:
+        return [whole(event, load) for event in events]
+
+    try:
+        if services.results.is_outside:
+            return await services.conductor.values.read(told)
+        return await asyncio.to_thread(told, services.results.load)
+    except ToolError as problem:
+        raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
 
 
 async def _live(services: Services, row: ExecutionRow) -> Execution | None:
@@ -48,13 +64,6 @@ async def _live(services: Services, row: ExecutionRow) -> Execution | None:
         return None
     hot = await services.conductor.execution(row.execution_id)
     return hot.execution if hot.committed == row.last_seq == hot.execution.seq else None
-
-
-def _replayed(row: ExecutionRow, events: list[Event], results: Results) -> Execution:
-    try:
-        return replayed(row.execution_id, row.trace_id, [whole(event, results.load) for event in events])
-    except ToolError as problem:
-        raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
 
 
 def status_of(execution: Execution) -> str:

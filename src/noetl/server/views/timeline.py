@@ -1,5 +1,5 @@
-"""The timeline: every step run with its times, its waits and its tasks, for a Gantt chart. Iterations are counted, not
-listed.
+"""The timeline: every step run with its times, its waits and its tasks, and what ran beside them, for a Gantt chart.
+Iterations are counted, not listed.
 
 A step run ends with the event its arcs are evaluated on: one that waits for time, a message or a person has not ended
 when its pipeline has.
@@ -29,6 +29,8 @@ from noetl.records.events import (
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
 from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
 from noetl.server.services import Services
+from noetl.server.views import errands
+from noetl.server.views.errands import ErrandBar, ErrandBars
 from noetl.store.contract import ExecutionRow, Only
 
 _TYPES = (
@@ -51,6 +53,7 @@ _TYPES = (
     "case.heard",
     "next.selected",
     "token.dropped",
+    *errands.TYPES,
 )
 _PAGE = 2_000
 _MOST_TASKS = 500  # listed of one step run
@@ -94,15 +97,18 @@ class StepBar(msgspec.Struct, kw_only=True):
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     steps: list[StepBar]
+    errands: list[ErrandBar] = []
 
 
 async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
     bars: dict[str, StepBar] = {}
+    beside = ErrandBars()
     async for events in _pages(services, row.execution_id):
         for event in events:
             if event.step_run_id is not None:
                 _take(bars, event, event.step_run_id)
-    return Timeline(execution_id=row.execution_id, steps=list(bars.values()))
+            beside.take(event)
+    return Timeline(execution_id=row.execution_id, steps=list(bars.values()), errands=beside.bars)
 
 
 async def _pages(services: Services, execution_id: str) -> AsyncIterator[list[Event]]:

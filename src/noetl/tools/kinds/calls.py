@@ -55,7 +55,7 @@ QUANTUM = ToolKind(
     doc="Submits and follows jobs on quantum computers and simulators (QNT-01).",
     inputs=(
         Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),
-        Input(name="provider", schema=TEXT, doc="Provider of the backend; simulator is built in."),
+        Input(name="provider", schema=TEXT, doc="simulator when left out; aer, ibm, or one of a plug-in."),
         Input(name="backend", schema=TEXT, doc="Backend; placed by executor.spec.policy.quantum when left out."),
         Input(
             name="circuit",

@@ -1,0 +1,45 @@
+"""Claimed ctx: `ctx` as it was when an order was given out, told from the log (SCOPE-03).
+
+What was written since may be the word of the very worker that holds the order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.pipeline.patches import write
+from noetl.records.apart import Load, put_back
+from noetl.records.envelope import Event
+from noetl.records.errands import OrderClaimed
+from noetl.records.events import CtxPatched, ExecutionRequested, TokenClaimed
+from noetl.store.contract import Only, Store
+
+_PAGE = 2_000
+_TYPES = tuple(kind.event_type for kind in (ExecutionRequested, CtxPatched, TokenClaimed, OrderClaimed))
+
+
+async def events_until_claim(store: Store, execution_id: str, order_id: str, lease_epoch: int) -> list[Event]:
+    """What says what `ctx` was, up to the claim of the order under this epoch."""
+    found: list[Event] = []
+    after = 0
+    while page := await store.events(execution_id, after=after, only=Only(types=_TYPES, limit=_PAGE)):
+        for event in page:
+            match event.payload:
+                case TokenClaimed() | OrderClaimed():
+                    if (event.payload.order_id, event.payload.lease_epoch) == (order_id, lease_epoch):
+                        return found
+                case _:
+                    found.append(event)
+        after = page[-1].seq
+    return found
+
+
+def ctx_of(events: list[Event], load: Load) -> dict[str, Any]:
+    ctx: dict[str, Any] = {}
+    for event in events:
+        payload = put_back(event.payload, load)
+        if isinstance(payload, CtxPatched):
+            write(ctx, payload.patch)
+        elif isinstance(payload, ExecutionRequested) and payload.carried is not None:
+            ctx = dict(payload.carried.ctx)
+    return ctx

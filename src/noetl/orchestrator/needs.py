@@ -1,0 +1,64 @@
+"""Needs: the tool kinds that a worker must run to be given an order, told from its step once for each net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from weakref import WeakKeyDictionary
+
+from noetl.engine.errands.state import Errand, ErrandKind
+from noetl.engine.execution import Execution
+from noetl.engine.plan import Plan
+from noetl.net.net import Transition
+from noetl.net.task import Task
+from noetl.net.tasks import pipeline_of, tasks_of, with_hooks
+from noetl.pipeline.transfer_ends import ENDS
+from noetl.pipeline.transfer_ends import KIND as TRANSFER
+from noetl.tools.registry import BUILT_IN
+
+_known: WeakKeyDictionary[Plan, dict[tuple[str, str], frozenset[str]]] = WeakKeyDictionary()
+
+
+def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
+    """Those of an open order; nothing for one that is over."""
+    run = execution.run_of(order_id)
+    if run is None:
+        return frozenset()
+    return kinds_for(plan, run.step, run.errand)
+
+
+def kinds_for(plan: Plan, step: str, errand: Errand | None = None) -> frozenset[str]:
+    """Those of a step's pipeline, or of an errand of it."""
+    known = _known.get(plan)
+    if known is None:
+        known = _known[plan] = {}
+    part = step, "" if errand is None else f"{errand.kind}/{errand.index}/{errand.task}"
+    if part not in known:
+        known[part] = frozenset(_kinds(_tasks(plan.step(step), errand)))
+    return known[part]
+
+
+def _tasks(step: Transition, errand: Errand | None) -> Iterable[Task]:
+    match errand:
+        case None:
+            return pipeline_of(step)
+        case Errand(kind=ErrandKind.COMPENSATION):
+            own = step.compensation.tasks if step.compensation is not None else ()
+            return with_hooks(own)  # a nested execution is undone by a playbook task, which every worker runs
+        case Errand(kind=ErrandKind.HANDLER):
+            return with_hooks(step.handlers.handlers[errand.index].tasks if step.handlers is not None else ())
+        case _:
+            return [task for task in tasks_of(step) if task.name == errand.task]
+
+
+def _kinds(tasks: Iterable[Task]) -> Iterator[str]:
+    for task in tasks:
+        yield task.kind
+        inputs = task.inputs.data
+        if task.kind == TRANSFER and isinstance(inputs, Mapping):
+            yield from (kind for end in ENDS if (kind := _kind_of(inputs.get(end))) is not None)
+
+
+def _kind_of(end: object) -> str | None:
+    """The kind that an end of a transfer is asked through, where it is written plainly."""
+    kind = end.get("kind") if isinstance(end, Mapping) else None
+    return kind if kind in BUILT_IN else None  # of another one the tool says what is wrong with it

@@ -1,0 +1,177 @@
+"""Secret scopes: what a template that names a secret can give for an order, by what the server has recorded itself.
+
+Nothing that the holder of the order has said since counts: not the results of its tasks, nor what they have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from noetl.engine.errands.orders import errand_of
+from noetl.engine.errands.state import ErrandKind
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.orders import iterations_of
+from noetl.engine.loops.state import Range
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import surroundings_of
+from noetl.errors import NoetlError, TemplateError
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.pipeline.case.collecting import collects_of
+from noetl.pipeline.enclosing import enclosing, errand_surroundings
+from noetl.pipeline.own_writes import written_keys
+from noetl.pipeline.preparation import inside
+from noetl.pipeline.scopes import task_scope
+from noetl.pipeline.secret_grants import NOTHING_KNOWN, Known
+from noetl.pipeline.secret_names import Naming
+from noetl.pipeline.secret_reads import texts_in
+from noetl.pipeline.surroundings import Iteration, Load, Surroundings
+from noetl.records.orders import Iterations
+from noetl.records.position import Position
+from noetl.templates.expression import Reference, parse
+from noetl.templates.render import render
+from noetl.templates.scopes import is_reserved
+
+_MOST = 10_000  # iterations of one order that are looked through
+_FIXED = frozenset({"workload", "execution_id", "token", "_task"})
+_OWN_WORDS = frozenset({"page", "status_code"})  # of v2-case, about the call that was made; others are reserved
+_IMPLICIT = frozenset({"index", "parent"})
+
+
+def reads_ctx(naming: Naming, ctx: Mapping[str, Any]) -> bool:
+    """Whether some name may come of `ctx`, directly or by a bare name; no key ever leaves it."""
+    read = (one for task, text in naming.templates() for one in (*_references(text), *_behind(task)))
+    return bool(ctx) and any(_key(one) is None or _key(one) in ctx for one in read)
+
+
+def _key(reference: Reference) -> str | None:
+    """The key of `ctx` that is read if the name is not found before; None for any."""
+    if reference.root not in ("ctx", "vars"):
+        return reference.root
+    return str(reference.path[0]) if reference.path else None
+
+
+def _references(text: str) -> Sequence[Reference]:
+    try:
+        return parse(text).references
+    except TemplateError:
+        return ()  # it will not be rendered either
+
+
+def _behind(task: Task) -> list[Reference]:
+    """What the arguments read that a workbook task is referred to with (TOOL-10)."""
+    given = (written.data for written in (task.args, *task.inner_args) if written is not None)
+    return [one for data in given for text in texts_in(data) for one in _references(text)]
+
+
+class SecretScopes:
+    """`ctx` is as it was when the order was given out."""
+
+    def __init__(
+        self, plan: Plan, execution: Execution, run: StepRun, lease: StepRun | Range, ctx: dict[str, Any], load: Load
+    ) -> None:
+        self._plan, self._run, self._load, self._step = plan, run, load, plan.step(run.step)
+        self._writes = written_keys(self._step)
+        self._tasks = {task.name for task in tasks_of(self._step)}
+        around = msgspec.structs.replace(surroundings_of(plan, execution, run), ctx=ctx, load=load)
+        if around.vars is not None:
+            around = msgspec.structs.replace(around, vars={})  # all of them are the words of the step's own tasks
+        self._its: Iterations | None = None
+        if isinstance(lease, Range):
+            self._its = iterations_of(plan, run, lease)
+            region = run.loop.region_of(run.loop.frames[lease.path]) if run.loop is not None else None
+            around = around if region is None else msgspec.structs.replace(around, ctx=region.ctx)
+        self._around = around if run.errand is None else _of_errand(execution, run, around)
+
+    def read(self, task: Task, text: str) -> Known:
+        """What the template can give, over all iterations of the order if it reads them."""
+        try:
+            references = parse(text).references
+        except TemplateError:
+            return NOTHING_KNOWN
+        behind = _behind(task)
+        arounds = list(islice(self._arounds([*references, *behind]), _MOST)) or [self._around]
+        has_args = all(self._is_known(one, arounds[0], True) for one in behind)
+        try:
+            inner = inside(task, arounds[0], Position(task=task.name), now=0.0)
+        except NoetlError:
+            inner, has_args = arounds[0], False
+        is_all = len(arounds) < _MOST and all(self._is_known(one, inner, has_args) for one in references)
+        return Known(self._values(task, text, arounds), is_all)
+
+    def _values(self, task: Task, text: str, arounds: Sequence[Surroundings]) -> Iterator[Any]:
+        position = Position(task=task.name)
+        for around in arounds:
+            try:
+                own = inside(task, around, position, now=0.0)
+                yield render(text, task_scope(own, position, task))
+            except NoetlError:
+                continue  # it needs what is not known here, or cannot be rendered by anybody
+
+    def _arounds(self, references: Sequence[Reference]) -> Iterator[Surroundings]:
+        if self._its is None:
+            yield self._around
+            return
+        its, (parent, bare) = self._its, enclosing(self._its.outer)
+        indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
+        items = its.items
+        if items is None:
+            assert its.items_ref is not None
+            stored = self._load(its.items_ref) or []
+            items = [stored[index] if index < len(stored) else None for index in indices]
+        is_read = any(one.root in ("iter", its.iterator, "loop_index") for one in references)
+        for index, item in islice(zip(indices, items, strict=True), None if is_read else 1):
+            names = {its.iterator: item, "index": index, "parent": parent}
+            iteration = Iteration(path=(*its.path, index), names=names, bare={**bare, its.iterator: item})
+            yield msgspec.structs.replace(self._around, iteration=iteration)
+
+    def _is_known(self, reference: Reference, around: Surroundings, has_args: bool) -> bool:
+        """Whether nothing that the worker has said or done goes into it."""
+        root, path = reference.root, reference.path
+        if root in _FIXED or root in around.names:
+            return True
+        if root == "args":
+            return has_args
+        if root == "ctx" or (root == "vars" and around.vars_in_ctx):
+            return self._is_left_alone(str(path[0]) if path else None)
+        if root in ("iter", "loop_index"):
+            own = _IMPLICIT if around.iteration is None else around.iteration.names.keys()
+            return root == "loop_index" or (bool(path) and path[0] in own)
+        return not is_reserved(root) and self._is_known_bare(root, around, has_args)
+
+    def _is_known_bare(self, root: str, around: Surroundings, has_args: bool) -> bool:
+        """In the order in which a bare name is looked for (TPL-06)."""
+        if around.iteration is not None and root in around.iteration.bare:
+            return True
+        if root in self._tasks or (around.vars_in_ctx and root in self._words()):
+            return False
+        if self._plan.has_step(root):
+            return True
+        if root in around.args:
+            return has_args
+        return self._is_left_alone(root) and (root in around.ctx or root in around.workload)
+
+    def _words(self) -> frozenset[str]:
+        return _OWN_WORDS.union(each.into for each in collects_of(self._step))
+
+    def _is_left_alone(self, key: str | None) -> bool:
+        """Whether no task of the step writes this key of `ctx`; None: any of them may be read."""
+        return self._writes is not None and (not self._writes if key is None else key not in self._writes)
+
+
+def _of_errand(execution: Execution, run: StepRun, around: Surroundings) -> Surroundings:
+    given = errand_of(execution, run)
+    assert run.errand is not None
+    kept = ("results",) if run.errand.kind is ErrandKind.ASYNC and not run.errand.around else ("ctx", "results")
+    changes = {name: given[name] for name in kept if name in given}
+    if (
+        run.errand.kind is ErrandKind.COMPENSATION
+        and execution.saga is not None
+        and execution.saga.under_way is not None
+    ):
+        changes["ctx"] = execution.saga.under_way.ctx  # as it was captured; what it has written since is its own word
+    return errand_surroundings(given["errand"], msgspec.structs.replace(around, **changes))

@@ -1,0 +1,77 @@
+"""Fitness: who of the workers at hand could run what waits, and in plain words why nobody does (SRV-08, BEYOND)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from noetl.orchestrator.ability import labels_text
+from noetl.orchestrator.pools import EVERY, Pool
+from noetl.server.services import Services
+from noetl.server.workers import LIVE_S, WorkerRow, ability_of
+
+
+class Crew(msgspec.Struct, frozen=True):
+    """The live workers that name a pool, or every pool. `fit` are those that carry the labels it requires."""
+
+    pool: Pool
+    rows: tuple[WorkerRow, ...]
+
+    @property
+    def fit(self) -> list[WorkerRow]:
+        return [row for row in self.rows if ability_of(row).carries(self.pool.require)]
+
+    @property
+    def kinds(self) -> list[str] | None:
+        """The tool kinds that they run, all together; None where one of them did not say."""
+        said = [row.kinds for row in self.fit]
+        return sorted({kind for kinds in said for kind in kinds}) if all(said) else None
+
+    def obstacle(self, needs: Collection[str]) -> str | None:
+        """Why no order that needs these kinds is taken; None where somebody can take it."""
+        name, required = self.pool.name, labels_text(self.pool.require)
+        if not self.rows:
+            labels = "".join(f" --label {key}={value}" for key, value in sorted(self.pool.require.items()))
+            return f'no worker serves the pool "{name}": noetl worker start --pool {name}{labels}'
+        if not self.fit:
+            carried = "; ".join(labels_text(row.labels) or "none" for row in self.rows)
+            return f'no worker of pool "{name}" carries {required}, which it requires; workers there carry: {carried}'
+        if any(ability_of(row).runs(frozenset(needs)) for row in self.fit):
+            return None
+        runs = ", ".join(self.kinds or ()) or "nothing"
+        if missing := sorted(set(needs).difference(self.kinds or ())):
+            return f'no worker of pool "{name}" runs kind {", ".join(missing)}; workers there run: {runs}'
+        return f'no one worker of pool "{name}" runs all of {", ".join(sorted(needs))}; workers there run: {runs}'
+
+
+class Crews:
+    """As of one moment."""
+
+    def __init__(self, pools: Collection[Pool], rows: Collection[WorkerRow]) -> None:
+        self._pools = {pool.name: pool for pool in pools}
+        self._rows = rows
+
+    def of(self, pool: str) -> Crew:
+        serving = tuple(row for row in self._rows if pool in row.pools or EVERY in row.pools)
+        return Crew(self._pools.get(pool) or Pool(name=pool), serving)
+
+    def __iter__(self) -> Iterator[str]:
+        """The pools with a setting, and those that some worker serves."""
+        return iter(sorted({*self._pools, *(pool for row in self._rows for pool in row.pools)} - {EVERY}))
+
+
+async def crews_of(services: Services) -> Crews:
+    """The workers that were heard of within the last minute."""
+    now = services.clock.now()
+    rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
+    return Crews(await services.conductor.pools.all(), rows)
+
+
+def obstacles(services: Services, crew: Crew) -> list[str]:
+    """What is ready in a pool and can be run by nobody there, each reason once, with how many orders wait for it."""
+    waiting: dict[str, int] = {}
+    for (pool, needs), number in services.conductor.waiting_needs.items():
+        if pool == crew.pool.name and (why := crew.obstacle(needs)) is not None:
+            waiting[why] = waiting.get(why, 0) + number
+    return [f"{number} {'order waits' if number == 1 else 'orders wait'}: {why}" for why, number in waiting.items()]

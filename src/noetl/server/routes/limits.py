@@ -1,0 +1,163 @@
+"""Routes of limits: how many executions of a playbook, or runs of a step, go on at once, changed while they do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from noetl.engine.commands import ChangeLimit
+from noetl.net.encoding import from_json
+from noetl.orchestrator.limit_views import (
+    PlaybookLimitView,
+    StepLimitView,
+    playbook_limits,
+    step_limits,
+)
+from noetl.orchestrator.playbook_limits import PlaybookLimit
+from noetl.orchestrator.verdicts import check, told
+from noetl.records.control import StepRate
+from noetl.server.bodies import read
+from noetl.server.finding import execution_of
+from noetl.server.problems import unknown
+from noetl.server.routing import Json, shows
+from noetl.server.services import Services, identity_of, services_of
+from noetl.server.views.states import state_of
+from noetl.store.contract import ExecutionRow
+
+router = APIRouter(tags=["limits"])
+
+
+class PlaybookLimiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """So many executions at once."""
+
+    limit: int
+    reason: str | None = None
+
+
+class LimitRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """So many in any `per` seconds."""
+
+    limit: int
+    per: float
+
+
+class StepLimiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """So many runs at once, or begun in a time. Null: as the playbook says; what is left out stays as it is."""
+
+    limit: int | msgspec.UnsetType | None = msgspec.UNSET
+    rate: LimitRate | msgspec.UnsetType | None = msgspec.UNSET
+    reason: str | None = None
+
+
+class PlaybookLimitList(msgspec.Struct, frozen=True, kw_only=True):
+    limits: list[PlaybookLimitView]
+
+
+class StepLimitList(msgspec.Struct, frozen=True, kw_only=True):
+    limits: list[StepLimitView]
+
+
+class PlaybookLimited(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed` is false when it was so already."""
+
+    changed: bool
+    limits: list[PlaybookLimitView]
+
+
+class StepLimited(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed` is false when it was so already."""
+
+    changed: bool
+    limit: StepLimitView | None
+
+
+@router.get("/api/limits", **shows(PlaybookLimitList, summary="Limits of playbooks"))
+async def limits(request: Request, path: Annotated[str | None, Query(max_length=500)] = None) -> Response:
+    """Those that were set, and those that somebody runs under now."""
+    return Json(PlaybookLimitList(limits=await _of_playbooks(services_of(request), path)))
+
+
+@router.put("/api/limits/{path:path}", **shows(PlaybookLimited, reads=PlaybookLimiting, summary="Limit a playbook"))
+async def limit_playbook(request: Request, path: str) -> Response:
+    """From now on, on every server, in place of what the playbook says. Those that wait are let in at once where there
+    is room; nothing that runs is stopped."""
+    services, asked = services_of(request), await read(request, PlaybookLimiting)
+    await _check_known(services, path)
+    actor = str(identity_of(request).subject)
+    wanted = PlaybookLimit(path=path, limit=asked.limit, actor=actor, reason=asked.reason)
+    changed = await services.clockwork.gate.limits.put(wanted)
+    await services.clockwork.gate.look_at(path)
+    return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
+
+
+@router.delete("/api/limits/{path:path}", **shows(PlaybookLimited, summary="Reset the limit of a playbook"))
+async def reset_playbook(request: Request, path: str) -> Response:
+    """It is as the playbook says again."""
+    services = services_of(request)
+    changed = await services.clockwork.gate.limits.remove(path)
+    if not changed:
+        await _check_known(services, path)
+    await services.clockwork.gate.look_at(path)
+    return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
+
+
+@router.get("/api/executions/{execution_id}/limits", **shows(StepLimitList, summary="Limits of its steps"))
+async def of_execution(request: Request, execution_id: str) -> Response:
+    """Of the steps that have a limit or a rate, with how many run and wait under it."""
+    row = await execution_of(request, execution_id)
+    return Json(StepLimitList(limits=await _of_steps(services_of(request), row)))
+
+
+@router.put(
+    "/api/executions/{execution_id}/limits/{step:path}",
+    **shows(StepLimited, reads=StepLimiting, summary="Limit a step of an execution"),
+)
+async def limit_step(request: Request, execution_id: str, step: str) -> Response:
+    """From now on, in this execution alone. Runs that wait begin at once where there is room; nothing is stopped."""
+    row, asked = await execution_of(request, execution_id), await read(request, StepLimiting)
+    rate = asked.rate
+    wanted = StepRate(limit=rate.limit, per_s=rate.per) if isinstance(rate, LimitRate) else rate
+    return Json(await _limited(request, row, step, limit=asked.limit, rate=wanted, reason=asked.reason))
+
+
+@router.delete(
+    "/api/executions/{execution_id}/limits/{step:path}", **shows(StepLimited, summary="Reset the limits of a step")
+)
+async def reset_step(request: Request, execution_id: str, step: str) -> Response:
+    """They are as the playbook says again."""
+    row = await execution_of(request, execution_id)
+    return Json(await _limited(request, row, step, limit=None, rate=None))
+
+
+async def _limited(
+    request: Request,
+    row: ExecutionRow,
+    step: str,
+    *,
+    limit: int | msgspec.UnsetType | None,
+    rate: StepRate | msgspec.UnsetType | None,
+    reason: str | None = None,
+) -> StepLimited:
+    services, actor = services_of(request), str(identity_of(request).subject)
+    command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
+    changed = check(told(await services.conductor.tell(row.execution_id, command)), what=f'the limit of step "{step}"')
+    now = await services.store.execution(row.execution_id) or row
+    found = next((one for one in await _of_steps(services, now) if one.step == step), None)
+    return StepLimited(changed=changed, limit=found)
+
+
+async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLimitView]:
+    return await playbook_limits(services.store.shelf, services.clockwork.gate.limits, path)
+
+
+async def _of_steps(services: Services, row: ExecutionRow) -> list[StepLimitView]:
+    net = from_json(await services.store.net(row.net_hash))
+    return step_limits(net, await state_of(services, row))
+
+
+async def _check_known(services: Services, path: str) -> None:
+    """404 for a playbook that nobody has registered or run here."""
+    if await services.store.catalog.find(path) is None and not await services.store.executions(limit=1, path=path):
+        raise unknown("playbook", path)

@@ -1,0 +1,139 @@
+"""Only the order that kills its workers is given up, not those that ran beside it (RELIABILITY 2.7, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.orchestrator.suspects import EMPTIED_S
+from noetl.orchestrator.sweeping import sweeper
+from noetl.records.orders import Order
+from tests.orchestrator.test_conduct import Office
+
+ONE = "workflow:\n  - {step: start, tool: {kind: python, code: x}}"
+TTL_S = 31
+
+
+class Yard:
+    """An office, and workers of four slots that die at once when they are given the poison; a fresh one comes then."""
+
+    def __init__(self, *executions: str) -> None:
+        self.office, self.executions = Office(shared=True), executions
+        self.deaths = 0
+        self.held: list[Order] = []
+        self.given: list[list[str]] = []  # what each of the workers had when it died
+
+    async def begin(self) -> None:
+        for one in self.executions:
+            await self.office.start(ONE, execution_id=one)
+
+    @property
+    def worker_id(self) -> str:
+        return f"w{self.deaths}"
+
+    async def turn(self, *done: Order, slots: int = 4) -> Sequence[Order]:
+        reports = [self.office.done(one, worker_id=self.worker_id) for one in done]
+        self.held = [one for one in self.held if one not in done]
+        answer = await self.office.turn(*reports, capacity=slots - len(self.held), worker_id=self.worker_id)
+        self.held += answer.orders
+        return answer.orders
+
+    async def die(self) -> None:
+        self.given.append([one.execution_id for one in self.held])
+        self.held, self.deaths = [], self.deaths + 1
+        self.office.clock.advance(TTL_S)
+        await sweeper(self.office.conductor, self.office.store.shelf, self.office.clock).sweep()
+
+    async def status(self, execution_id: str) -> str:
+        row = await self.office.store.execution(execution_id)
+        assert row is not None
+        return row.status
+
+
+@pytest.mark.req("SRV-08", "WRK-03")
+async def test_only_the_order_that_kills_is_given_up_whoever_rode_beside_it() -> None:
+    yard = Yard("poison", "a", "b", "c")
+    await yard.begin()
+    for _ in range(50):
+        orders = await yard.turn()
+        if any(one.execution_id == "poison" for one in orders):
+            await yard.die()
+        elif orders:
+            await yard.turn(*orders, slots=0)
+        elif await yard.status("poison") == "failed":
+            break
+
+    assert [await yard.status(one) for one in yard.executions] == ["failed", "completed", "completed", "completed"]
+    assert yard.deaths == MOST_LEASES
+    assert [set(one) for one in yard.given] == [set(yard.executions)] * 2 + [{"poison"}] * 3
+
+
+@pytest.mark.req("SRV-08")
+async def test_a_worker_that_holds_a_suspect_gets_nothing_else_until_it_has_reported_its_end() -> None:
+    yard = Yard("suspect")
+    await yard.begin()
+    for _ in range(2):
+        await yard.turn()
+        await yard.die()
+    [suspect] = await yard.turn()
+    await yard.office.start(ONE, execution_id="other")
+
+    assert await yard.turn() == ()
+    [other] = (await yard.office.turn(worker_id="another")).orders
+    assert other.execution_id == "other", "others are served by others"
+    await yard.office.start(ONE, execution_id="third")
+    [third] = await yard.turn(suspect)
+    assert third.execution_id == "third"
+
+
+@pytest.mark.req("SRV-08")
+async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect() -> None:
+    yard = Yard("suspect")
+    await yard.begin()
+    for _ in range(2):
+        await yard.turn()
+        yard.held.clear()
+        yard.deaths += 1
+        yard.office.clock.advance(TTL_S)
+    for one in ("a", "b", "c", "d"):
+        await yard.office.start(ONE, execution_id=one)
+    busy = await yard.turn(slots=2)
+    assert len((await yard.office.turn(worker_id="another", capacity=2)).orders) == 2
+    await sweeper(yard.office.conductor, yard.office.store.shelf, yard.office.clock).sweep()
+    for one in ("e", "f", "g"):
+        await yard.office.start(ONE, execution_id=one)
+
+    assert {one.execution_id for one in busy} <= {"a", "b", "c", "d"}
+    assert await yard.turn(busy[0], slots=2) == (), "it is the first to have room: it is emptied"
+    elsewhere = (await yard.office.turn(worker_id="another", capacity=1)).orders
+    assert [one.execution_id for one in elsewhere] == ["e"], "one is enough"
+    [suspect] = await yard.turn(busy[1], slots=2)
+    assert suspect.execution_id == "suspect"
+
+
+async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_waited_for() -> None:
+    office = Office(shared=True)
+    for one in ("a", "b"):
+        await office.start(ONE, execution_id=one)
+    await office.start(ONE, execution_id="suspect")
+    for worker_id in ("first", "second"):
+        await office.turn(worker_id=worker_id)  # a and b, whose leases are prolonged below
+    for victim in ("v1", "v2"):
+        await office.turn(worker_id=victim)
+        office.clock.advance(TTL_S - 2)
+        for worker_id in ("first", "second"):
+            [row] = await office.store.held_by(worker_id)
+            await office.conductor.renew(worker_id, {row.order_id: 1})
+        office.clock.advance(2)
+    await sweeper(office.conductor, office.store.shelf, office.clock).sweep()
+    for one in ("c", "d"):
+        await office.start(ONE, execution_id=one)
+
+    assert (await office.turn(worker_id="first")).orders == ()
+    [taken] = (await office.turn(worker_id="second")).orders
+    office.clock.advance(EMPTIED_S + 1)
+    assert (await office.turn(worker_id="second")).orders == (), "now it is this one that is emptied"
+    [suspect] = (await office.turn(worker_id="third")).orders
+    assert (taken.execution_id, suspect.execution_id) == ("c", "suspect"), "whoever is free has it at once"

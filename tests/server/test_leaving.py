@@ -1,0 +1,45 @@
+"""A client that leaves before all of its request was heard is nobody's error here."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.server.access.identity import Role
+from noetl.server.access.tokens import Wanted
+from tests.server.live import live
+
+
+@pytest.mark.req("WRK-03")
+@pytest.mark.parametrize("path", ["/api/orders/heartbeat", "/api/orders/turn", "/api/workers"])
+async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with live() as (served, _, talk):
+        token, _ = await talk.services.access.tokens.create(
+            Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
+        )
+        _, writer = await asyncio.open_connection(served.host, served.port)
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nAuthorization: Bearer {token}\r\n"
+            'Noetl-Protocol: 1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"worker_id": '
+        )
+        writer.write(head.encode())
+        await writer.drain()
+        meters = talk.services.meters.requests
+        writer.close()
+        await writer.wait_closed()
+        async with asyncio.timeout(10):
+            while not (told := [one for one in samples(meters) if one["route"] == path]):
+                await asyncio.sleep(0.01)
+
+    assert {one["status"] for one in told} == {"499"}
+    assert "unexpected" not in caplog.text
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def samples(meter: object) -> list[dict[str, str]]:
+    """The labels of what was counted."""
+    return [sample.labels for family in meter.collect() for sample in family.samples]  # type: ignore[attr-defined]

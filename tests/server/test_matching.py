@@ -1,0 +1,242 @@
+"""An order is given only to a worker that can run it and may have it; what nobody takes is told in words (SRV-08)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from noetl.records.orders import Answer, Turn
+from noetl.server.access.identity import Role
+from noetl.store.memory import MemoryStore
+from tests.server.talking import Talk, talking
+
+MIXED = """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: code}, {step: query}]}
+  - {step: code, tool: {kind: python, code: "result = 1"}}
+  - {step: query, tool: [{name: q, kind: duckdb, query: "select 1"}, {name: c, kind: python, code: "result = 1"}]}
+"""
+MOVING = """
+workflow:
+  - step: start
+    tool:
+      kind: transfer
+      source: {kind: duckdb, query: "select 1"}
+      target: {kind: artifact, name: rows}
+"""
+SHELL = """
+workflow: [{step: start, tool: {kind: shell, cmds: ["true"]}}]
+"""
+ON_GPU = """
+workflow: [{step: start, spec: {pool: gpu}, tool: {kind: python, code: "result = 1"}}]
+"""
+
+
+class Crew:
+    """Workers of one token, each with a name."""
+
+    def __init__(self, talk: Talk, client: httpx2.AsyncClient) -> None:
+        self._talk, self.client = talk, client
+
+    async def announce(self, worker_id: str, status: int = 201, **more: Any) -> dict[str, Any]:
+        answer = await self.client.post("/api/workers", json={"worker_id": worker_id, **more})
+        assert answer.status_code == status, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def steps(self, worker_id: str, *, pools: tuple[str, ...] = ("default",), wait_s: float = 0) -> list[str]:
+        """The steps whose orders it is given."""
+        asked = msgspec.json.encode(Turn(worker_id=worker_id, capacity=9, pools=pools))
+        headers = {"content-type": "application/json"}
+        answer = await self.client.post("/api/orders/turn", content=asked, headers=headers, params={"wait_s": wait_s})
+        assert answer.status_code == 200, answer.text
+        return sorted(order.step for order in msgspec.json.decode(answer.content, type=Answer).orders)
+
+
+async def crew_of(talk: Talk, *pools: str) -> Crew:
+    return Crew(talk, await talk.as_role(Role.WORKER, pools=pools or ("default",)))
+
+
+async def started(talk: Talk, text: str) -> str:
+    await talk.register(text)
+    return str((await talk.start())["execution_id"])
+
+
+@pytest.mark.req("SRV-08", "WRK-05")
+async def test_an_order_is_given_to_a_worker_that_runs_all_kinds_of_its_step() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python", "http"])
+        await crew.announce("large", kinds=["python", "duckdb"])
+        await started(talk, MIXED)
+
+        assert await crew.steps("small") == ["code"]
+        assert await crew.steps("small") == [], "asked again, it is still not for it"
+        assert await crew.steps("large") == ["query"]
+
+
+@pytest.mark.parametrize("announced", [{}, {"kinds": []}])
+async def test_a_worker_that_does_not_say_what_it_runs_is_given_everything(announced: dict[str, Any]) -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("old", **announced)
+        await started(talk, MIXED)
+
+        assert await crew.steps("old") == ["code", "query"]
+
+
+async def test_a_transfer_needs_the_kinds_of_its_ends() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["transfer", "artifact"])
+        await crew.announce("large", kinds=["transfer", "artifact", "duckdb"])
+        await started(talk, MOVING)
+
+        assert await crew.steps("small") == []
+        assert await crew.steps("large") == ["start"]
+
+
+async def test_what_nobody_can_run_stays_ready_and_is_explained() -> None:
+    """Until somebody comes who can."""
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python", "http"])
+        execution_id = await started(talk, MIXED)
+        await crew.steps("small")
+
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        why = 'no worker of pool "default" runs kind duckdb; workers there run: http, python'
+        assert why in told["sentences"]
+        assert told["stuck"] is True
+        [pool] = (await talk.get("/api/pools"))["pools"]
+        assert pool["obstacles"] == [f"1 order waits: {why}"]
+        assert (pool["workers"], pool["kinds"]) == (1, ["http", "python"])
+
+        await crew.announce("large", kinds=["python", "duckdb"])
+        assert (await talk.get(f"/api/executions/{execution_id}/explain"))["stuck"] is False
+        assert await crew.steps("large") == ["query"]
+        [pool] = (await talk.get("/api/pools"))["pools"]
+        assert pool["obstacles"] == []
+
+
+async def test_kinds_that_only_several_workers_have_together_are_no_ones() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("one", kinds=["python"])
+        await crew.announce("two", kinds=["duckdb"])
+        execution_id = await started(talk, MIXED)
+
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        assert any('no one worker of pool "default" runs all of duckdb, python' in one for one in told["sentences"])
+
+
+async def test_orders_that_another_server_made_are_matched_as_well() -> None:
+    """Its memory does not know what they need; whoever is offered one first finds out."""
+    store = MemoryStore()
+    async with talking(workers=0, store=store) as first, talking(workers=0, store=store) as second:
+        crew = await crew_of(second)
+        await crew.announce("small", kinds=["python"])
+        await crew.announce("large", kinds=["python", "duckdb"])
+        await started(first, MIXED)
+
+        assert await crew.steps("small", wait_s=10) == ["code"]
+        assert await crew.steps("large", wait_s=10) == ["query"]
+
+
+async def test_orders_that_one_worker_cannot_run_do_not_keep_it_from_others() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python"])
+        for _ in range(30):
+            await started(talk, MIXED)
+
+        taken = [step for _ in range(4) for step in await crew.steps("small")]
+        assert taken == ["code"] * 30
+
+
+async def test_a_kind_that_a_worker_allows_can_be_started_though_the_server_does_not_run_it() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await talk.register(SHELL)
+        refused = await talk.client.post("/api/executions", json={"path": "tests/test"})
+        await crew.announce("brave", kinds=["python", "shell"])
+        await talk.start()
+
+        assert refused.status_code == 422
+        assert "--allow shell" in refused.json()["detail"]
+        assert await crew.steps("brave") == ["start"]
+
+
+async def test_the_worker_of_the_server_says_what_it_runs() -> None:
+    async with talking(workers=2) as talk:
+        await talk.ran()
+        [row] = (await talk.get("/api/workers"))["workers"]
+
+        assert {"python", "http", "noop", "playbook"} <= set(row["kinds"])
+        assert "shell" not in row["kinds"], "nobody turned it on"
+
+
+@pytest.mark.req("SRV-08")
+async def test_a_pool_that_requires_labels_gives_orders_to_those_who_carry_them() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk, "gpu", "default")
+        await crew.announce("early", pools=["gpu"])
+        put = await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
+        assert put.json()["require"] == {"gpu": "yes"}
+        execution_id = await started(talk, ON_GPU)
+
+        refused = await crew.announce("plain", 403, pools=["default", "gpu"], labels={"gpu": "no"})
+        assert refused["detail"] == (
+            'pool "gpu" requires the labels gpu=yes; this one carries gpu=no: start it with --label gpu=yes, '
+            "or for another pool"
+        )
+        assert await crew.steps("early", pools=("gpu",)) == [], "it was there before the label was asked for"
+        assert await crew.steps("never announced", pools=("gpu",)) == []
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        assert (
+            'no worker of pool "gpu" carries gpu=yes, which it requires; workers there carry: none' in told["sentences"]
+        )
+        await crew.announce("right", pools=["gpu"], labels={"gpu": "yes", "zone": "a"})
+        assert await crew.steps("right", pools=("gpu",)) == ["start"]
+
+
+async def test_the_worker_of_a_server_takes_no_orders_of_a_pool_whose_labels_it_lacks() -> None:
+    async with talking(workers=2) as talk:
+        await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
+        execution_id = await started(talk, ON_GPU)
+        crew = await crew_of(talk, "gpu")
+        await crew.announce("right", pools=["gpu"], labels={"gpu": "yes"})
+
+        assert await crew.steps("right", pools=("gpu",)) == ["start"]
+        assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "running"
+
+
+async def test_setting_other_limits_leaves_the_labels_and_an_empty_mapping_lifts_them() -> None:
+    async with talking(workers=0) as talk:
+        await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
+        kept = (await talk.client.put("/api/pools/gpu", json={"capacity": 3})).json()
+        lifted = (await talk.client.put("/api/pools/gpu", json={"capacity": 3, "require": {}})).json()
+        nameless = await talk.client.put("/api/pools/gpu", json={"require": {"": "yes"}})
+
+        assert (kept["capacity"], kept["require"]) == (3, {"gpu": "yes"})
+        assert lifted["require"] == {}
+        assert nameless.status_code == 409
+
+
+async def test_what_compensates_a_step_is_needed_when_it_is_undone_and_not_before() -> None:
+    text = """
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    compensate: {tool: {kind: duckdb, query: "select 1"}}
+"""
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python"])
+        await started(talk, text)
+
+        assert await crew.steps("small") == ["start"]

@@ -1,0 +1,101 @@
+"""A server with a private certificate is trusted by who is given its authority, and by nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from noetl.client import AsyncClient, Client
+from noetl.client.errors import UnreachableError
+from noetl.errors import RefusedError
+from noetl.server.access.identity import Role
+from noetl.server.access.tokens import Wanted
+from noetl.tools.registry import Registry
+from noetl.trust import trusting
+from noetl.worker.station import Station, WorkerSpec
+from noetl.worker.wire import Wire, WireError
+from tests.conversing import playbook
+from tests.running_here import Scripted
+from tests.server.live import live
+from tests.server.talking import HELLO
+from tests.servers.certificates import Certificates, make_certificates
+
+UNTRUSTED = "its certificate is not trusted here: name the authority that made it with --ca"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+async def test_clients_reach_it_by_its_authority_and_not_without(files: Certificates) -> None:
+    async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
+        async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
+            assert (await client.who_am_i()).role == "admin"
+        async with AsyncClient(served.url, served.first_token) as client:
+            with pytest.raises(UnreachableError, match=UNTRUSTED):
+                await client.who_am_i()
+
+        def blocking(ca: Path | None) -> str:
+            with Client(served.url, served.first_token, ca=ca) as client:
+                return client.who_am_i().role
+
+        assert served.url.startswith("https://")
+        assert await asyncio.to_thread(blocking, files.ca) == "admin"
+        with pytest.raises(UnreachableError, match=UNTRUSTED):
+            await asyncio.to_thread(blocking, None)
+
+
+@pytest.mark.req("WRK-01")
+async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
+    async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, talk):
+        token, _ = await talk.services.access.tokens.create(
+            Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
+        )
+        spec = WorkerSpec(url=served.url, token=token, worker_id="w:1:2", concurrency=1)
+        station = Station(spec, Registry({"python": Scripted(work=7)}), verify=trusting(files.ca))
+        serving = asyncio.ensure_future(station.serve())
+        async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
+            await client.register(playbook(HELLO))
+            started = await client.start("tests/test", wait=20)
+        station.drain()
+        async with asyncio.timeout(10):
+            assert await serving == 0
+
+        assert (started.status, started.result) == ("completed", 7)
+
+
+async def test_a_worker_without_the_authority_says_what_is_missing(files: Certificates) -> None:
+    async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
+        said: list[str] = []
+        spec = WorkerSpec(url=served.url, token=served.first_token, worker_id="w:1:2")
+        station = Station(spec, Registry(), say=said.append)
+        serving = asyncio.ensure_future(station.serve())
+        async with asyncio.timeout(10):
+            while not said:
+                await asyncio.sleep(0.01)
+            station.stop()
+            await serving
+
+        assert UNTRUSTED in said[0]
+
+
+async def test_a_certificate_for_another_name_is_not_taken(files: Certificates) -> None:
+    """The authority vouches for localhost and 127.0.0.1, and for no other address of this machine."""
+    async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
+        wire = Wire(f"https://127.0.0.2:{served.port}", {}, verify=trusting(files.ca))
+        with pytest.raises(WireError):
+            await wire.ask("GET", "/api/health/live", timeout_s=5)
+        await wire.close()
+
+
+@pytest.mark.parametrize(("text", "words"), [(None, "cannot be read"), ("no certificate", "no certificate in PEM")])
+def test_a_file_that_is_no_authority_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+    file = tmp_path / "ca.pem"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(RefusedError, match=words):
+        Client("https://127.0.0.1:1", ca=file)
