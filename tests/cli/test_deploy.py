@@ -1,6 +1,6 @@
-"""The sections of docs/deploy.md that need a database and a broker, with real ones and real processes.
+"""The sections of docs/deploy.md that need a database, a broker or a certificate, with real ones and real processes.
 
-The one without either is a console block, which tests/docs runs like all others.
+The one without any of them is a console block, which tests/docs runs like all others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.processes_here import Here
 from tests.servers import nats, postgres
+from tests.servers.certificates import make_certificates
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = re.findall(
@@ -27,6 +28,7 @@ SECTIONS = re.findall(
 @pytest.mark.parametrize(("name", "text"), SECTIONS, ids=[name for name, _ in SECTIONS])
 def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    make_certificates(tmp_path)
     place, database = Here(tmp_path), f"t_{uuid4().hex[:12]}"
     postgres.server().ask(f"CREATE DATABASE {database}")
     more = {"NOETL_DB": f"postgresql://postgres@/{database}?host={postgres.server().socket}"}
@@ -47,5 +49,5 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
         postgres.server().ask(f"DROP DATABASE {database} WITH (FORCE)")
 
 
-def test_both_sections_are_there() -> None:
-    assert [name for name, _ in SECTIONS] == ["On PostgreSQL", "A cluster"]
+def test_all_sections_are_there() -> None:
+    assert [name for name, _ in SECTIONS] == ["With a private certificate", "On PostgreSQL", "A cluster"]

@@ -44,8 +44,9 @@ def list_command(output: str) -> None:
 @click.argument("name")
 @click.argument("url")
 @click.option("--token-file", metavar="FILE|-", help="Take the token from this file, or from standard input.")
+@click.option("--ca", metavar="FILE", help="The authority of its certificate, in PEM, if it is a private one.")
 @click.option("--use", "at_once", is_flag=True, help="And use it from now on.")
-def add_command(name: str, url: str, token_file: str | None, at_once: bool) -> None:
+def add_command(name: str, url: str, token_file: str | None, ca: str | None, at_once: bool) -> None:
     """Remember a server under a name."""
     from noetl.cli.contexts import add, read_token, use
 
@@ -53,7 +54,7 @@ def add_command(name: str, url: str, token_file: str | None, at_once: bool) -> N
         token = None
         if token_file is not None:
             token = sys.stdin.readline().strip() if token_file in _STDIN else read_token(token_file)
-        context = add(name, url, token)
+        context = add(name, url, token, ca)
         if at_once:
             use(name)
     click.echo(f"{visible(name)} is {visible(context.server)}")

@@ -13,13 +13,17 @@ import msgspec
 
 from noetl.errors import RefusedError
 from noetl.settings import config_folder
+from noetl.trust import trusting
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """`ca` is a PEM file: the authority of a certificate that this machine does not trust by itself."""
+
     server: str
     token_file: str | None = None
+    ca: str | None = None
 
 
 class Contexts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,8 +40,8 @@ def load_contexts() -> Contexts:
         raise RefusedError(f"{_place()} cannot be read: {problem}") from None
 
 
-def add(name: str, server: str, token: str | None = None) -> Context:
-    """Remember a server; its token, if one is given, replaces the one before."""
+def add(name: str, server: str, token: str | None = None, ca: str | None = None) -> Context:
+    """Remember a server; its token and its authority, if they are given, replace those before."""
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is no name of a context: letters, digits and . _ -')
     contexts = load_contexts()
@@ -45,7 +49,12 @@ def add(name: str, server: str, token: str | None = None) -> Context:
     token_file = before.token_file if before is not None else None  # it may have moved to another port
     if token is not None:
         token_file = str(_keep(name, token))
-    context = Context(server=address(server), token_file=token_file)
+    if ca is not None:
+        trusting(ca)  # it can be read, and is one
+        ca = str(Path(ca).expanduser().absolute())
+    elif before is not None:
+        ca = before.ca
+    context = Context(server=address(server), token_file=token_file, ca=ca)
     _store(msgspec.structs.replace(contexts, known={**contexts.known, name: context}))
     return context
 
@@ -83,6 +92,12 @@ def token_for(server: str) -> str | None:
         if context.server == server and context.token_file is not None:
             return read_token(context.token_file)
     return None
+
+
+def ca_for(server: str) -> str | None:
+    """The authority that is kept for an address, under whatever name."""
+    kept = (context.ca for context in load_contexts().known.values() if context.server == server)
+    return next((ca for ca in kept if ca is not None), None)
 
 
 def read_token(file: str | Path) -> str:

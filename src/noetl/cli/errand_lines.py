@@ -13,7 +13,7 @@ from noetl.records.compensation import (
     CompensationStarted,
     CompensationUnknown,
 )
-from noetl.records.errands import AsyncDone, HandlerFailed, HandlerStarted, StepInterrupted
+from noetl.records.errands import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted, StepInterrupted
 from noetl.records.remarks import HookFailed, QuantumPlaced
 
 
@@ -32,10 +32,16 @@ def errand_line(payload: Any) -> tuple[str, str | None] | None:
             return f"✗ perhaps undone: {visible(payload.reason)}", "red"
         case HandlerStarted():
             return f"▸ handles {visible(payload.event.name)}", None
+        case HandlerDone():
+            return "✓ handled", "green"
         case HandlerFailed():
             return f"✗ handler failed: {told(payload.error)}", "red"
         case StepInterrupted():
             return f"- interrupted by {visible(payload.event)}", "yellow"
+        case AsyncStarted():
+            return f"▸ {visible(payload.task)} runs beside", None
+        case AsyncDone() if payload.error is None:
+            return f"✓ {visible(payload.task)} done beside", "green"
         case AsyncDone() if payload.error is not None:
             return f"✗ {visible(payload.task)} failed beside: {told(payload.error)}", "red"
         case HookFailed():

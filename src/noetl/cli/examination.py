@@ -180,11 +180,15 @@ def _server(server: str | None, db: str | None) -> Iterator[Finding]:
     import httpx2
 
     from noetl.clock import SystemClock
+    from noetl.trust import UNTRUSTED, is_distrust, trusting
     from noetl.worker.server_clock import ServerClock
 
     try:
-        response = httpx2.get(f"{there.url}/api/health/ready", timeout=5.0, trust_env=False)
+        response = httpx2.get(f"{there.url}/api/health/ready", timeout=5.0, verify=trusting(there.ca), trust_env=False)
     except httpx2.TransportError as problem:
+        if is_distrust(problem):
+            yield Finding("server", "bad", f"{there.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
+            return
         yield Finding("server", "bad", f"{there.url} does not answer: {problem}", "is it started? noetl server status")
         return
     state: State = "ok" if response.is_success else "bad"
@@ -202,3 +206,4 @@ def _server(server: str | None, db: str | None) -> Iterator[Finding]:
             live = [one for one in client.workers() if one.live]
             found = f"{len(live)} of them, for {sum(one.capacity for one in live)} orders at a time"
             yield Finding("workers", "ok" if live else "warning", found, "" if live else "noetl worker start")
+            yield from (Finding("pool", "warning", why) for pool in client.pools() for why in pool.obstacles)

@@ -26,6 +26,7 @@ EXAMPLES = {
     "task show": "noetl task show 0198c0de",
     "task release": "noetl task release 0198c0de",
     "timer list": "noetl timer list last",
+    "limit list": "noetl limit list last",
     "schedule list": "noetl schedule list",
     "schedule next": "noetl schedule next etl/nightly -n 3",
     "schedule pause": "noetl schedule pause etl/nightly",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,6 +67,7 @@ def _from_store(given: str, db: str | None) -> dict[str, Any]:
 async def _explained(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any], bool]:
     from noetl.cli.status import abandoned
     from noetl.engine.evolution import replayed
+    from noetl.orchestrator.errand_views import errands_of
     from noetl.orchestrator.standing import sentences_of, tokens_of
     from noetl.records.envelope import whole
     from noetl.store.rebuilding import derived_rows
@@ -76,11 +78,13 @@ async def _explained(history: Records, given: str, results: Results) -> tuple[Ex
     rows, execution = derived_rows(events), replayed(row.execution_id, row.trace_id, events)
     tasks = [task for task in rows.tasks if task.state in (TaskState.OPEN, TaskState.CLAIMED)]
     tokens = tokens_of(execution, rows.orders, rows.waits, tasks)
+    errands = errands_of(execution, await history.orders(row.execution_id), time.time())
     told = {
         "execution_id": row.execution_id,
         "status": row.status,
         "stuck": execution.paused and execution.is_open,
-        "sentences": sentences_of(execution, tokens),
+        "sentences": sentences_of(execution, tokens, errands),
         "tokens": tokens,
+        "errands": errands,
     }
     return row, told, await abandoned(history, row)

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.cli.errand_lines import errand_line
-from noetl.cli.live_words import at_work, clipped, counted, printed, told
+from noetl.cli.live_words import at_work, clipped, counted, limit_words, printed, told
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import Paint, plain, visible
 from noetl.cli.wait_words import awaited
 from noetl.clock import Clock, SystemClock
 from noetl.records.cases import RetryStarted
-from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.records.control import (
+    JoinFilled,
+    JoinUnfilled,
+    LimitChanged,
+    PlaybookCancelled,
+    PlaybookPaused,
+    PlaybookResumed,
+)
 from noetl.records.envelope import Event
 from noetl.records.events import (
     NextSelected,
@@ -151,6 +158,8 @@ class Lines:
                 yield self._paint(f"- {payload.event_type.partition('.')[2]}", fg="yellow") + (
                     f": {visible(payload.reason)}" if payload.reason else ""
                 )
+            case LimitChanged():
+                yield self._paint(f"- {limit_words(payload)}", fg="yellow")
             case _ if (said := errand_line(payload)) is not None:
                 yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
 

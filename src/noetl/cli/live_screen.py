@@ -13,13 +13,14 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from noetl.cli.errand_lines import errand_line
 from noetl.cli.live_lines import output_lines
-from noetl.cli.live_words import counted, doing, lasted, many, printed, told, waiting
+from noetl.cli.live_words import counted, doing, errand_words, lasted, limit_words, many, printed, told, waiting
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import visible
 from noetl.clock import Clock, SystemClock
-from noetl.records.control import JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.records.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.records.envelope import Event
 from noetl.records.events import NextSelected, StepDenied, StepDone, StepFailed, TaskProcessed, TokenDropped
 from noetl.records.loops import LoopDone
@@ -101,6 +102,11 @@ class Screen:
                 word = payload.event_type.partition(".")[2]
                 why = f": {visible(payload.reason)}" if payload.reason else ""
                 self._over.append(_line("- ", "yellow", None, f"{word}{why}"))
+            case LimitChanged():
+                self._over.append(_line("- ", "yellow", self._progress.name(event), limit_words(payload)))
+            case _ if (said := errand_line(payload)) is not None:
+                sign, _, words = said[0].partition(" ")
+                self._over.append(_line(f"{sign} ", said[1] or "cyan", self._progress.name(event), words))
 
     def _task(self, event: Event, processed: TaskProcessed) -> None:
         outcome = processed.outcome
@@ -137,6 +143,10 @@ class Screen:
         lines += [
             _line("· ", "yellow", held.step, f"{waiting(held)}  {lasted(now - held.since)}")
             for held in self._progress.held.values()
+        ]
+        lines += [
+            _line("↶ ", "cyan", view.step, f"{errand_words(view, now)}  {lasted(view.elapsed_s(now))}")
+            for view in self._progress.errands.values()
         ]
         lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
         room = max(1, height - 3)

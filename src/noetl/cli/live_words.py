@@ -11,6 +11,7 @@ import time
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import Held, StepView
 from noetl.cli.terminal import visible
+from noetl.records.control import LimitChanged
 from noetl.records.outcomes import Error
 
 WIDEST = 160  # of a message; the log has the rest
@@ -18,6 +19,7 @@ _HELD = {
     "join": "waits for the others at the join",
     "park": "waits for a change of ctx",
     "limit": "waits for a free slot",
+    "compensation": "waits until everything is undone",
 }
 
 
@@ -96,16 +98,34 @@ def doing(view: StepView, now: float) -> str:
     return f"runs {task}{attempt}" if task else "runs"
 
 
+def errand_words(view: StepView, now: float) -> str:
+    """What something beside the tokens is, and what it does: compensation runs undo."""
+    handled = f" of {visible(view.about)}" if view.about else ""
+    return f"{view.errand}{handled} {doing(view, now)}"
+
+
+def limit_words(payload: LimitChanged) -> str:
+    """A limit that was changed: limit set to 3 at once, 10 in 1 s."""
+    words = [f"{payload.limit:,} at once"] if payload.limit is not None else []
+    words += [f"{payload.rate.limit:,} in {payload.rate.per_s:g} s"] if payload.rate is not None else []
+    why = f": {visible(payload.reason)}" if payload.reason else ""
+    return (f"limit set to {', '.join(words)}" if words else "limit reset") + why
+
+
 def waiting(held: Held) -> str:
     if held.about is not None:
         return f"waits {clipped(held.about)}"
     return _HELD.get(held.reason, f"waits ({visible(held.reason)})")
 
 
+def _does(view: StepView, now: float) -> str:
+    return doing(view, now) if view.errand is None else errand_words(view, now)
+
+
 def at_work(progress: Progress, now: float, *, most: int = 5) -> str:
     """Everything that is under way, in one line."""
-    views = list(progress.steps.values())
-    parts = [f"{visible(view.step)} {doing(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
+    views = [*progress.steps.values(), *progress.errands.values()]
+    parts = [f"{visible(view.step)} {_does(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
     parts += [f"{visible(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
     more = len(views) + len(progress.held) - len(parts)
     if more > 0:

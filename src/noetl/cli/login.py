@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 @click.command("login")
 @click.argument("server", required=False, metavar="URL|NAME")
 @click.option("--name", metavar="NAME", help="The context it is kept under; without it, the server's host.")
+@click.option("--ca", metavar="FILE", help="The authority of its certificate, in PEM, if it is a private one.")
 @color_option
-def command(server: str | None, name: str | None) -> None:
+def command(server: str | None, name: str | None, ca: str | None) -> None:
     """Keep a token for a server. It is read from standard input, never from an argument.
 
     \b
     noetl login http://127.0.0.1:8082
     printf %s "$TOKEN" | noetl login https://noetl.example.org --name prod
     """
-    from noetl.cli.contexts import address, load_contexts
+    from noetl.cli.contexts import address, ca_for, load_contexts
+    from noetl.settings import load_settings
 
     with refusals():
         contexts = load_contexts()
@@ -36,8 +38,8 @@ def command(server: str | None, name: str | None) -> None:
         url = known.server if known is not None else address(chosen)
         name = name or (chosen if known is not None else _host(url))
         token = _given(url)
-        who = _asked(url, token)
-        _keep(name, url, token)
+        who = _asked(url, token, ca or load_settings().settings.ca or ca_for(url))
+        _keep(name, url, token, ca)
     click.echo(f"{visible(name)}: {visible(who.subject)}, {who.role} of {url}")
 
 
@@ -51,17 +53,17 @@ def _given(url: str) -> str:
     return token.strip()
 
 
-def _asked(url: str, token: str) -> WhoAmI:
+def _asked(url: str, token: str, ca: str | None) -> WhoAmI:
     from noetl.client import Client
 
-    with Client(url, token) as client:
+    with Client(url, token, ca=ca) as client:
         return client.who_am_i()
 
 
-def _keep(name: str, url: str, token: str) -> None:
+def _keep(name: str, url: str, token: str, ca: str | None) -> None:
     from noetl.cli.contexts import add, load_contexts, use
 
-    add(name, url, token)
+    add(name, url, token, ca)
     if load_contexts().current is None:
         use(name)
 

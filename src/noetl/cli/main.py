@@ -42,6 +42,7 @@ COMMANDS = {
     "event": "Put an event into an execution.",
     "task": "List, claim and complete human tasks.",
     "timer": "List timers and cancel them.",
+    "limit": "Show limits and change them while executions run.",
     "schedule": "Look at schedules, pause and backfill them.",
     "check": "Check playbooks and prove their nets.",
     "fmt": "Format playbooks.",

@@ -1,16 +1,20 @@
-"""`noetl pool`: how many orders of a pool may be worked on at once (CLI-01, SRV-08)."""
+"""`noetl pool`: how many orders of a pool may be worked on at once, and by whom (CLI-01, SRV-08)."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.forms import list_output, print_list
+from noetl.cli.labels import labels_in
 from noetl.cli.reaching import as_table, must_reach, server_option
 from noetl.cli.reading import refusals
 from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.client.models import Pool
 
 _RATE = re.compile(r"(\d+)/(.+)")
 
@@ -25,15 +29,25 @@ def command() -> None:
 @server_option
 @list_output
 def list_command(server: str | None, output: str) -> None:
-    """List pools: their limits, what is held now, and how many workers serve them."""
+    """List pools: their limits, the labels they require, what is held now, and how many workers serve them.
+
+    Below them stands which orders wait that none of their workers can run, and why.
+    """
     import msgspec
 
     with refusals(), must_reach(server).client() as client:
         pools = client.pools()
     told: list[dict[str, Any]] = msgspec.to_builtins(pools)
-    rows: list[tuple[Any, ...]] = [("POOL", "CAPACITY", "RATE", "HELD", "WORKERS")]
-    rows += [(one.name, one.capacity or "-", one.rate_text or "-", one.leased, one.workers) for one in pools]
-    print_list(told, output, key="name", table=lambda: as_table(rows))
+    print_list(told, output, key="name", table=lambda: _table(pools))
+
+
+def _table(pools: list[Pool]) -> list[str]:
+    rows: list[tuple[Any, ...]] = [("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")]
+    rows += [
+        (one.name, one.capacity or "-", one.rate_text or "-", one.require_text or "-", one.leased, one.workers)
+        for one in pools
+    ]
+    return as_table(rows) + [visible(why) for one in pools for why in one.obstacles]
 
 
 def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int | str | None:
@@ -56,25 +70,48 @@ def _rate(_: click.Context, __: click.Parameter, given: str | None) -> dict[str,
         raise click.BadParameter(f'"{given}" is no rate such as 100/1m; "none" lifts it') from None
 
 
+def _require(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    if not given:
+        return None
+    if given == ("none",):
+        return {}
+    return labels_in(given)
+
+
 @command.command("set")
 @click.argument("name")
 @click.option("--capacity", metavar="N|none", callback=_capacity, help="Orders that may be held at once.")
 @click.option(
     "--rate", metavar="N/TIME|none", callback=_rate, help="Orders that may be begun in a time, such as 100/1m."
 )
+@click.option(
+    "--require",
+    multiple=True,
+    callback=_require,
+    metavar="KEY=VALUE|none",
+    help="Only workers with this label may take its orders; several times for several.",
+)
 @server_option
-def set_command(name: str, capacity: int | str | None, rate: dict[str, Any] | str | None, server: str | None) -> None:
+def set_command(
+    name: str,
+    capacity: int | str | None,
+    rate: dict[str, Any] | str | None,
+    require: dict[str, str] | None,
+    server: str | None,
+) -> None:
     """Limit a pool, from now on and for all servers; what is held stays held."""
-    if capacity is None and rate is None:
-        raise click.UsageError("say --capacity N, --rate N/TIME, or both")
+    if capacity is None and rate is None and require is None:
+        raise click.UsageError("say --capacity N, --rate N/TIME or --require KEY=VALUE")
     with refusals(), must_reach(server).client() as client:
         before = next((one for one in client.pools() if one.name == name), None)
         settings: dict[str, Any] = {
             "capacity": before.capacity if before is not None else None,
             "rate": before.rate if before is not None else None,
+            "require": require,
         }
         settings |= {"capacity": None if capacity == "none" else capacity} if capacity is not None else {}
         settings |= {"rate": None if rate == "none" else rate} if rate is not None else {}
         pool = client.set_pool(name, **settings)
     limit = f"{pool.capacity} at once" if pool.capacity else "no limit"
-    click.echo(f"{visible(pool.name)}: {limit}{f', {pool.rate_text}' if pool.rate_text else ''}")
+    words = [limit, pool.rate_text, f"for workers with {pool.require_text}" if pool.require else ""]
+    click.echo(visible(f"{pool.name}: {', '.join(word for word in words if word)}"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from noetl.cli import errand_progress
 from noetl.cli.step_view import Failure, Held, Level, Retry, StepView
 from noetl.cli.wait_words import Awaited, awaited, kind_of, wait_id_of
 from noetl.records.cases import RetryStarted
@@ -58,6 +59,8 @@ class Progress:
         self.finished_at: float | None = None
         self.steps: dict[str, StepView] = {}
         self.held: dict[str, Held] = {}
+        self.errands: dict[str, StepView] = {}  # what runs beside the tokens
+        self.to_undo = 0  # compensations that are asked for and have not begun
         self.done = 0
         self.failed = 0
         self.failure: Failure | None = None
@@ -75,13 +78,16 @@ class Progress:
         """Apply one event; the step run it is about, as it stands afterwards (or ended)."""
         if event.execution_id != self.execution_id and not self._belongs(event):
             return None
-        view = self.steps.get(event.step_run_id) if event.step_run_id is not None else None
+        view = self._view(event.step_run_id)
         apply = _APPLY.get(type(event.payload))
         if apply is not None:
             apply(self, event, event.payload, view)
             if view is None and event.step_run_id is not None:
-                view = self.steps.get(event.step_run_id)
+                view = self._view(event.step_run_id)
         return view
+
+    def _view(self, step_run_id: str | None) -> StepView | None:
+        return self.steps.get(step_run_id or "") or self.errands.get(step_run_id or "")
 
     def name(self, event: Event) -> str:
         """The step an event is about, as it is shown."""
@@ -210,13 +216,16 @@ class Progress:
     def _resumed(self, *_: Any) -> None:
         self.status = "running"
 
-    def _cancelled(self, *_: Any) -> None:
+    def _cancelled(self, _: Event, payload: PlaybookCancelled, __: StepView | None) -> None:
         self.status = "cancelling"
+        if not payload.compensate:
+            self.to_undo = 0  # what has not begun stays as it is (O-02)
 
     def _processed(self, event: Event, payload: PlaybookProcessed, _: StepView | None) -> None:
         self.status, self.finished_at = payload.status.value, event.ts
         self.steps.clear()
         self.held.clear()
+        self.errands.clear()
         if payload.error is not None:
             self._note(event, Failure(payload.error))
 
@@ -260,4 +269,5 @@ _APPLY: dict[type, Callable[[Progress, Event, Any, StepView | None], None]] = {
     PlaybookResumed: Progress._resumed,
     PlaybookCancelled: Progress._cancelled,
     PlaybookProcessed: Progress._processed,
+    **errand_progress.APPLY,
 }

@@ -44,20 +44,21 @@ def server_meant(db: str | None) -> Reached | None:
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """A server and who we are there."""
+    """A server and who we are there. `ca` is a file with the authority of its certificate, if it is a private one."""
 
     url: str
     token: str | None = None
+    ca: str | None = None
 
     def client(self) -> Client:
         from noetl.client import Client
 
-        return Client(self.url, self.token)
+        return Client(self.url, self.token, ca=self.ca)
 
     def aclient(self) -> AsyncClient:
         from noetl.client import AsyncClient
 
-        return AsyncClient(self.url, self.token)
+        return AsyncClient(self.url, self.token, ca=self.ca)
 
 
 def asked(there: Reached, ask: Callable[[Client], Answered]) -> Answered:
@@ -88,20 +89,22 @@ def found_server(server: str | None) -> Reached | None:
     return _found(server, True)
 
 
-def must_reach(server: str | None, token_file: str | None = None) -> Reached:
+def must_reach(server: str | None, token_file: str | None = None, ca: str | None = None) -> Reached:
     """The server that is meant; this command has no other way."""
     with refusals():
-        found = _found(server, True, token_file)
+        found = _found(server, True, token_file, ca)
     if found is None:
         raise Refused("which server? say --server URL, set NOETL_SERVER, or use a context: noetl context add NAME URL")
     return found
 
 
-def _found(server: str | None, configured: bool, token_file: str | None = None) -> Reached | None:
-    from noetl.cli.contexts import address, load_contexts, read_token, token_for
+def _found(
+    server: str | None, configured: bool, token_file: str | None = None, ca: str | None = None
+) -> Reached | None:
+    from noetl.cli.contexts import address, ca_for, load_contexts, read_token, token_for
     from noetl.settings import load_settings
 
-    settings = load_settings({"server": server, "token_file": token_file}).settings
+    settings = load_settings({"server": server, "token_file": token_file, "ca": ca}).settings
     contexts = load_contexts()
     named = settings.server if server is not None or configured else None
     if named is None and configured:
@@ -110,10 +113,11 @@ def _found(server: str | None, configured: bool, token_file: str | None = None) 
         return None
     context = contexts.known.get(named)
     url = context.server if context is not None else address(named)
+    ca = settings.ca or (context.ca if context is not None else ca_for(url))
     if settings.token is not None:
-        return Reached(url, settings.token)
+        return Reached(url, settings.token, ca)
     file = settings.token_file or (context.token_file if context is not None else None)
-    return Reached(url, read_token(file) if file is not None else token_for(url))
+    return Reached(url, read_token(file) if file is not None else token_for(url), ca)
 
 
 def as_table(rows: list[tuple[Any, ...]]) -> list[str]:

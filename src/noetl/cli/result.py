@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from noetl.records.outcomes import Error
     from noetl.store.contract import ExecutionRow, Records, Results
 
-_ENDS = ("step.done", "step.failed", "loop.done")
-
 
 @click.command("result", epilog=ID_HELP)
 @id_argument
@@ -79,28 +77,29 @@ async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tu
 
 
 async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
+    from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
     from noetl.engine.scopes import payload_of
-    from noetl.records.events import StepDone, StepFailed
-    from noetl.records.loops import LoopDone
-    from noetl.records.outcomes import TaskResult
-
-    event = await _newest(history, row, _ENDS, step)
-    match event.payload if event is not None else None:
-        case StepDone() as done:
-            return 0, payload_of(done.result, results.load)
-        case LoopDone() as done:
-            return 0, payload_of(TaskResult(result=done.results, ref=done.ref), results.load)
-        case StepFailed() as failed:
-            _tell(failed.error)
-            return 1, None
-        case _:
-            raise Refused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
-
-
-async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...], step: str | None = None) -> Event | None:
+    from noetl.records.envelope import whole
+    from noetl.records.events import ExecutionRequested
     from noetl.store.contract import Only
 
-    events = await history.events(row.execution_id, only=Only(types=types, step=step, limit=1, newest=True))
+    only = Only(types=TELLING, step=step, limit=ENOUGH, newest=True)
+    events = [whole(event, results.load) for event in await history.events(row.execution_id, only=only)]
+    ended = ended_in(events, step)
+    if ended is None and (request := await _newest(history, row, (ExecutionRequested.event_type,))) is not None:
+        ended = carried_in(request, step)
+    if ended is None:
+        raise Refused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
+    if ended.error is not None:
+        _tell(ended.error)
+        return 1, None
+    return 0, payload_of(ended.result, results.load)
+
+
+async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...]) -> Event | None:
+    from noetl.store.contract import Only
+
+    events = await history.events(row.execution_id, only=Only(types=types, limit=1, newest=True))
     return events[0] if events else None
 
 

@@ -32,6 +32,7 @@ def command() -> None:
 @click.option("--nats", metavar="URL", help="A broker that wakes workers of several servers sooner.")
 @click.option("--tls-cert", metavar="FILE", help="Certificate, to serve https.")
 @click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option("--ca", metavar="FILE", help="The authority of a private certificate, in PEM; --context remembers it.")
 @click.option("--behind-proxy", is_flag=True, default=None, help="A proxy in front of it does TLS.")
 @click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name people reach it by.")
 @click.option(
@@ -60,7 +61,8 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
             return
         from noetl.cli.serving import Announced, run_server, server_settings
 
-        run_server(server_settings(settings), Announced(token_file=settings.token_file, context=context))
+        announced = Announced(token_file=settings.token_file, context=context, ca=settings.ca)
+        run_server(server_settings(settings), announced)
 
 
 def _detach(settings: Settings) -> None:

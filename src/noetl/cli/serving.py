@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from noetl.cli.event_loop import new_event_loop
+from noetl.cli.garbage import look_rarely
 from noetl.cli.live import say
 
 if TYPE_CHECKING:
@@ -23,11 +25,13 @@ INTERRUPTED = 130
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done once a server is up. `context` is the name it is remembered under, with its first token;
-    `token_file` is where that goes instead of the terminal; `then` is called last, with its address."""
+    """What is done once a server is up. `context` is the name it is remembered under, with its first token and the
+    authority `ca` of its certificate; `token_file` is where the token goes instead of the terminal; `then` is called
+    last, with its address."""
 
     token_file: str | None = None
     context: str | None = None
+    ca: str | None = None
     then: Callable[[str], object] | None = None
 
 
@@ -69,22 +73,15 @@ def run_server(settings: ServerSettings, announced: Announced) -> None:
         _hear(stop.set)
         await serve(settings, ready=lambda served: word.append(_announce(served, settings, announced)), stop=stop)
 
+    look_rarely()
     try:
-        with asyncio.Runner(loop_factory=_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serving())
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:
         for place in word:
             place.unlink(missing_ok=True)
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not on every system
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _hear(stop: Callable[[], None]) -> None:
@@ -109,7 +106,7 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
 
     store = settings.db or str(default_db())
     if announced.context is not None:
-        add(announced.context, served.url, served.first_token)
+        add(announced.context, served.url, served.first_token, announced.ca)
     if served.first_token is not None and announced.token_file is not None:
         write_token(Path(announced.token_file), served.first_token)
     place = leave(own_record("server", str(served.port), served.url, store=without_password(store)))

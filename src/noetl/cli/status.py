@@ -78,7 +78,7 @@ async def _anybody_works_on(shelf: Shelf) -> bool:
 
 
 def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
-    from noetl.cli.live_words import doing, lasted, local_time, told, waiting
+    from noetl.cli.live_words import doing, errand_words, lasted, local_time, told, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -95,6 +95,12 @@ def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]
             yield f"    {'':16}  ↻ {told(view.retry.error)}"
     for held in progress.held.values():
         yield f"  · {visible(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
+    for view in progress.errands.values():
+        yield f"  ↶ {visible(view.step):16}  {errand_words(view, now)}, since {_since(view)}"
+        if view.retry is not None and view.retry.error is not None:
+            yield f"    {'':16}  ↻ {told(view.retry.error)}"
+    if progress.to_undo:
+        yield f"  ↶ {progress.to_undo:,} more to undo"
 
 
 def _since(view: StepView) -> str:
@@ -124,6 +130,11 @@ def readable_of(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> di
         "held": [
             {"step": held.step, "reason": held.reason, "since": rfc3339(held.since)} for held in progress.held.values()
         ],
+        "errands": [
+            {"kind": view.errand, "event": view.about, **_step(view), "retry_at": view.retry and rfc3339(view.retry.at)}
+            for view in progress.errands.values()
+        ],
+        "to_undo": progress.to_undo,
         "error": failure and {"step": failure.step, "task": failure.task, **failure.error.readable()},
     }
 

@@ -17,7 +17,7 @@ from noetl.cli.reading import LOOKED_FOR, Refused, found, is_there, place_of, re
 if TYPE_CHECKING:
     from noetl.cli.reaching import Reached
     from noetl.records.orders import Verdict
-    from noetl.store.contract import ExecutionRow, Results, Store
+    from noetl.store.contract import ExecutionRow, ResultStore, Store
 
 PATIENCE_S = 5.0  # a running process looks for requests every second
 _POLL_S = 0.05
@@ -109,7 +109,9 @@ async def _answered(store: Store, execution_id: str, request_id: int) -> Verdict
     return None
 
 
-async def _decided_here(store: Store, results: Results, execution_id: str, action: str, reason: str | None) -> Verdict:
+async def _decided_here(
+    store: Store, results: ResultStore, execution_id: str, action: str, reason: str | None
+) -> Verdict:
     from noetl.clock import SystemClock
     from noetl.dispatch.memory import MemoryDispatch
     from noetl.orchestrator.conduct import Conductor

@@ -36,7 +36,8 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct):
-    """A step run that has not ended. `levels` are those of its loop, outermost first."""
+    """A step run that has not ended. `levels` are those of its loop, outermost first. `errand`: it runs beside the
+    tokens, as a compensation, a handler or an async task; `about` is what it handles."""
 
     step: str
     token_id: str
@@ -51,6 +52,8 @@ class StepView(msgspec.Struct):
     levels: list[Level] = []
     ended_at: float = 0.0
     samples: deque[tuple[float, int]] = msgspec.field(default_factory=deque)
+    errand: str | None = None
+    about: str | None = None
 
     @property
     def level(self) -> Level | None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from noetl.cli.reading import LOOKED_FOR, Refused, is_there, place_of, refusals, results_of
+from noetl.cli.reading import LOOKED_FOR, Refused, is_there, place_of, refusals
 
 if TYPE_CHECKING:
     from noetl.orchestrator.telling import Telling
@@ -86,6 +86,11 @@ async def _decided_here(store: Store, db: str | None, execution_id: str, command
     from noetl.dispatch.memory import MemoryDispatch
     from noetl.orchestrator.conduct import Conductor
     from noetl.orchestrator.verdicts import told
+    from noetl.store.opening import open_results
 
-    conductor = Conductor(store, results_of(db), MemoryDispatch(), SystemClock())
-    return told(await conductor.tell(execution_id, command))
+    results = open_results(db)
+    try:
+        conductor = Conductor(store, results, MemoryDispatch(), SystemClock())
+        return told(await conductor.tell(execution_id, command))
+    finally:
+        results.close()

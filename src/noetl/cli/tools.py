@@ -42,7 +42,7 @@ def _told(name: str) -> dict[str, Any]:
 def _state(name: str) -> str:
     """Whether a kind of our own would run here, and what is missing otherwise."""
     from noetl.tools.permissions import OFF_BY_DEFAULT
-    from noetl.tools.registry import BUILT_IN, EXTRAS
+    from noetl.tools.registry import BUILT_IN, EXTRAS, is_installed
 
     if name == "workbook":
         return "ready"  # a name for a task written elsewhere in the playbook; the compiler resolves it
@@ -51,13 +51,7 @@ def _state(name: str) -> str:
     if name in OFF_BY_DEFAULT:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
-    return "ready" if extra is None or _is_installed(extra) else f"needs noetl[{extra}]"
-
-
-def _is_installed(extra: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec({"postgres": "asyncpg"}.get(extra, extra)) is not None
+    return "ready" if extra is None or is_installed(extra) else f"needs noetl[{extra}]"
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.labels import labels_in
 from noetl.cli.process_commands import add_process_commands, addresses_option
 from noetl.cli.run import kinds_option
 from noetl.cli.terminal import color_option
@@ -30,13 +31,7 @@ def command() -> None:
 
 
 def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    labels = {}
-    for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise click.BadParameter(f'"{text}" is not key=value')
-        labels[key] = value
-    return labels
+    return labels_in(given)
 
 
 @command.command("start")
@@ -45,7 +40,12 @@ def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Orders worked on at a time.  [default: 8]")
 @click.option("--name", metavar="NAME", help="What it is called; without it, as this machine.")
 @click.option(
-    "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE", help="Something to know it by."
+    "--label",
+    "labels",
+    multiple=True,
+    callback=_labels,
+    metavar="KEY=VALUE",
+    help="What it has; a pool may ask for it.",
 )
 @kinds_option
 @addresses_option
@@ -53,6 +53,7 @@ def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     "--drain-timeout", type=click.FloatRange(0), metavar="S", help="How long it may take to end.  [default: 30]"
 )
 @click.option("--token-file", metavar="FILE", help="Where its token is; NOETL_TOKEN comes first.")
+@click.option("--ca", metavar="FILE", help="The authority of the server's certificate, in PEM, if it is a private one.")
 @click.option("--detach", is_flag=True, help="Run it in the background.")
 @color_option
 @click.pass_context
@@ -67,6 +68,7 @@ def start_command(
     allow_addresses: tuple[str, ...],
     drain_timeout: float | None,
     token_file: str | None,
+    ca: str | None,
     detach: bool,
 ) -> None:
     """Work for a server until told to stop.
@@ -74,6 +76,8 @@ def start_command(
     SIGTERM or Ctrl-C drains it: it takes no more orders, finishes and reports what runs, and exits with 0; with 1 when
     that took longer than --drain-timeout. A second one stops it at once. What it leaves is taken up by another worker.
     """
+    from noetl.cli.event_loop import new_event_loop
+    from noetl.cli.garbage import look_rarely
     from noetl.cli.reaching import must_reach
     from noetl.cli.reading import refusals
     from noetl.settings import load_settings
@@ -92,8 +96,11 @@ def start_command(
     }
     with refusals():
         settings = load_settings(flags).settings
-        there = must_reach(server, token_file)
-        ctx.exit(asyncio.run(_served(there, settings, name, labels)))
+        there = must_reach(server, token_file, ca)
+        look_rarely()
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            left = runner.run(_served(there, settings, name, labels))
+        ctx.exit(left)
 
 
 def _detach() -> None:
@@ -112,6 +119,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
 
     from noetl.cli.live import say
     from noetl.cli.processes import leave, own_record
+    from noetl.trust import trusting
     from noetl.worker.identity import remote_worker_id
     from noetl.worker.station import Station, WorkerSpec
 
@@ -132,7 +140,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
         nonlocal place
         place = leave(word)
 
-    station = Station(spec, _tools(settings), say=say, registered=registered)
+    station = Station(spec, _tools(settings), say=say, verify=trusting(there.ca), registered=registered)
     _hear(station)
     try:
         left = await station.serve()

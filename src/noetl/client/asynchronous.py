@@ -15,6 +15,7 @@ from noetl.client import requests
 from noetl.client.administration import AsyncAdministration
 from noetl.client.delivery import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.errors import error_of, unreachable
+from noetl.client.limits import AsyncLimits
 from noetl.client.models import (
     EventPage,
     Execution,
@@ -30,6 +31,7 @@ from noetl.client.outside import AsyncOutside
 from noetl.client.requests import Request
 from noetl.client.streams import Message, Reader, event_of
 from noetl.records.envelope import Event
+from noetl.trust import is_distrust, trusting
 from noetl.worker.backoff import delay_s
 
 T = TypeVar("T")
@@ -37,16 +39,26 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class AsyncClient(AsyncOutside, AsyncAdministration):
+class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
     """Talks to one server. Close it, or use it in an `async with` block. ApiError when the server refuses,
-    UnreachableError when it does not answer."""
+    UnreachableError when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
 
     def __init__(
-        self, url: str, token: str | None = None, *, transport: httpx2.AsyncBaseTransport | None = None
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        ca: str | Path | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._http = httpx2.AsyncClient(
-            base_url=self.url, headers=headers_for(token), timeout=TIMEOUT_S, transport=transport, trust_env=False
+            base_url=self.url,
+            headers=headers_for(token),
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=trusting(ca),
+            trust_env=False,
         )
 
     async def __aenter__(self) -> Self:
@@ -69,6 +81,8 @@ class AsyncClient(AsyncOutside, AsyncAdministration):
                 response = await self._http.request(**arguments(request))
             except httpx2.TransportError as problem:
                 failure = unreachable(self.url, problem)
+                if is_distrust(problem):
+                    raise failure from None  # it will not be another one in a moment
             if response is not None and not response.is_error:
                 return request.read(response)
             pause_s = pause_before_next(request, tries, response)

@@ -14,6 +14,7 @@ from noetl.client import requests
 from noetl.client.administration import Administration
 from noetl.client.delivery import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.errors import error_of, unreachable
+from noetl.client.limits import Limits
 from noetl.client.models import (
     EventPage,
     Execution,
@@ -29,6 +30,7 @@ from noetl.client.outside import Outside
 from noetl.client.requests import Request
 from noetl.client.streams import Message, Reader, event_of
 from noetl.records.envelope import Event
+from noetl.trust import is_distrust, trusting
 from noetl.worker.backoff import delay_s
 
 T = TypeVar("T")
@@ -36,14 +38,26 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class Client(Outside, Administration):
+class Client(Outside, Limits, Administration):
     """Talks to one server. Close it, or use it in a `with` block. ApiError when the server refuses, UnreachableError
-    when it does not answer."""
+    when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
 
-    def __init__(self, url: str, token: str | None = None, *, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        ca: str | Path | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._http = httpx2.Client(
-            base_url=self.url, headers=headers_for(token), timeout=TIMEOUT_S, transport=transport, trust_env=False
+            base_url=self.url,
+            headers=headers_for(token),
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=trusting(ca),
+            trust_env=False,
         )
 
     def __enter__(self) -> Self:
@@ -66,6 +80,8 @@ class Client(Outside, Administration):
                 response = self._http.request(**arguments(request))
             except httpx2.TransportError as problem:
                 failure = unreachable(self.url, problem)
+                if is_distrust(problem):
+                    raise failure from None  # it will not be another one in a moment
             if response is not None and not response.is_error:
                 return request.read(response)
             pause_s = pause_before_next(request, tries, response)

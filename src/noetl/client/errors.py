@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 
 from noetl.errors import BackendError, RefusedError
+from noetl.trust import UNTRUSTED, is_distrust
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
@@ -51,5 +52,7 @@ def error_of(response: httpx2.Response) -> ApiError:
 
 
 def unreachable(url: str, problem: Exception) -> UnreachableError:
+    if is_distrust(problem):
+        return UnreachableError(f"{url}: {UNTRUSTED}")
     why = _ERRNO.sub("", str(problem)) or type(problem).__name__
     return UnreachableError(f"{url} does not answer: {why}; is a server running there?")

@@ -224,17 +224,51 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds."""
+    """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds. `require` are labels
+    of the workers that may take its orders, `kinds` what those run, `obstacles` why orders wait that nobody takes."""
 
     name: str
     capacity: int | None = None
     rate: dict[str, Any] | None = None
+    require: dict[str, str] = {}
     leased: int = 0
     workers: int = 0
+    kinds: list[str] | None = None
+    obstacles: list[str] = []
 
     @property
     def rate_text(self) -> str:
         return f"{self.rate['limit']} in {self.rate['per']:g} s" if self.rate else ""
+
+    @property
+    def require_text(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in sorted(self.require.items()))
+
+
+class PlaybookLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """`written` is what the playbook says, `limit` what was set instead; each key has a line of its own."""
+
+    path: str
+    key: Any = None
+    written: int | None = None
+    limit: int | None = None
+    running: int = 0
+    waiting: int = 0
+
+
+class StepLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """`written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead. Rates are {limit, per},
+    `per` in seconds; as written they may be templates."""
+
+    step: str
+    key: Any = None
+    written: Any = None
+    limit: int | None = None
+    written_rate: dict[str, Any] | None = None
+    rate: dict[str, Any] | None = None
+    running: int = 0
+    waiting: int = 0
+    paced: int = 0
 
 
 class WhoAmI(msgspec.Struct, frozen=True, kw_only=True):

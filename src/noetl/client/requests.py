@@ -47,6 +47,10 @@ def _text(response: httpx2.Response) -> str:
     return response.text
 
 
+def _changed(response: httpx2.Response) -> bool:
+    return bool(_plain(response)["changed"])
+
+
 def _nothing(_: httpx2.Response) -> None:
     return None
 
@@ -322,6 +326,33 @@ def set_pool(name: str, body: Mapping[str, Any]) -> Request[models.Pool]:
     content = msgspec.json.encode(body)
     path = f"/api/pools/{quote(name, safe='')}"
     return Request(method="PUT", path=path, read=_as(models.Pool), content=content, again=True)
+
+
+def playbook_limits(path: str | None) -> Request[list[models.PlaybookLimit]]:
+    return _get("/api/limits", _listed("limits", models.PlaybookLimit), path=path)
+
+
+def limit_playbook(path: str, limit: int, reason: str | None) -> Request[bool]:
+    content = msgspec.json.encode({"limit": limit, **_given(reason=reason)})
+    return Request(method="PUT", path=f"/api/limits/{quote(path)}", read=_changed, content=content, again=True)
+
+
+def reset_playbook_limit(path: str) -> Request[bool]:
+    return Request(method="DELETE", path=f"/api/limits/{quote(path)}", read=_changed, again=True)
+
+
+def step_limits(execution_id: str) -> Request[list[models.StepLimit]]:
+    return _get(_execution(execution_id, "/limits"), _listed("limits", models.StepLimit))
+
+
+def limit_step(execution_id: str, step: str, body: Mapping[str, Any]) -> Request[bool]:
+    path, content = _execution(execution_id, f"/limits/{quote(step)}"), msgspec.json.encode(body)
+    return Request(method="PUT", path=path, read=_changed, content=content, again=True)
+
+
+def reset_step_limit(execution_id: str, step: str) -> Request[bool]:
+    path = _execution(execution_id, f"/limits/{quote(step)}")
+    return Request(method="DELETE", path=path, read=_changed, again=True)
 
 
 def workers() -> Request[list[models.Worker]]:

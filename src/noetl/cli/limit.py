@@ -1,0 +1,130 @@
+"""`noetl limit`: how many executions of a playbook, or runs of a step, go on at once, changed live (BEYOND §5)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from noetl.cli.forms import list_output, print_list
+from noetl.cli.limit_settings import execution_meant, limit_playbook, limit_step, playbook_rows, step_rows
+from noetl.cli.reaching import reads_server_option
+from noetl.cli.reading import db_option
+from noetl.cli.steering import reason_option
+from noetl.cli.terminal import color_option, visible
+
+_RATE = re.compile(r"(\d+)/(.+)")
+_EPILOG = 'An execution is meant by its id, the beginning of it, or "last" for the newest; a playbook by its path.'
+step_option = click.option("--step", metavar="STEP", help="The step of an execution that is meant.")
+
+
+@click.group("limit", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def command() -> None:
+    """Show limits of playbooks and steps, and change them while executions run."""
+
+
+@command.command("list", epilog=_EPILOG)
+@click.argument("given", metavar="[PLAYBOOK|EXECUTION]", required=False)
+@list_output
+@db_option
+@reads_server_option
+def list_command(given: str | None, output: str, db: str | None) -> None:
+    """List the limits of playbooks that somebody runs under or that were set, or those of an execution's steps."""
+    from noetl.cli.limit_tables import playbook_table, step_table
+
+    execution_id = None if given is None or "/" in given else execution_meant(given, db)
+    if execution_id is None:
+        rows = playbook_rows(given, db)
+        print_list(rows, output, key="path", table=lambda: playbook_table(rows))
+    else:
+        steps = step_rows(execution_id, db)
+        print_list(steps, output, key="step", table=lambda: step_table(steps))
+
+
+def _limit(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isdecimal() or int(given) < 1:
+        raise click.BadParameter(f'"{given}" is no whole number from 1 on; noetl limit reset lifts what was set')
+    return int(given)
+
+
+def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int, float] | None:
+    from noetl.durations import seconds
+
+    if given is None:
+        return None
+    match = _RATE.fullmatch(given)
+    try:
+        number, per = int(match[1]), match[2]  # type: ignore[index]
+        per_s = seconds(per if per[0].isdigit() else f"1{per}")
+    except (TypeError, ValueError):
+        number, per_s = 0, 0.0
+    if number < 1 or per_s <= 0:
+        raise click.BadParameter(f'"{given}" is no rate such as 10/s or 100/5m') from None
+    return number, per_s
+
+
+@command.command("set", epilog=_EPILOG)
+@click.argument("given", metavar="PLAYBOOK|EXECUTION")
+@step_option
+@click.option("--limit", metavar="N", callback=_limit, help="So many at once.")
+@click.option("--rate", metavar="N/TIME", callback=_rate, help="So many runs begun in a time, such as 10/s or 100/5m.")
+@reason_option
+@db_option
+@reads_server_option
+def set_command(
+    given: str,
+    step: str | None,
+    limit: int | None,
+    rate: tuple[int, float] | None,
+    reason: str | None,
+    db: str | None,
+) -> None:
+    """Change a limit from now on, whatever the playbook says.
+
+    Of a playbook: how many of its executions run at once. With --step, of one execution: how many runs of that step go
+    on at once, or begin in a time. Whoever waits is let in at once where there is room; nothing that runs is stopped.
+
+    \b
+    noetl limit set reports/daily --limit 3
+    noetl limit set last --step fetch --rate 10/s
+    """
+    if limit is None and rate is None:
+        raise click.UsageError("say --limit N, --rate N/TIME, or both")
+    if step is None:
+        if limit is None or rate is not None:
+            raise click.UsageError("a rate is a step's: name it with --step; a playbook has --limit")
+        changed = limit_playbook(given, limit, reason, db)
+        click.echo(f"{visible(given)}: {limit} at once" + ("" if changed else ", as it was"))
+        return
+    settings: dict[str, Any] = {} if limit is None else {"limit": limit}
+    settings |= {} if rate is None else {"rate": {"limit": rate[0], "per": rate[1]}}
+    execution_id, changed = limit_step(given, step, settings, reason, db)
+    words = [f"{limit} at once"] if limit is not None else []
+    words += [f"{rate[0]} in {rate[1]:g} s"] if rate is not None else []
+    said = ", ".join(words) + ("" if changed else ", as it was")
+    click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
+
+
+@command.command("reset", epilog=_EPILOG)
+@click.argument("given", metavar="PLAYBOOK|EXECUTION")
+@step_option
+@db_option
+@reads_server_option
+def reset_command(given: str, step: str | None, db: str | None) -> None:
+    """Go back to what the playbook says.
+
+    \b
+    noetl limit reset reports/daily
+    noetl limit reset last --step fetch
+    """
+    if step is None:
+        changed = limit_playbook(given, None, None, db)
+        click.echo(f"{visible(given)}: as the playbook says" + ("" if changed else ", as it was"))
+        return
+    execution_id, changed = limit_step(given, step, {"limit": None, "rate": None}, None, db)
+    said = "as the playbook says" + ("" if changed else ", as it was")
+    click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
