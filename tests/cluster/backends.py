@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -45,6 +46,19 @@ class Postgres(postgres.Server):
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
+    def died(self, within_s: float = 20.0) -> bool:
+        """Whether somebody killed it in that time. It is nobody's child here, so its entry in the system is looked at;
+        what is left of a process that nobody has fetched yet counts as gone."""
+        end, status = time.monotonic() + within_s, Path(f"/proc/{self.pid}/stat")
+        while time.monotonic() < end:
+            try:
+                if status.read_text().rpartition(") ")[2].startswith("Z"):
+                    return True
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+            time.sleep(0.02)
+        return False
+
     def start(self) -> None:
         """Again, once what was left of it is gone."""
         data = self.folder / "data"
@@ -72,9 +86,19 @@ class Nats:
         self._server = nats.Server("-p", str(self._port))
         self.url = self._server.url
 
+    @property
+    def pid(self) -> int:
+        return self._server.process.pid
+
     def kill(self) -> None:
         self._server.process.kill()
         self._server.process.wait()
+
+    def died(self, within_s: float = 20.0) -> bool:
+        try:
+            return self._server.process.wait(within_s) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            return False
 
     def start(self, *, empty: bool = False) -> None:
         """Again; `empty`: its data are gone."""

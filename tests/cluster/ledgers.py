@@ -81,3 +81,8 @@ class Starts:
             with self._lock:
                 self.accepted[started.execution_id] = key
             return started.execution_id
+
+    def some(self, path: str, payload: dict[str, Any], *, key: str, number: int = 4) -> None:
+        """One after another: not each of them passes every point, since whoever waits may take its order at once."""
+        for one in range(number):
+            self.start(path, payload, key=f"{key}/{one}")

@@ -72,6 +72,11 @@ class Member:
         except subprocess.TimeoutExpired:
             return False
 
+    @property
+    def is_frozen(self) -> bool:
+        assert self.child is not None
+        return Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
     def freeze(self) -> None:
         assert self.child is not None
         self.child.send_signal(signal.SIGSTOP)
@@ -107,17 +112,27 @@ class Cluster:
         ours = {"NOETL_HOME": str(self.home), "NO_COLOR": "1"}
         return {**kept, **ours, "NOETL_LEASE_TTL": str(self._ttl_s), "NOETL_HEARTBEAT": str(HEARTBEAT_S), **more}
 
-    def server(self, *options: str, crash_at: str | None = None, **environment: str) -> Member:
+    def server(
+        self,
+        *options: str,
+        crash_at: str | None = None,
+        db: str | None = None,
+        nats: str | None = None,
+        **environment: str,
+    ) -> Member:
+        """`db` and `nats`: where it finds them, if by another way than the others."""
         port = free_port()
-        arguments = ["--port", str(port), "--db", self.db, "--token-file", str(self._token_file), *options]
-        if self._nats is not None:
-            arguments += ["--nats", self._nats]
+        arguments = ["--port", str(port), "--db", db or self.db, "--token-file", str(self._token_file), *options]
+        if broker := nats or self._nats:
+            arguments += ["--nats", broker]
         member = Member(self, "server", f"server{len(self.servers)}", arguments)
         self.servers.append(member)
         self.urls.append(f"http://127.0.0.1:{port}")
         return member.start(crash_at, **environment)
 
-    def worker(self, server: int = 0, *options: str, crash_at: str | None = None, waits: bool = True) -> Member:
+    def worker(
+        self, server: int = 0, *options: str, crash_at: str | None = None, waits: bool = True, **environment: str
+    ) -> Member:
         token = self.folder / "worker-token"
         if not token.exists():
             with self.client() as client:
@@ -128,7 +143,7 @@ class Cluster:
         arguments += ["--allow-address", "127.0.0.1", *options]
         member = Member(self, "worker", name, arguments)
         self.workers.append(member)
-        return member.start(crash_at, waits=waits)
+        return member.start(crash_at, waits=waits, **environment)
 
     def client(self, server: int = 0) -> Client:
         return Client(self.urls[server], self._token_file.read_text().strip())

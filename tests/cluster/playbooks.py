@@ -36,6 +36,11 @@ workflow:
     tool: [{_effect("last")}]
 """
 
+WIDE = LOOP.replace("cluster/loop", "cluster/wide").replace("name: loop", "name: wide")
+WIDE = WIDE.replace("items: [0, 1, 2, 3, 4]", f"items: {list(range(30))}").replace(
+    "max_in_flight: 5", "max_in_flight: 2"
+)
+
 LARGE = f"""{_HEAD}
 metadata: {{ name: large, path: cluster/large }}
 workload: {{ url: "" }}

@@ -1,7 +1,7 @@
 """A process that is killed at any of its crash points costs nothing that was promised (RELIABILITY 4.2).
 
-One server and one worker over PostgreSQL. The victim dies at the point, is begun again, and the execution that it was
-at must end as if nothing had happened.
+One server and one worker over PostgreSQL, or over a file. The victim dies at the point, is begun again, and the
+execution that it was at must end as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -21,13 +21,21 @@ from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import TTL_S, Cluster, cluster, until
-from tests.cluster.playbooks import ALARM, CHAIN, LARGE, SLOW
-from tests.cluster.watching import end_of, has_begun_a_task, status_of
+from tests.cluster.playbooks import ALARM, CHAIN, LARGE, SLOW, WIDE
+from tests.cluster.watching import end_of, ends_of, has_begun_a_task, status_of
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
 RESTARTED_S = 10.0  # P9: after a restart of the server everything moves again within it
 QUICK = {"claim.before_reply", "worker.after_effect", "worker.claimed"}
 CAUSES = {"alarm.before": ALARM, "alarm.after": ALARM, "worker.object_stored": LARGE, "worker.heartbeat": SLOW}
+# in the middle of handing out a loop, range by range
+FAN_OUT = {"append.before:9": WIDE, "append.after:12": WIDE, "claim.before_reply:3": WIDE}
+CAUSES |= FAN_OUT
+
+
+STORES = pytest.mark.parametrize(
+    "grounds", ["postgres", pytest.param("sqlite", marks=pytest.mark.deep)], indirect=True, scope="module"
+)
 
 
 def _deep_but_some(points: tuple[str, ...]) -> list[object]:
@@ -35,12 +43,15 @@ def _deep_but_some(points: tuple[str, ...]) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def grounds(tmp_path_factory: pytest.TempPathFactory, one_postgres: Postgres) -> Iterator[Cluster]:
+def grounds(
+    tmp_path_factory: pytest.TempPathFactory, one_postgres: Postgres, request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
     """A server and a worker, used by one test after another."""
     one_postgres.renew()
-    with cluster(tmp_path_factory.mktemp("crashing"), one_postgres.url) as grounds:
+    folder = tmp_path_factory.mktemp("crashing")
+    with cluster(folder, one_postgres.url if request.param == "postgres" else str(folder / "store.db")) as grounds:
         grounds.server()
-        grounds.register(CHAIN, ALARM, LARGE, SLOW)
+        grounds.register(CHAIN, ALARM, LARGE, SLOW, WIDE)
         with grounds.client() as client:
             client.set_pool("default", capacity=50)  # its count is taken under a lock (append.locked)
         grounds.worker()
@@ -52,20 +63,21 @@ def _path(point: str) -> str:
 
 
 @pytest.mark.req("SRV-12", "SRV-05")
-@pytest.mark.parametrize("point", _deep_but_some(tuple(one for one in SERVER_POINTS if "cancel" not in one)))
+@STORES
+@pytest.mark.parametrize("point", _deep_but_some((*(one for one in SERVER_POINTS if "cancel" not in one), *FAN_OUT)))
 def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: Effects, point: str) -> None:
     [server], starts = grounds.servers, Starts(grounds)
     server.kill()
     server.start(point)
-    starting = Thread(target=starts.start, args=(_path(point), {"url": effects.url}), kwargs={"key": point})
+    wanted = {"key": point, "number": 1 if point in FAN_OUT else 4}
+    starting = Thread(target=starts.some, args=(_path(point), {"url": effects.url}), kwargs=wanted)
     starting.start()
     assert server.died(), f"nobody came by {point}"
 
     server.start()
     back_at = time.monotonic()
     starting.join(30)
-    [execution_id] = starts.accepted
-    assert end_of(grounds, execution_id, 30) == "completed"
+    assert set(ends_of(grounds, starts.accepted, 30)) == {"completed"}
     took_s = time.monotonic() - back_at
 
     check(grounds.db, starts.accepted, effects.counts)
@@ -74,6 +86,7 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
 
 @pytest.mark.deep
 @pytest.mark.req("SRV-11")
+@STORES
 @pytest.mark.parametrize("point", ["cancel.before", "cancel.after"])
 def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
     grounds: Cluster, effects: Effects, point: str
@@ -97,6 +110,7 @@ def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
 
 
 @pytest.mark.req("WRK-03", "WRK-04", "O-06")
+@STORES
 @pytest.mark.parametrize("point", _deep_but_some(WORKER_POINTS))
 def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Effects, point: str) -> None:
     """The lease runs out and another worker goes on after the last task that was recorded."""
@@ -108,6 +122,25 @@ def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Ef
     victim = grounds.worker(crash_at=point, waits=False)
     execution_id = starts.start(_path(point), {"url": effects.url}, key=point)
     assert victim.died(), f"nobody came by {point}"
+
+    grounds.worker()
+    assert end_of(grounds, execution_id, 20) == "completed"
+    log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
+    assert all(gap < TTL_S + 5 for gap in recovery_s(log)), "P9"
+
+
+@pytest.mark.req("WRK-03", "O-06")
+@STORES
+def test_a_worker_that_is_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cluster, effects: Effects) -> None:
+    [server, *_], starts = grounds.servers, Starts(grounds)
+    if not server.is_alive:
+        server.start()
+    for other in grounds.workers:
+        other.kill()
+    victim = grounds.worker()
+    execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 1}, key="mid-tool")
+    until(lambda: has_begun_a_task(grounds, execution_id), 20)
+    victim.kill()
 
     grounds.worker()
     assert end_of(grounds, execution_id, 20) == "completed"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.crash_points import BY
 from noetl.records.events import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
@@ -47,6 +48,37 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
         assert ends_of(grounds, starts.accepted) == ["completed"] * 2
         assert effects.total() == happened + len(effects.of(again)), "what it was at came to nothing"
         assert check(grounds.db, starts.accepted, effects.counts)[execution_id][: len(log)] == log
+        assert frozen.is_alive, "it goes on with other work"
+
+
+@pytest.mark.req("WRK-03", "WRK-04", "LOOP-07")
+@pytest.mark.parametrize(
+    ("point", "playbook"),
+    [
+        pytest.param("worker.after_effect=last", CHAIN, id="before its report"),
+        pytest.param("worker.heartbeat", SLOW, id="before its heartbeat", marks=pytest.mark.deep),
+        pytest.param("worker.before_tool=start:3", LOOP, id="in a loop", marks=pytest.mark.deep),
+    ],
+)
+def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wakes(
+    tmp_path: Path, postgres: Postgres, effects: Effects, point: str, playbook: str
+) -> None:
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(playbook)
+        frozen, starts = grounds.worker(crash_at=point, **{BY: "STOP"}), Starts(grounds)
+        path = playbook.partition("path: ")[2].partition(" ")[0]
+        execution_id = starts.start(path, {"url": effects.url}, key="one")
+        until(lambda: frozen.is_frozen)
+        grounds.worker()
+        assert ends_of(grounds, starts.accepted) == ["completed"]
+        log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
+        assert max(recovery_s(log)) < TTL_S + 5, "P9"
+
+        frozen.thaw()
+        starts.start(path, {"url": effects.url}, key="again")
+        assert ends_of(grounds, starts.accepted) == ["completed"] * 2
+        assert check(grounds.db, starts.accepted)[execution_id][: len(log)] == log, "refused reports apart"
         assert frozen.is_alive, "it goes on with other work"
 
 
@@ -105,11 +137,14 @@ def test_the_broker_loses_its_data_and_nobody_notices(tmp_path: Path, postgres: 
 def test_an_order_that_kills_each_worker_it_meets_is_given_up_and_others_are_not(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
-    with cluster(tmp_path, postgres.url) as grounds:
+    """Neither who comes while it kills, nor who is in its worker when it does."""
+    with cluster(tmp_path, postgres.url, ttl_s=1.0) as grounds:
         grounds.server()
-        grounds.register(CHAIN, POISON)
-        worker = grounds.worker(crash_at="worker.before_tool=poison")
+        grounds.register(CHAIN, POISON, SLOW)
+        worker = grounds.worker(0, "--concurrency", "8", crash_at="worker.before_tool=poison")
         starts, innocent = Starts(grounds), Starts(grounds)
+        for number in range(4):
+            innocent.start("cluster/slow", {"url": effects.url, "s": 1.5}, key=f"beside{number}")
         poison = starts.start("cluster/poison", {"url": effects.url}, key="poison")
         deaths = 0
         end = time.monotonic() + 90
@@ -154,12 +189,12 @@ def test_servers_and_workers_are_restarted_one_after_another_under_load(
             for member in (*grounds.servers, *grounds.workers):
                 assert member.stop() == 0, "it ends in order"
                 member.start()
+            until(lambda: len(starts.accepted) > 20)
         finally:
             stop.set()
             loading.join(60)
         assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         logs = check(grounds.db, starts.accepted, effects.counts)
-        assert len(logs) > 20
         assert effects.total() == 6 * len(logs), "nothing was done twice: who leaves finishes what it holds"
 
 

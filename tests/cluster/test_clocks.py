@@ -1,0 +1,116 @@
+"""Clocks of machines that are wrong, or are set back while somebody works: the database's alone decides (TMR-07).
+
+A process of ours believes the clock that a file tells: its `time.time` is put there before anything else runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.records.waits import TimerFired
+from tests.cluster.backends import Postgres
+from tests.cluster.checkers import Log, check, lost_leases
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import cluster, until
+from tests.cluster.playbooks import ALARM, CHAIN, SLOW
+from tests.cluster.watching import ends_of, has_begun_a_task
+
+pytestmark = pytest.mark.timeout(300)
+HOUR_S = 3_600
+WRONG = """
+import time
+_right = time.time
+def _believed():
+    with open({path!r}) as file:
+        return _right() + float(file.read() or 0)
+time.time = _believed
+"""
+
+
+class WrongClock:
+    """`environment` is that of whoever believes it; `set` says how far it is off."""
+
+    def __init__(self, folder: Path, ahead_s: float) -> None:
+        folder.mkdir()
+        self._file = folder / "ahead_s"
+        self.set(ahead_s)
+        (folder / "sitecustomize.py").write_text(WRONG.format(path=str(self._file)))
+        self.environment = {"PYTHONPATH": str(folder)}
+
+    def set(self, ahead_s: float) -> None:
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(str(ahead_s))
+        fresh.replace(self._file)
+
+
+def _waited_s(log: Log) -> float:
+    """How long the timer of one second took, by the log."""
+    [fired] = [event.ts for event in log if isinstance(event.payload, TimerFired)]
+    return fired - log[0].ts
+
+
+@pytest.mark.req("TMR-07", "WRK-03")
+@pytest.mark.parametrize("ahead_s", [HOUR_S, pytest.param(-HOUR_S, marks=pytest.mark.deep)])
+def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_leases_and_its_times_are_the_servers(
+    tmp_path: Path, postgres: Postgres, effects: Effects, ahead_s: float
+) -> None:
+    wrong = WrongClock(tmp_path / "clock", ahead_s)
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(CHAIN, SLOW)
+        grounds.worker(**wrong.environment)
+        starts = Starts(grounds)
+        starts.start("cluster/chain", {"url": effects.url}, key="chain")
+        starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
+        for log in check(grounds.db, starts.accepted, effects.counts).values():
+            assert not lost_leases(log)
+            assert all(abs(event.ts - log[0].ts) < 60 for event in log), "no event is an hour away from the others"
+
+
+@pytest.mark.req("TMR-07", "TMR-06", "SRV-12")
+def test_servers_whose_clocks_are_two_hours_apart_agree_on_leases_and_alarms(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
+    """And one of them is set back by two hours in the middle of it."""
+    late, early = WrongClock(tmp_path / "late", -HOUR_S), WrongClock(tmp_path / "early", HOUR_S)
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server(**late.environment)
+        grounds.server(**early.environment)
+        grounds.register(ALARM, SLOW)
+        grounds.worker(0)
+        starts, alarms = Starts(grounds), Starts(grounds)
+        running = starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
+        until(lambda: has_begun_a_task(grounds, running))
+        for number in range(4):
+            alarms.start("cluster/alarm", {"url": effects.url}, key=str(number), first=number)
+            if number == 1:
+                early.set(-HOUR_S)
+        assert set(ends_of(grounds, [*starts.accepted, *alarms.accepted], 20)) == {"completed"}
+        logs = check(grounds.db, [*starts.accepted, *alarms.accepted], effects.counts)
+        assert not lost_leases(logs[running]), "nobody takes for lost what another server has leased"
+        assert all(1.0 <= _waited_s(logs[one]) < 10.0 for one in alarms.accepted)
+
+
+@pytest.mark.deep
+@pytest.mark.req("TMR-07", "TMR-06")
+def test_a_server_on_a_file_goes_on_when_its_clock_jumps_ahead_and_leases_that_ran_out_are_taken_again(
+    tmp_path: Path, effects: Effects
+) -> None:
+    """A file has no clock of its own. An hour forward ends every lease and fires every alarm; nothing is done that was
+    not promised."""
+    wrong = WrongClock(tmp_path / "clock", 0)
+    with cluster(tmp_path, str(tmp_path / "store.db")) as grounds:
+        grounds.server(**wrong.environment)
+        grounds.register(CHAIN, ALARM, SLOW)
+        grounds.worker()
+        starts = Starts(grounds)
+        running = starts.start("cluster/slow", {"url": effects.url, "s": 2}, key="slow")
+        starts.start("cluster/alarm", {"url": effects.url}, key="alarm")
+        until(lambda: has_begun_a_task(grounds, running))
+        wrong.set(HOUR_S)
+        starts.start("cluster/chain", {"url": effects.url}, key="after")
+        assert set(ends_of(grounds, starts.accepted, 40)) == {"completed"}
+        check(grounds.db, starts.accepted, effects.counts)

@@ -1,0 +1,94 @@
+"""A store that may not be written, or is full: nothing is accepted and nothing is claimed, reads are served, and it
+goes on without a restart once there is room (RELIABILITY 3.7)."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cluster.backends import Postgres
+from tests.cluster.checkers import check
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.playbooks import CHAIN, SLOW
+from tests.cluster.watching import ends_of, has_begun_a_task, status_of
+
+pytestmark = pytest.mark.timeout(300)
+Switch = Callable[[], None]
+
+
+def _asked(grounds: Cluster, method: str, path: str, **how: object) -> httpx2.Response:
+    token = (grounds.folder / "token").read_text().strip()
+    headers = {"authorization": f"Bearer {token}"}
+    return httpx2.request(method, grounds.urls[0] + path, headers=headers, timeout=30, **how)  # type: ignore[arg-type]
+
+
+def _files_bounded(grounds: Cluster, size: int) -> None:
+    """As a full disk would, for the files of the server: none of them may grow."""
+    [server] = grounds.servers
+    assert server.child is not None
+    resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def _full_file(folder: Path) -> Iterator[tuple[Cluster, Switch, Switch]]:
+    with cluster(folder, str(folder / "store.db")) as grounds:
+        yield grounds, lambda: _files_bounded(grounds, 4096), lambda: _files_bounded(grounds, resource.RLIM_INFINITY)
+
+
+@contextmanager
+def _read_only_database(folder: Path, postgres: Postgres) -> Iterator[tuple[Cluster, Switch, Switch]]:
+    """As a server is that has lost its primary, or was told so by its operator."""
+
+    def switched(is_read_only: bool) -> None:
+        postgres.ask(f"ALTER DATABASE {postgres.database} SET default_transaction_read_only = {is_read_only}")
+        others = f"datname = '{postgres.database}' AND pid <> pg_backend_pid()"
+        postgres.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+
+    with cluster(folder, postgres.url) as grounds:
+        yield grounds, lambda: switched(True), lambda: switched(False)
+
+
+@pytest.mark.req("SRV-12", "RES-01")
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_store_that_cannot_be_written_refuses_politely_serves_reads_and_recovers(
+    tmp_path: Path, postgres: Postgres, effects: Effects, store: str
+) -> None:
+    made = _full_file(tmp_path) if store == "sqlite" else _read_only_database(tmp_path, postgres)
+    with made as (grounds, close, reopen):
+        server = grounds.server()
+        grounds.register(CHAIN, SLOW)
+        worker, starts = grounds.worker(), Starts(grounds)
+        running = starts.start("cluster/slow", {"url": effects.url, "s": 1}, key="running")
+        until(lambda: has_begun_a_task(grounds, running))
+
+        close()
+        body = {"path": "cluster/chain", "payload": {"url": effects.url}}
+        refused = until(lambda: _refused(grounds, body), 10)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.headers["content-type"] == "application/problem+json"
+        for path in ("/api/executions", f"/api/executions/{running}", f"/api/executions/{running}/events"):
+            read = _asked(grounds, "GET", path)
+            assert read.status_code == 200, f"{path}: {read.text}"
+        assert status_of(grounds, running) == "running"
+
+        reopen()
+        starts.start("cluster/chain", {"url": effects.url}, key="later")
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
+        check(grounds.db, starts.accepted, effects.counts)
+        assert server.is_alive
+        assert worker.is_alive
+        listed = _asked(grounds, "GET", "/api/executions").json()
+        assert len(listed["executions"]) == 2, "what was refused was not begun"
+
+
+def _refused(grounds: Cluster, body: dict[str, object]) -> httpx2.Response | None:
+    """The answer to a start, once the store is closed to the server's connections."""
+    answer = _asked(grounds, "POST", "/api/executions", json=body)
+    return answer if answer.status_code >= 400 else None

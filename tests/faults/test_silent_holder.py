@@ -1,0 +1,47 @@
+"""A server that falls silent in the middle of a transaction holds its locks for a moment only (RELIABILITY 4.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from noetl.store.audit import AuditEntry
+from noetl.store.postgres import address
+from noetl.store.postgres.failures import UncertainError
+from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.store import PostgresStore
+from tests.contracts.stores import fresh_url
+
+SILENT_S = 4.0
+ENTRY = AuditEntry(at=1.0, actor="a", action="POST", object="/x", address="-", outcome="200")
+
+
+@pytest.mark.req("SRV-12")
+async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(address._SILENCE, "idle_in_transaction_session_timeout", "300ms")
+    url = fresh_url()
+    silent, other = await PostgresStore.open(url), await PostgresStore.open(url)
+    holds = asyncio.Event()
+
+    async def hold(connection: Any) -> None:
+        await connection.execute(QUERIES["lock_audit"])
+        holds.set()
+        await asyncio.sleep(SILENT_S)
+        await connection.fetchval("SELECT 1")
+
+    try:
+        holding = asyncio.create_task(silent._db.together(hold))
+        await holds.wait()
+        began = time.monotonic()
+        await other.audit.append([ENTRY])
+        assert time.monotonic() - began < SILENT_S - 1
+        with pytest.raises(UncertainError):
+            await holding
+        await silent.audit.append([ENTRY])
+        assert len(await other.audit.newest()) == 2, "it goes on by another connection"
+    finally:
+        await silent.close()
+        await other.close()

@@ -1,0 +1,53 @@
+"""Writes logs of the current version for `test_logs`: `python -m tests.golden.log_writing wcp_19_cancel_task …` runs
+these patterns. A file that stands is left as it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from noetl.engine.evolution import replayed
+from noetl.records.encoding import encode_payload
+from noetl.records.envelope import SCHEMA, Event
+from noetl.store.rebuilding import derived_rows
+from tests.patterns.patterns import run
+
+FOLDER = Path(__file__).parent / "logs"
+
+
+def told_by(events: list[Event]) -> dict[str, Any]:
+    """What follows from a log: its rows, and how it ended."""
+    execution = replayed(events[0].execution_id, events[0].trace_id, events)
+    about = {"ctx": execution.ctx, "error": execution.error, "rows": derived_rows(events)}
+    return dict(json.loads(msgspec.json.encode(about)))
+
+
+def write(name: str) -> None:
+    path = FOLDER / f"v{SCHEMA}" / f"{name}.json"
+    if path.exists():
+        return
+    with TemporaryDirectory() as folder:
+        _, events = run(name, f"{folder}/s.db")
+    streams: dict[str, list[Event]] = {}
+    for event in events:
+        streams.setdefault(event.execution_id, []).append(event)
+    runs = [{"events": [_plain(one) for one in stream], "told": told_by(stream)} for stream in streams.values()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(one, separators=(",", ":"), sort_keys=True) for one in runs)
+    path.write_text("[" + ",\n".join(lines) + "]\n")
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    told = {name: getattr(event, name) for name in Event.__struct_fields__}
+    payload = json.loads(encode_payload(event.payload))
+    return {**told, "source": event.source.value, "event_type": event.event_type, "payload": payload}
+
+
+if __name__ == "__main__":
+    for one in sys.argv[1:]:
+        write(one)

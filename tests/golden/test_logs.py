@@ -1,0 +1,83 @@
+"""Logs that earlier programs wrote can be read for ever, and tell what they told then (RELIABILITY 3.8, F21).
+
+Each version of the payloads has its folder here. A file holds the events of one run and what followed from them; it is
+never written again; `log_writing` adds further ones.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.errors import BackendError
+from noetl.records.encoding import decode_payload
+from noetl.records.envelope import SCHEMA, Event
+from noetl.records.taxonomy import Source
+from noetl.store.rows import event_values
+from noetl.store.sqlite.migration import known_migrations, migrate
+from noetl.store.sqlite.store import SqliteStore
+from tests.golden.log_writing import FOLDER, told_by
+
+FILES = sorted(FOLDER.glob("v*/*.json"))
+EVERY = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+BEFORE_CHECKSUMS = 7  # migrations of the file
+
+
+def _event(plain: dict[str, Any]) -> Event:
+    fields = {name: plain[name] for name in plain if name != "event_type"}
+    payload = decode_payload(plain["event_type"], json.dumps(plain["payload"]), plain["schema"])
+    return Event(**{**fields, "source": Source(plain["source"]), "payload": payload})
+
+
+@EVERY
+@pytest.mark.req("EVT-07", "EVT-01")
+def test_a_log_of_any_version_tells_what_it_told_when_it_was_written(path: Path) -> None:
+    for one in json.loads(path.read_text()):
+        events = [_event(plain) for plain in one["events"]]
+        assert told_by(events) == one["told"]
+
+
+@pytest.mark.req("EVT-07", "SRV-12")
+async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_path: Path) -> None:
+    """As it was before events had checksums."""
+    store_path = tmp_path / "old.db"
+    old = sqlite3.connect(store_path, isolation_level=None)
+    migrate(old, known_migrations()[:BEFORE_CHECKSUMS], "old")
+    logs = [one for path in FILES for one in json.loads(path.read_text())]
+    for one in logs:
+        rows = [event_values(_event(plain))[:13] for plain in one["events"]]
+        old.executemany(f"INSERT INTO event VALUES ({', '.join('?' * 13)})", rows)
+    old.close()
+
+    store = SqliteStore.open(store_path)
+    try:
+        assert await store.rebuild() == len({one["events"][0]["execution_id"] for one in logs})
+        for one in logs:
+            told = told_by(await store.events(one["events"][0]["execution_id"]))
+            assert told["rows"]["execution"] == one["told"]["rows"]["execution"]
+    finally:
+        await store.close()
+
+
+def test_there_are_logs_of_every_version_and_of_the_usual_events() -> None:
+    assert {path.parent.name for path in FILES} == {f"v{number}" for number in range(1, SCHEMA + 1)}
+    types = {plain["event_type"] for path in FILES for one in json.loads(path.read_text()) for plain in one["events"]}
+    assert {
+        "step.done",
+        "loop.done",
+        "timer.scheduled",
+        "message.received",
+        "token.dropped",
+        "playbook.processed",
+    } <= types
+
+
+@pytest.mark.req("EVT-07")
+def test_a_version_that_is_newer_than_this_program_is_refused_and_never_guessed() -> None:
+    [plain, *_] = json.loads(FILES[0].read_text())[0]["events"]
+    with pytest.raises(BackendError, match="was written by a newer program"):
+        _event({**plain, "schema": SCHEMA + 1})
