@@ -10,7 +10,19 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, program, why_not
-from tests.browser.playbooks import ASKING, CHAIN, FAILING, PARENT, SCHEDULED, SLOW, STUCK, WAITING
+from tests.browser.playbooks import (
+    ASKING,
+    BESIDE,
+    BOOKING,
+    CHAIN,
+    FAILING,
+    LIMITED,
+    PARENT,
+    SCHEDULED,
+    SLOW,
+    STUCK,
+    WAITING,
+)
 from tests.browser.serving import Site, site
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +34,7 @@ DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
 PATIENCE_MS = 20_000  # on a busy machine; nothing waits so long where it is right
 expect.set_options(timeout=PATIENCE_MS)
+PLAYBOOKS = (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT, BOOKING, BESIDE, LIMITED)
 Picture = Callable[..., None]
 Visitor = Callable[..., Page]
 
@@ -38,7 +51,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if reason := why_not():
         pytest.skip(f"NO BROWSER TEST WAS RUN: {reason}")
     with site(tmp_path_factory.mktemp("site")) as found:
-        for text in (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT):
+        for text in PLAYBOOKS:
             found.register(text)
         yield found
 

@@ -132,6 +132,61 @@ workflow:
     tool: { kind: playbook, path: tests/chain }
 """
 
+BOOKING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: booking, path: tests/booking }
+workload: { fail: false }
+workflow:
+  - step: flight
+    tool: { kind: python, code: "result = {'flight': 'N7'}" }
+    compensate:
+      spec: { idempotent: true }
+      tool: { kind: python, code: "result = 'cancelled'" }
+    next: { arcs: [{ step: hotel }] }
+  - step: hotel
+    tool: { kind: python, code: "result = {'room': 12}" }
+    compensate:
+      tool: { kind: python, code: "raise RuntimeError('the hotel does not answer')" }
+    next:
+      arcs:
+        - { step: sorry, when: "{{ workload.fail }}", spec: { trigger_compensation: true } }
+        - { step: pay }
+  - step: pay
+    timer: { duration: 1h }
+  - step: sorry
+executor: { spec: { entry_step: flight } }
+"""
+
+BESIDE = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: beside, path: tests/beside }
+workflow:
+  - step: start
+    tool:
+      - { name: insert, kind: python, code: "result = 1", spec: { async: true } }
+      - { name: next, kind: noop }
+    next: { arcs: [{ step: talk }] }
+  - step: talk
+    timer: { duration: 1h }
+    on_event:
+      spec: { interrupting: false }
+      handlers:
+        - event: audit.required
+          then: [{ name: audit, kind: python, code: "result = 1" }]
+"""
+
+LIMITED = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: limited, path: tests/limited }
+executor: { spec: { concurrency: { limit: 50, on_limit: queue } } }
+workflow:
+  - step: start
+    next: { spec: { mode: inclusive }, arcs: [{ step: call }, { step: call }, { step: call }] }
+  - step: call
+    spec: { concurrency: { limit: 1 } }
+    timer: { duration: 1h }
+"""
+
 OLD = """apiVersion: noetl.io/v2
 kind: Playbook
 metadata: { name: old, path: tests/old }

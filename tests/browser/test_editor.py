@@ -77,8 +77,12 @@ def test_the_witness_of_an_unsound_net_is_played(open_at: Open, picture: Picture
     expect(witness).to_contain_text("3 / 3")
     expect(page.locator(".step.failed", has_text="both")).to_be_visible()
     picture(page, "witness")
+    expect(page.locator(".step.failed")).to_have_count(1)
+    expect(page.locator(".step", has_text="left").locator(".token")).to_have_count(0)  # the witness does not move it
     witness.get_by_role("listitem").first.get_by_role("button").click()
     expect(page.locator(".step.failed")).to_have_count(0)
+    expect(page.locator(".step .token")).to_have_count(2)
+    expect(page.locator(".journey")).to_have_count(2)
     witness.get_by_role("button", name="Close").click()
     expect(witness).to_have_count(0)
 
@@ -109,3 +113,35 @@ def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:
     page.locator(".editor .cm-content").click()
     page.keyboard.type("nothing of this")
     expect(page.locator(".cm-content")).not_to_contain_text("nothing of this")
+
+
+def test_a_playbook_is_limited_while_it_runs_and_then_as_it_says(open_at: Open, here: Site) -> None:
+    page = open_at("/catalog/edit/tests/limited")
+    limit = page.get_by_role("region", name="Limit", exact=True)
+    limit.get_by_role("button", name="Set").click()
+    dialog = page.get_by_role("dialog", name="Limit this playbook")
+    dialog.get_by_label("At once").fill("7")
+    page.keyboard.press("Enter")
+    expect(limit).to_contain_text("7 at once, set here")
+    assert [one["limit"] for one in here.api.get("limits", params={"path": "tests/limited"}).json()["limits"]] == [7]
+    limit.get_by_role("button", name="Reset").click()
+    page.get_by_role("dialog", name="Reset the limit?").get_by_role("button", name="Reset it").click()
+    expect(limit).to_contain_text("as the playbook says")
+
+
+def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at: Open, here: Site) -> None:
+    text = CHAIN.replace("tests/chain", "tests/drafted").replace("name: chain", "name: drafted")
+    here.register(text)
+    page = open_at("/catalog/edit/tests/drafted")
+    type_into_editor(page, text.replace("n: 3", "n: 4") + "  - step: more\n")
+    expect(page.locator(".step", has_text="more")).to_be_visible()  # it was looked at, and kept before
+    page.get_by_role("link", name="Home").click()
+    page.go_back()
+    expect(page.locator(".cm-content")).to_contain_text("n: 3")
+    page.get_by_role("button", name="Take it up").click()
+    expect(page.locator(".cm-content")).to_contain_text("n: 4")
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_text("tests/drafted version 2 is registered")).to_be_visible()
+    page.reload()
+    expect(page.locator(".cm-content")).to_contain_text("n: 4")
+    expect(page.get_by_role("button", name="Take it up")).to_have_count(0)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Picture
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -124,13 +125,102 @@ def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open,
 
 @pytest.mark.req("SRV-11")
 def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/slow")
+    page = open_at(f"/executions/{execution_id}")
+    page.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name="Cancel slow?")
+    expect(dialog).to_contain_text(execution_id)
+    expect(dialog).to_contain_text("None of its steps so far has a compensation")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    expect(page.locator("main header .status")).to_contain_text("running")
+    page.keyboard.press("Enter")
+    dialog.get_by_label("Reason").fill("the wrong month")
+    page.keyboard.press("Enter")
+    expect(page.locator("main header .status")).to_contain_text("cancelled")
+    told = here.api.get(f"executions/{execution_id}/events").json()["events"]
+    assert [one["payload"]["reason"] for one in told if one["event_type"] == "playbook.cancelled"] == [
+        "the wrong month"
+    ]
+
+
+def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    execution_id = here.start("tests/booking")
+    here.until_waiting(execution_id, "pay")
+    page = open_at(f"/executions/{execution_id}")
+    page.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name="Cancel booking?")
+    expect(dialog).to_contain_text("Compensations do not run")
+    dialog.get_by_label("Undo what was done first").check()
+    expect(dialog).to_contain_text("2 compensations run, the last step first")
+    picture(page, "question")
+    assert findings(page) == []
+    page.emulate_media(color_scheme="dark")
+    picture(page, "question-dark")
+    assert findings(page) == []
+    dialog.get_by_role("button", name="Cancel it").click()
+    expect(page.locator("main header .status")).to_contain_text("cancelled")
+    expect(page.locator(".beside > .completed")).to_have_count(1)
+    expect(page.locator(".beside > .failed")).to_have_count(1)
+
+
+def test_the_focus_stays_in_a_question_until_it_is_answered(open_at: Open, here: Site) -> None:
     page = open_at(f"/executions/{here.start('tests/slow')}")
-    page.once("dialog", lambda asked: asked.dismiss())
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("header .status")).to_contain_text("running")
-    page.once("dialog", lambda asked: asked.accept())
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("header .status")).to_contain_text("cancelled")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    for key in ("Tab", "Shift+Tab"):
+        for _ in range(6):
+            page.keyboard.press(key)
+            assert page.evaluate("document.activeElement.closest('dialog') !== null")
+    page.get_by_role("dialog").get_by_role("button", name="Let it run").click()
+    expect(page.locator("main header .status")).to_contain_text("running")
+
+
+@pytest.mark.req("SAGA-01", "ADV-01", "TOOL-12")
+def test_what_runs_beside_the_tokens_is_at_its_step_and_has_rows_of_its_own(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/beside")
+    here.until_waiting(execution_id, "talk")
+    here.api.post(f"executions/{execution_id}/events", json={"name": "audit.required", "data": {}})
+    page = open_at(f"/executions/{execution_id}?step=talk")
+    side = page.get_by_role("complementary", name="Step talk")
+    expect(side).to_contain_text("audit, for audit.required")
+    expect(side.locator(".errand")).to_contain_text("completed")
+    expect(page.locator(".step", has_text="start").locator("xpath=..").locator(".beside")).to_contain_text("∥")
+    page.get_by_role("tab", name="Timeline").click()
+    rows = page.get_by_role("list", name="Step runs by time").get_by_role("listitem")
+    expect(rows.filter(has_text="insert beside start")).to_contain_text("completed")
+    expect(rows.filter(has_text="audit, for audit.required")).to_contain_text("completed")
+
+
+def test_a_compensation_is_seen_where_it_was_at_any_moment(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/booking", fail=True)
+    assert here.ended(execution_id) == "failed"
+    page = open_at(f"/executions/{execution_id}?step=hotel")
+    expect(page.locator(".beside > .failed")).to_have_attribute("title", "compensation: failed")
+    expect(page.get_by_role("complementary", name="Step hotel")).to_contain_text("the hotel does not answer")
+    requested = next(
+        one["seq"]
+        for one in here.api.get(f"executions/{execution_id}/events").json()["events"]
+        if one["event_type"] == "compensation.requested"
+    )
+    page.get_by_label("Moment that is shown").fill(str(requested))
+    expect(page.locator(".beside > .queued")).to_have_count(2)
+    page.get_by_role("button", name="Back to now").click()
+    page.get_by_role("tab", name="Timeline").click()
+    rows = page.get_by_role("list", name="Step runs by time").get_by_role("listitem")
+    expect(rows.filter(has_text="undo hotel")).to_contain_text("failed")
+    expect(rows.filter(has_text="undo flight")).to_contain_text("completed")
+
+
+def test_what_is_not_there_is_said_with_a_way_back(open_at: Open) -> None:
+    page = open_at("/executions/01890000-0000-7000-8000-0000deadbeef")
+    expect(page.get_by_role("heading", level=1)).to_have_text("No such execution")
+    page.get_by_role("link", name="All executions").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
 
 
 @pytest.mark.req("CLI-04")
@@ -186,3 +276,33 @@ def test_a_stream_that_was_cut_goes_on_where_it_was(open_at: Open, here: Site) -
     numbers = [int(text) for text in page.locator(".event .seq").all_inner_texts()]
     assert len(numbers) > before or numbers[0] > 1
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # none is missing and none is told twice
+
+
+def test_a_step_gets_another_limit_while_it_runs_and_its_own_again(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/limited")
+    here.until_waiting(execution_id, "call")
+    page = open_at(f"/executions/{execution_id}?tab=limits")
+    row = page.get_by_role("row", name="call")
+    waiting = row.get_by_role("cell").nth(4)
+    expect(waiting).to_have_text("2")
+    row.get_by_role("button", name="Change").click()
+    dialog = page.get_by_role("dialog", name="Limits of the step call")
+    dialog.get_by_label("At once").fill("none")
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text('found "none"')
+    dialog.get_by_label("At once").fill("2")
+    dialog.get_by_label("Reason").fill("they have more room")
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("2 set, in place of 1")
+    expect(waiting).to_have_text("1")
+    row.get_by_role("button", name="Reset").click()
+    page.get_by_role("dialog", name="Reset the limits of call?").get_by_role("button", name="Reset them").click()
+    expect(row).not_to_contain_text("in place of")
+
+
+def test_a_viewer_sees_limits_and_changes_none(visitor: Visitor, here: Site) -> None:
+    execution_id = here.start("tests/limited")
+    page = visitor(here.make_token("vito", "viewer"), f"/executions/{execution_id}?tab=limits")
+    expect(page.get_by_role("row", name="call")).to_be_visible()
+    for name in ("Change", "Limit it"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)

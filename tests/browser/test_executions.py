@@ -20,8 +20,9 @@ def test_filters_are_in_the_address_and_can_be_kept_as_a_view(open_at: Open, her
     expect(page).to_have_url(f"{here.url}/executions?status=failed")
     expect(page.locator("tbody .status", has_text="completed")).to_have_count(0)
     expect(page.locator("tbody tr").first).to_contain_text("failing")
-    page.once("dialog", lambda asked: asked.accept("bad ones"))
     page.get_by_role("button", name="Save view").click()
+    page.get_by_role("dialog", name="Save this view").get_by_label("Name").fill("bad ones")
+    page.keyboard.press("Enter")
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("link", name="bad ones").click()
     expect(page).to_have_url(f"{here.url}/executions?status=failed")
@@ -62,8 +63,9 @@ def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site
     expect(bar).to_have_count(0)
     for one in ids:
         page.get_by_label(f"Choose {one}").check()
-    page.once("dialog", lambda asked: asked.accept())
     bar.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog", name="Cancel 3 executions?").get_by_role("button", name="Cancel it").click()
+    expect(page.get_by_text("Cancelled 3 of 3")).to_be_visible()
     for one in ids:
         expect(page.locator("tbody tr", has_text=one[-8:])).to_contain_text("cancelled")
 
@@ -120,7 +122,7 @@ def test_what_may_not_be_done_is_not_offered(visitor: Visitor, here: Site) -> No
 
 def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here: Site) -> None:
     page = visitor()
-    page.get_by_role("button", name="Leave").click()
+    page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Token").fill("noetl_wrong")
     page.get_by_role("button", name="Enter").click()
     expect(page.get_by_role("alert")).to_be_visible()
@@ -144,7 +146,7 @@ def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site
     page.get_by_label("Label, key=value").fill("team=red")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No execution fits")).to_be_visible()
-    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Clear the filters").click()
     page.get_by_label("Path of the playbook").fill("tests/label*")
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(1)

@@ -126,12 +126,22 @@ def test_a_message_is_sent_to_who_waits(open_at: Open, here: Site) -> None:
 def test_workers_are_here_and_a_pool_gets_a_limit(open_at: Open) -> None:
     page = open_at("/workers")
     expect(page.get_by_role("table", name="Workers")).to_contain_text("here")
-    page.once("dialog", lambda asked: asked.accept("9"))
-    page.get_by_role("row", name="default").get_by_role("button", name="Change").click()
-    expect(page.get_by_role("table", name="Pools").get_by_role("row", name="default")).to_contain_text("9")
-    page.once("dialog", lambda asked: asked.accept(""))
-    page.get_by_role("row", name="default").get_by_role("button", name="Change").click()
-    expect(page.get_by_role("table", name="Pools").get_by_role("row", name="default")).to_contain_text("no limit")
+    row = page.get_by_role("table", name="Pools").get_by_role("row", name="default")
+    dialog = page.get_by_role("dialog", name="Limits of the pool default")
+    row.get_by_role("button", name="Change").click()
+    dialog.get_by_label("At once").fill("-9")
+    dialog.get_by_role("button", name="Set").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    dialog.get_by_label("At once").fill("9")
+    dialog.get_by_label("Orders in a window").fill("100")
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("100 in 1.0 s")
+    row.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_label("At once")).to_have_value("9")
+    for label in ("At once", "Orders in a window"):
+        dialog.get_by_label(label).fill("")
+    dialog.get_by_role("button", name="Set").click()
+    expect(row.get_by_text("no limit")).to_have_count(2)
 
 
 @pytest.mark.req("KEY-04")
@@ -147,8 +157,9 @@ def test_a_credential_goes_in_and_never_comes_out(open_at: Open, here: Site) -> 
     expect(row).to_contain_text("bearer")
     assert "hush-hush-value" not in page.content()
     assert "hush-hush-value" not in here.api.get("credentials").text
-    page.once("dialog", lambda asked: asked.accept())
     row.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog", name="Delete the credential crm?")).to_contain_text("cannot be brought back")
+    page.keyboard.press("Enter")
     expect(row).to_have_count(0)
 
 
@@ -163,8 +174,8 @@ def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Vis
     expect(visitor(token).get_by_text("nora")).to_be_visible()
     page.get_by_role("button", name="I have it").click()
     assert token not in page.content()
-    page.once("dialog", lambda asked: asked.accept())
     page.get_by_role("row", name="nora").get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog", name="Revoke the token of nora?").get_by_role("button", name="Revoke it").click()
     expect(page.get_by_role("row", name="nora")).to_contain_text("revoked")
 
 

@@ -28,12 +28,16 @@ def ran(here: Site) -> dict[str, str]:
         "asking": here.start("tests/asking", amount=1200),
         "slow": here.start("tests/slow"),
         "parent": here.start("tests/parent"),
+        "booking": here.start("tests/booking", fail=True),
+        "limited": here.start("tests/limited"),
     }
     here.api.put("credentials/warehouse", json={"type": "basic", "value": {"username": "etl", "password": "secret"}})
     here.api.post("messages", json={"name": "early", "correlation": {"order": 5}, "payload": {}})
     ids["demo"] = here.api.post("demo").raise_for_status().json()["execution_id"]
-    for name in ("chain", "failing", "parent"):
+    for name in ("chain", "failing", "parent", "booking"):
         here.ended(ids[name])
+    here.until_waiting(ids["limited"], "call")
+    here.api.put(f"executions/{ids['limited']}/limits/call", json={"limit": 2, "rate": {"limit": 10, "per": 60}})
     here.until_waiting(ids["asking"], "approve")
     here.until_waiting(ids["waiting"], "pay")
     ids["task"] = here.api.get("tasks", params={"execution_id": ids["asking"]}).json()["tasks"][0]["task_id"]
@@ -48,11 +52,14 @@ SCREENS = {
     "executions": ("/executions", "Executions"),
     "execution": ("/executions/{demo}", "demo"),
     "step": ("/executions/{chain}?step=each", "chain"),
+    "undone": ("/executions/{booking}?step=hotel", "booking"),
+    "undone-timeline": ("/executions/{booking}?tab=time", "booking"),
     "timeline": ("/executions/{failing}?tab=time", "failing"),
     "events": ("/executions/{chain}?tab=events", "chain"),
     "logs": ("/executions/{failing}?tab=logs", "failing"),
     "data": ("/executions/{chain}?tab=data", "chain"),
     "loops": ("/executions/{chain}?tab=loops", "chain"),
+    "limits": ("/executions/{limited}?tab=limits", "limited"),
     "explain": ("/executions/{waiting}?tab=explain", "waiting"),
     "nested": ("/executions/{parent}", "parent"),
     "tasks": ("/tasks?tab=open", "Tasks"),
@@ -73,11 +80,14 @@ READY = {  # what a screen shows once its data is there
     "executions": "tbody tr",
     "execution": ".step.completed",
     "step": "aside details",
+    "undone": ".errand",
+    "undone-timeline": ".bar .sign",
     "timeline": "rect.backoff",
     "events": ".event",
     "logs": "main pre",
     "data": "details",
     "loops": "canvas",
+    "limits": "tbody tr",
     "explain": "tbody tr",
     "nested": ".step.completed",
     "tasks": "tbody tr",

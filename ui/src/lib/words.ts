@@ -20,12 +20,18 @@ export function utc(value: string | number | null | undefined): string {
   return value === null || value === undefined || value === "" ? "" : moment(value).toISOString();
 }
 
-/** "in 5 min", "3 h ago". */
+/** "in 5 min", "3 h ago": as exactly as one wants to know from afar. */
 export function ago(value: string | number | null | undefined, now = Date.now()): string {
   if (value === null || value === undefined || value === "") return "–";
   const s = (now - moment(value).getTime()) / 1000;
-  const text = span(Math.abs(s));
+  const text = rough(Math.abs(s));
   return Math.abs(s) < 1 ? "now" : s > 0 ? `${text} ago` : `in ${text}`;
+}
+
+function rough(seconds: number): string {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
 }
 
 /** Seconds as people say them: 12 ms, 1.4 s, 3 min 05 s, 2 h 10 min, 4 d. */

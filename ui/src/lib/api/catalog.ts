@@ -3,7 +3,7 @@
 import type { Schema } from "../editor/completion";
 import type { Drawing } from "../net/drawing";
 import { get, getText, send } from "./client";
-import type { Certificate, Inputs, Migrated, Outline, Registered, Started, Version } from "./shapes";
+import type { Certificate, Inputs, Migrated, Outline, PlaybookLimits, Registered, Started, Version } from "./shapes";
 
 const at = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
@@ -20,6 +20,10 @@ export const draw = async (source: string, signal?: AbortSignal) => (await send<
 export const analyse = (source: string) => send<Certificate>("POST", "analyze", { source });
 export const start = (path: string, body: { version?: string | number; payload: unknown }) =>
   send<Started>("POST", "executions", { path, ...body }, { headers: { "Idempotency-Key": crypto.randomUUID() } });
+
+export const limitsOf = (path: string) => get<PlaybookLimits>("limits", { path });
+export const limitPlaybook = (path: string, asked: { limit: number; reason?: string }) => send("PUT", `limits/${at(path)}`, asked);
+export const unlimitPlaybook = (path: string) => send("DELETE", `limits/${at(path)}`);
 
 let schema: Promise<Schema> | null = null;
 /** The schema of playbooks, asked for once. */

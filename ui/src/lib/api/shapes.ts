@@ -34,6 +34,11 @@ export type Workers = Shape["Workers"];
 export type Worker = Shape["WorkerView"];
 export type PoolList = Shape["PoolList"];
 export type Pool = Shape["PoolView"];
+export type PlaybookLimit = Shape["PlaybookLimitView"];
+export type PlaybookLimits = Shape["PlaybookLimitList"];
+export type StepLimit = Shape["StepLimitView"];
+export type StepLimits = Shape["StepLimitList"];
+export type LimitRate = Shape["LimitRate"];
 export type Problem = Shape["ProblemShape"];
 
 /** Fields of a form and tasks are plain data to the API; what they hold is written in docs/human-tasks.md. */

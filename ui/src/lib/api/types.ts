@@ -458,6 +458,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Limits of its steps
+         * @description Of the steps that have a limit or a rate, with how many run and wait under it.
+         */
+        get: operations["of_execution_api_executions__execution_id__limits_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/executions/{execution_id}/limits/{step}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Limit a step of an execution
+         * @description From now on, in this execution alone. Runs that wait begin at once where there is room; nothing is stopped.
+         */
+        put: operations["limit_step_api_executions__execution_id__limits__step__put"];
+        post?: never;
+        /**
+         * Reset the limits of a step
+         * @description They are as the playbook says again.
+         */
+        delete: operations["reset_step_api_executions__execution_id__limits__step__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/logs": {
         parameters: {
             query?: never;
@@ -638,7 +682,7 @@ export interface paths {
         };
         /**
          * Its live tokens
-         * @description Where each token is, and what it waits for.
+         * @description Where each token is, and what it waits for; and what runs beside them.
          */
         get: operations["tokens_api_executions__execution_id__tokens_get"];
         put?: never;
@@ -755,6 +799,51 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Limits of playbooks
+         * @description Those that were set, and those that somebody runs under now.
+         */
+        get: operations["limits_api_limits_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/limits/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Limit a playbook
+         * @description From now on, on every server, in place of what the playbook says. Those that wait are let in at once where there
+         *     is room; nothing that runs is stopped.
+         */
+        put: operations["limit_playbook_api_limits__path__put"];
+        post?: never;
+        /**
+         * Reset the limit of a playbook
+         * @description It is as the playbook says again.
+         */
+        delete: operations["reset_playbook_api_limits__path__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2121,6 +2210,72 @@ export interface components {
             task_run_id: string | null;
         };
         /**
+         * ErrandBar
+         * @description `kind`: compensation | handler | async | hook; `status`: pending | scheduled | running | done | failed |
+         *         unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
+         */
+        ErrandBar: {
+            /** @default 1 */
+            attempt: number;
+            /** @default null */
+            error: Record<string, unknown> | null;
+            /** @default null */
+            event: string | null;
+            /** @default null */
+            finished_at: string | null;
+            kind: string;
+            /** @default null */
+            owner: string | null;
+            scheduled_at: string;
+            /** @default null */
+            started_at: string | null;
+            /** @default scheduled */
+            status: string;
+            step: string;
+            /** @default null */
+            step_run_id: string | null;
+            /** @default null */
+            task: string | null;
+            /** @default 0 */
+            task_runs: number;
+            /** @default null */
+            worker_id: string | null;
+        };
+        /**
+         * ErrandView
+         * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
+         *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
+         *         when it was begun, until when its worker holds it, and when its task is run again.
+         */
+        ErrandView: {
+            /** @default 1 */
+            attempt: number;
+            /** @default null */
+            event: string | null;
+            /** @default false */
+            interrupting: boolean;
+            kind: string;
+            /** @default null */
+            lease_until: string | null;
+            /** @default null */
+            owner: string | null;
+            /** @default null */
+            pool: string | null;
+            /** @default null */
+            retry_at: string | null;
+            /** @default null */
+            started_at: string | null;
+            state: string;
+            step: string;
+            /** @default null */
+            step_run_id: string | null;
+            /** @default null */
+            task: string | null;
+            waits_for: string;
+            /** @default null */
+            worker_id: string | null;
+        };
+        /**
          * Error
          * @description What went wrong. `kind` is one of the run-time error kinds of REQUIREMENTS §5, `cause` the error behind it.
          */
@@ -2207,6 +2362,8 @@ export interface components {
          * @description `sentences` say what holds it; `stuck` is true when nothing that is under way will move it by itself.
          */
         Explanation: {
+            /** @default [] */
+            errands: components["schemas"]["ErrandView"][];
             execution_id: string;
             sentences: string[];
             status: string;
@@ -2440,6 +2597,14 @@ export interface components {
             visit: number;
         };
         /**
+         * LimitRate
+         * @description So many in any `per` seconds.
+         */
+        LimitRate: {
+            limit: number;
+            per: number;
+        };
+        /**
          * LogLine
          * @description What one run of a task printed, and the error it ended with.
          */
@@ -2580,7 +2745,8 @@ export interface components {
          *
          *         `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
          *         are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
-         *         a range of a loop that is to be run; each begins at `position` unless it has begun before.
+         *         a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
+         *         told as a trace, and requests to others say which span they come from.
          */
         Order: {
             args: Record<string, unknown>;
@@ -2614,6 +2780,8 @@ export interface components {
             terms: components["schemas"]["Terms"];
             token: Record<string, unknown>;
             trace_id: string;
+            /** @default false */
+            traced: boolean;
             /** @default {} */
             vars: Record<string, unknown>;
             workload: Record<string, unknown>;
@@ -2703,29 +2871,80 @@ export interface components {
          * @enum {unknown}
          */
         Phase: "call" | "else" | "enter" | "exit" | "listen" | "over" | "sink" | "vars";
+        /** PlaybookLimitList */
+        PlaybookLimitList: {
+            limits: components["schemas"]["PlaybookLimitView"][];
+        };
+        /**
+         * PlaybookLimitView
+         * @description `written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
+         *         `key` each has its own line, and none while nobody runs.
+         */
+        PlaybookLimitView: {
+            /** @default null */
+            key: unknown;
+            /** @default null */
+            limit: number | null;
+            path: string;
+            /** @default 0 */
+            running: number;
+            /** @default 0 */
+            waiting: number;
+            /** @default null */
+            written: number | null;
+        };
+        /**
+         * PlaybookLimited
+         * @description `changed` is false when it was so already.
+         */
+        PlaybookLimited: {
+            changed: boolean;
+            limits: components["schemas"]["PlaybookLimitView"][];
+        };
+        /**
+         * PlaybookLimiting
+         * @description So many executions at once.
+         */
+        PlaybookLimiting: {
+            limit: number;
+            /** @default null */
+            reason: string | null;
+        };
         /** PoolList */
         PoolList: {
             pools: components["schemas"]["PoolView"][];
         };
         /**
          * PoolSetting
-         * @description Null: no limit. `rate` is {limit, per}: so many orders in so many seconds.
+         * @description Null: no limit. `rate` is {limit, per}: so many orders in so many seconds. `require` are the labels of workers
+         *         that may take its orders; null leaves them as they are.
          */
         PoolSetting: {
             /** @default null */
             capacity: number | null;
             /** @default null */
             rate: components["schemas"]["Rate"] | null;
+            /** @default null */
+            require: {
+                [key: string]: string;
+            } | null;
         };
         /**
          * PoolView
-         * @description `leased` orders are held now; `workers` are those heard of within the last minute.
+         * @description `leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
+         *         `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
+         *         that nobody of them can take.
          */
         PoolView: {
             capacity: number | null;
+            kinds: string[] | null;
             leased: number;
             name: string;
+            obstacles: string[];
             rate: components["schemas"]["Rate"] | null;
+            require: {
+                [key: string]: string;
+            };
             workers: number;
         };
         /**
@@ -2806,6 +3025,14 @@ export interface components {
         Rate: {
             limit: number;
             per: number;
+        };
+        /**
+         * RateView
+         * @description So many runs begin in any `per` seconds. As written it may be templates.
+         */
+        RateView: {
+            limit: unknown;
+            per: unknown;
         };
         /**
          * Reason
@@ -3216,6 +3443,52 @@ export interface components {
             /** @enum {unknown} */
             event: "step.failed";
         };
+        /** StepLimitList */
+        StepLimitList: {
+            limits: components["schemas"]["StepLimitView"][];
+        };
+        /**
+         * StepLimitView
+         * @description `written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
+         *         `running` hold a place, `waiting` wait for one, and `paced` for their moment.
+         */
+        StepLimitView: {
+            /** @default null */
+            key: unknown;
+            /** @default null */
+            limit: number | null;
+            /** @default 0 */
+            paced: number;
+            /** @default null */
+            rate: components["schemas"]["RateView"] | null;
+            /** @default 0 */
+            running: number;
+            step: string;
+            /** @default 0 */
+            waiting: number;
+            /** @default null */
+            written: unknown;
+            /** @default null */
+            written_rate: components["schemas"]["RateView"] | null;
+        };
+        /**
+         * StepLimited
+         * @description `changed` is false when it was so already.
+         */
+        StepLimited: {
+            changed: boolean;
+            limit: components["schemas"]["StepLimitView"] | null;
+        };
+        /**
+         * StepLimiting
+         * @description So many runs at once, or begun in a time. Null: as the playbook says; what is left out stays as it is.
+         */
+        StepLimiting: {
+            limit?: number | null;
+            rate?: components["schemas"]["LimitRate"] | null;
+            /** @default null */
+            reason: string | null;
+        };
         /** StepOutline */
         StepOutline: {
             looped: boolean;
@@ -3412,6 +3685,8 @@ export interface components {
         };
         /** Timeline */
         Timeline: {
+            /** @default [] */
+            errands: components["schemas"]["ErrandBar"][];
             execution_id: string;
             steps: components["schemas"]["StepBar"][];
         };
@@ -3483,6 +3758,8 @@ export interface components {
         };
         /** Tokens */
         Tokens: {
+            /** @default [] */
+            errands: components["schemas"]["ErrandView"][];
             execution_id: string;
             status: string;
             tokens: components["schemas"]["TokenView"][];
@@ -4486,6 +4763,105 @@ export interface operations {
             };
         };
     };
+    of_execution_api_executions__execution_id__limits_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepLimitList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    limit_step_api_executions__execution_id__limits__step__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                execution_id: string;
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepLimiting"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepLimited"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    reset_step_api_executions__execution_id__limits__step__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                execution_id: string;
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepLimited"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     logs_api_executions__execution_id__logs_get: {
         parameters: {
             query?: {
@@ -5000,6 +5376,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Incidents"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    limits_api_limits_get: {
+        parameters: {
+            query?: {
+                path?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookLimitList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    limit_playbook_api_limits__path__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaybookLimiting"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookLimited"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    reset_playbook_api_limits__path__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookLimited"];
                 };
             };
             /** @description Anything that went wrong. */

@@ -14,6 +14,7 @@ export interface Bar {
   label: string;
   step: string;
   depth: number;
+  sign?: string; // of what runs beside the tokens
   from: number;
   to: number | null;
   state: string;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StepBar } from "../api/shapes";
-import { barOf, tasksOf } from "./steps";
+import type { Errand } from "../run/errands";
+import { barOf, errandBar, ordered, tasksOf } from "./steps";
 
 const AT = (s: number): string => new Date(s * 1000).toISOString();
 const STEP: StepBar = {
@@ -32,5 +33,24 @@ describe("tasks of a step", () => {
   });
   it("show a pause that is not over", () => {
     expect(tasksOf({ ...STEP, tasks: [task(1, 11, 12)] }, 13)[0]!.parts[1]).toMatchObject({ from: 12, to: 13 });
+  });
+});
+
+describe("what runs beside the tokens", () => {
+  const errand: Errand = { id: "c", kind: "compensation", step: "car", label: "car_compensate", index: 2, state: "failed", from: 10, begun: 12, to: 13, note: "no answer" };
+
+  it("was queued, then ran, and says how it went wrong", () => {
+    const bar = errandBar(errand, 99);
+    expect(bar.parts.map((part) => [part.kind, part.from, part.to])).toEqual([["queued", 10, 12], ["running", 12, 13]]);
+    expect(bar.parts[1]!.title).toContain("no answer");
+    expect([bar.sign, bar.label]).toEqual(["↶", "undo car [2]"]);
+  });
+  it("has a name of its kind", () => {
+    const labels = [{ ...errand, index: -1 }, { ...errand, kind: "handler" as const, label: "audit, for paid" }, { ...errand, kind: "async" as const, label: "insert" }, { ...errand, kind: "hook" as const }].map((one) => errandBar(one, 99).label);
+    expect(labels).toEqual(["undo car", "audit, for paid", "insert beside car", "hook of car"]);
+  });
+  it("stands among the steps in the order of time, below no step of another", () => {
+    const rows = ordered([[barOf(STEP, 99), { ...barOf(STEP, 99), id: "task" }], [errandBar({ ...errand, from: 5 }, 99)], [errandBar({ ...errand, id: "later", from: 11 }, 99)]]);
+    expect(rows.map((row) => row.id)).toEqual(["c", "r", "task", "later"]);
   });
 });

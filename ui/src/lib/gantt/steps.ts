@@ -1,6 +1,7 @@
 // Step runs as bars: queued, running, waiting, and below them their tasks, each attempt with the pause before it.
 
 import type { StepBar } from "../api/shapes";
+import { KINDS, type Errand } from "../run/errands";
 import { span } from "../words";
 import type { Bar, Part } from "./bars";
 
@@ -35,4 +36,19 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
     const end = parts.at(-1)!.to;
     return [{ id: `${step.step_run_id}/${at}`, label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}`, step: step.step, depth: 1, from, to: end, state: task.status, parts }];
   });
+}
+
+/** What runs beside the tokens, as a row of its own. */
+export function errandBar(errand: Errand, now: number): Bar {
+  const { sign, word, does } = KINDS[errand.kind];
+  const parts: Part[] = [];
+  if (errand.begun === null || errand.begun - errand.from > NOTICEABLE_S) parts.push({ kind: "queued", from: errand.from, to: errand.begun, state: "queued", title: `${word} queued ${span((errand.begun ?? now) - errand.from)}` });
+  if (errand.begun !== null) parts.push({ kind: "running", from: errand.begun, to: errand.to, state: errand.state, title: `${word} ${errand.state} ${span((errand.to ?? now) - errand.begun)}${errand.note ? `: ${errand.note}` : ""}` });
+  const label = errand.kind === "compensation" ? `${does} ${errand.step}${errand.index >= 0 ? ` [${errand.index}]` : ""}` : errand.kind === "handler" ? errand.label : errand.kind === "hook" ? `${word} of ${errand.step}` : `${errand.label} ${does} ${errand.step}`;
+  return { id: errand.id, label, step: errand.step, depth: 0, sign, from: errand.from, to: errand.to, state: errand.state, parts };
+}
+
+/** Rows in the order they began; what belongs to a step run stays below it. */
+export function ordered(groups: Bar[][]): Bar[] {
+  return groups.sort((a, b) => a[0]!.from - b[0]!.from).flat();
 }

@@ -37,6 +37,9 @@ export interface Drawing {
   ways: Way[];
 }
 
+/** What runs beside a step's tokens: how many of each kind are in which state (lib/run/errands.ts). */
+export type Errands = Record<string, Partial<Record<string, number>>>;
+
 /** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it. */
 export interface StepMark {
   tokens: number;
@@ -46,6 +49,7 @@ export interface StepMark {
   state?: string;
   note?: string;
   loop?: { done: number; failed: number; total: number };
+  errands?: Errands;
 }
 
 /** A token that has just gone along a way. `id` tells one journey from another. */

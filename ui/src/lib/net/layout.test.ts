@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Drawing } from "./drawing";
-import { placed } from "./layout";
+import { goesDown, placed } from "./layout";
 
 function drawing(names: string[], ways: [string, string][]): Drawing {
   return {
@@ -22,5 +22,19 @@ describe("layout", () => {
   it("bears cycles, self-loops, doubled ways and steps nobody reaches", () => {
     const where = placed(drawing(["a", "b", "lost"], [["a", "b"], ["a", "b"], ["b", "a"], ["b", "b"]]));
     expect([...where.keys()]).toEqual(["a", "b", "lost"]);
+  });
+
+  it("goes downwards where it is narrow and the net is long", () => {
+    const names = ["a", "b", "c", "d", "e"];
+    const long = drawing(names, names.slice(1).map((name, at) => [names[at]!, name]));
+    expect([goesDown(long, 366), goesDown(long, 1000), goesDown(long, 0)]).toEqual([true, false, false]);
+    const where = placed(long, true);
+    expect(where.get("a")!.y).toBeLessThan(where.get("e")!.y);
+  });
+
+  it("stays as it is read where it is readable, and where going down would be no better", () => {
+    expect(goesDown(drawing(["a", "b"], [["a", "b"]]), 500)).toBe(false);
+    const many = ["a", ...Array.from({ length: 12 }, (_, n) => `b${n}`)];
+    expect(goesDown(drawing(many, many.slice(1).map((name) => ["a", name])), 366)).toBe(false);
   });
 });

@@ -1,4 +1,4 @@
-// Where each box stands: left to right, ways as straight as they can be.
+// Where each box stands: left to right, or downwards where it is narrow; ways as straight as they can be.
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import type { Box, Drawing } from "./drawing";
@@ -22,9 +22,9 @@ export function sizeOf(box: Box): { width: number; height: number } {
 }
 
 /** Steps that cannot be reached are laid out too; a self-loop changes no rank. */
-export function placed(drawing: Drawing): Map<string, Placed> {
+export function placed(drawing: Drawing, isDown = false): Map<string, Placed> {
   const graph = new graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 84, marginx: 16, marginy: 16 });
+  graph.setGraph({ rankdir: isDown ? "TB" : "LR", nodesep: 28, ranksep: isDown ? 52 : 84, marginx: 16, marginy: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const box of drawing.boxes) graph.setNode(box.name, { ...sizeOf(box) });
   drawing.ways.forEach((way, at) => {
@@ -37,6 +37,23 @@ export function placed(drawing: Drawing): Map<string, Placed> {
       return [box.name, { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height }];
     }),
   );
+}
+
+const NARROW = 560; // pixels; a wider place shows a net from left to right, as it is read
+const USUAL_HEIGHT = 480; // of a place for nets; the real one changes with what else is shown, and nets should not turn
+const READABLE = 0.75; // of its own size
+
+/** How much of its own size a net has in a place of `width`. */
+function share(where: Map<string, Placed>, width: number): number {
+  const all = [...where.values()];
+  return Math.min(width / Math.max(...all.map((one) => one.x + one.width)), USUAL_HEIGHT / Math.max(...all.map((one) => one.y + one.height)));
+}
+
+/** Whether it is read more easily from top to bottom: where it is narrow, and the net would be small otherwise. */
+export function goesDown(drawing: Drawing, width: number): boolean {
+  if (width === 0 || width >= NARROW || drawing.boxes.length < 2) return false;
+  const right = share(placed(drawing), width);
+  return right < READABLE && share(placed(drawing, true), width) > right;
 }
 
 export { SHOWN };

@@ -15,12 +15,13 @@ export interface Slim {
   seq: number;
   type: string;
   at: number; // seconds
-  status: string;
+  status: string; // the event's own, or "stopped" of what nobody wanted any more
   step: string;
   run: string;
   target: string; // of a token that goes somewhere
   index: number; // of an iteration, -1 otherwise
   total: number; // of a loop that begins, -1 otherwise
+  key: string; // of what it tells: a registered compensation
   gist: string; // what it says, in a line
 }
 
@@ -29,7 +30,8 @@ const TEXT = (value: unknown): string => (typeof value === "string" ? value : va
 function gistOf(event: RawEvent): string {
   const payload = event.payload;
   const error = (payload.error ?? (payload.outcome as Record<string, unknown> | undefined)?.error) as { kind?: string; message?: string } | null | undefined;
-  if (error?.message) return `${error.kind}: ${error.message}`;
+  if (error?.message) return `${event.event_type === "hook.failed" ? `${TEXT(payload.phase)} ${TEXT(payload.hook)}, ` : ""}${error.kind}: ${error.message}`;
+  if (event.event_type === "handler.started") return `${TEXT(payload.task)}, for ${TEXT((payload.event as { name?: string } | undefined)?.name)}`;
   if (payload.task) {
     const decision = payload.decision as { do?: string } | undefined;
     return `${TEXT(payload.task)}${payload.attempt && payload.attempt !== 1 ? `, attempt ${TEXT(payload.attempt)}` : ""}${decision?.do && decision.do !== "continue" ? ` → ${decision.do}` : ""}`;
@@ -40,6 +42,8 @@ function gistOf(event: RawEvent): string {
       return `→ ${TEXT(payload.step)}`;
     case "next.selected":
       return ((payload.arcs as { step: string; fired?: boolean }[] | undefined) ?? []).filter((arc) => arc.fired).map((arc) => `→ ${arc.step}`).join(" ") || `ends ${TEXT(payload.ended)}`;
+    case "compensation.requested":
+      return `${((payload.registrations as unknown[] | undefined) ?? []).length} to undo (${TEXT(payload.cause)})`;
     case "ctx.patched":
       return Object.keys((payload.patch as object | undefined) ?? {}).join(", ");
     case "token.held":
@@ -60,12 +64,13 @@ export function slim(event: RawEvent): Slim {
     seq: event.seq,
     type: event.event_type,
     at: Date.parse(event.ts) / 1000,
-    status: event.status,
+    status: payload.stopped === true ? "stopped" : event.status,
     step: event.step ?? "",
     run: event.step_run_id ?? "",
     target: typeof payload.step === "string" ? payload.step : "",
-    index: typeof payload.index === "number" ? payload.index : -1,
+    index: typeof payload.index === "number" ? payload.index : event.event_type === "compensation.registered" ? ((payload.path as number[] | undefined)?.at(-1) ?? -1) : -1,
     total: typeof payload.total === "number" ? payload.total : -1,
+    key: typeof payload.registration_id === "string" ? payload.registration_id : "",
     gist: gistOf(event).slice(0, 200),
   };
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Slim } from "./events";
 import { LoopHistory, pixel, pixels, raster } from "./loops";
 
-const event = (type: string, index = -1, total = -1): Slim => ({ seq: 0, type, at: 0, status: "", step: "each", run: "r", target: "", index, total, gist: "" });
+const event = (type: string, index = -1, total = -1): Slim => ({ seq: 0, type, at: 0, status: "", step: "each", run: "r", target: "", index, total, key: "", gist: "" });
 
 describe("iterations", () => {
   it("are counted once each, forwards and back", () => {

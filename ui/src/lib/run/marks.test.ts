@@ -3,7 +3,7 @@ import type { Slim } from "./events";
 import { MarkHistory } from "./marks";
 
 function event(type: string, step = "", run = "", more: Partial<Slim> = {}): Slim {
-  return { seq: 0, type, at: 0, status: "", step, run, target: "", index: -1, total: -1, gist: "", ...more };
+  return { seq: 0, type, at: 0, status: "", step, run, target: "", index: -1, total: -1, key: "", gist: "", ...more };
 }
 
 const ONE_STEP = [event("token.created", "", "", { target: "a" }), event("step.scheduled", "a", "r1"), event("step.started", "a", "r1"), event("step.done", "a", "r1"), event("token.consumed", "a", "r1")];
