@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, TypeVar
 
 from bench import figures
 from bench.figures import Row, quantile
 from bench.machines import Cluster, Connection, cluster
-from bench.playbooks import chain, loop
+from bench.playbooks import chain, loop, waiting
 
 T = TypeVar("T")
-ROOT = Path(__file__).parent.parent
 QUICK = 3
 _SLOTS = 64
 _CALLERS = 32  # connections that submit at the same time
@@ -198,12 +194,25 @@ def _waiting(made: Cluster, quick: bool) -> Iterator[Row]:
     made.start_worker(_SLOTS)
     number = 1000 if not quick else 300
     empty = number / asyncio.run(_submitted(made, number))
+    waits = 5_000 if quick else 100_000
+    asyncio.run(_open_waits(made, waits))
     made.stop_workers()
     made.stop_server()
-    waits = 5_000 if quick else 100_000
-    command = [sys.executable, "-m", "bench.waits", made.database, str(waits)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=made.environment())
     yield row(f"W10 server start with {waits:,} open waits", made.start_server(), 10, "s")
     made.start_worker(_SLOTS)
     beside = number / asyncio.run(_submitted(made, number))
     yield rate(f"W10 {waits:,} open waits: W2 to that of an empty store", beside / empty, 0.8, "x")
+
+
+async def _open_waits(made: Cluster, number: int) -> None:
+    """One execution that waits is begun, the others are copies of its rows: as many starts would take minutes, and
+    whoever has to find something among them has the same to do."""
+    async with Connection(made.url, made.token) as line:
+        await line.post("/api/catalog", {"source": waiting()})
+        begun = (await line.post("/api/executions", {"path": "bench/waiting"}))["execution_id"]
+    changed = "jsonb_build_object('execution_id', left(o.execution_id, 24) || lpad(to_hex(n), 12, '0'))"
+    for table, overriding in {"execution": "", "event": "", "wait": "OVERRIDING USER VALUE"}.items():
+        made.sql(
+            f"INSERT INTO noetl.{table} {overriding} SELECT (jsonb_populate_record(o, {changed})).*"
+            f" FROM noetl.{table} AS o, generate_series(1, {number - 1}) AS n WHERE o.execution_id = '{begun}'"
+        )
