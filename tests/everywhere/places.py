@@ -45,6 +45,7 @@ MASTER_KEY = base64.b64encode(b"k" * 32).decode()
 STAND_INS = ("ibm=simulator",)
 _ENDS_S = 90.0
 _ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_JOB = re.compile(rb"simulator:[\w-]+")  # it says when it was submitted
 _FOUND = re.compile(r"^<text>:(\d+: E_\w+)", re.M)
 
 
@@ -143,8 +144,8 @@ def _steady(ctx: dict[str, Any], case: Case) -> dict[str, Any]:
 
 
 def _nameless(value: Any) -> Any:
-    """The value without the ids of executions in it, which no two runs share."""
-    return msgspec.json.decode(_ID.sub(b"an execution", msgspec.json.encode(value)))
+    """The value without the ids of executions and jobs in it, which no two runs share."""
+    return msgspec.json.decode(_JOB.sub(b"a job", _ID.sub(b"an execution", msgspec.json.encode(value))))
 
 
 def _speaking(case: Case, line: Line) -> asyncio.Future[None]:

@@ -35,6 +35,7 @@ CHOSEN = (
     *("F-R-TIMER", "F-R-TIMER cancelled", "F-R-HUMAN"),
     *("fork, v2-case", "retry-exponential, v2-eval", "failure-routed, v10", "loop-parallel, v10"),
     *("v10_flight_search", "v10_nested_playbooks", "v10_result_output_select", "v10_typos_refused"),
+    *("v10_children", "v10_lists_in_sql", "v2_case_repair", "v2_eval_shared_pages"),
     *("v2_case_oauth_then_call", "wcp_16_deferred_choice", "wcp_20_cancel_case", "wcp_22_recursion"),
     *("wcp_23_transient_trigger", "wcp_24_persistent_trigger", "wcp_27_complete_instances"),
 )

@@ -1,4 +1,5 @@
-"""The playbooks in the wild (DESIGN §5): python runs, what reaches out of the machine answers by a script."""
+"""The playbooks in the wild (DESIGN §5): python runs, what reaches out of the machine answers by a script. Those of
+`wild_world` have endpoints and tables instead."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 from noetl.tools.contract import ToolContext, ToolResult
 from tests.conventions.wild import PLAYBOOKS
+from tests.everywhere import wild_world
 from tests.everywhere.cases import Case, hurried
 from tests.running_here import Scripted
 
@@ -79,4 +81,4 @@ def _case(path: Path) -> Case:
     return Case(name=path.stem, text=text, kinds=KINDS, script=Anything, **more)
 
 
-CASES = [_case(path) for path in PLAYBOOKS]
+CASES = [*(_case(path) for path in PLAYBOOKS), *wild_world.CASES]
