@@ -1,0 +1,128 @@
+"""Two real servers on one PostgreSQL, and one execution between them: both decide on it at the same moments, and
+reports come twice, late, in another order and to the other server (RELIABILITY 4.2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import msgspec
+import pytest
+
+from noetl.client.requests import make_token
+from noetl.records.events import ReportRefused, StepDone, TokenClaimed
+from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
+from noetl.records.outcomes import TaskResult
+from tests.cluster.backends import Nats, Postgres
+from tests.cluster.checkers import check
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import TTL_S, Cluster, cluster
+from tests.cluster.playbooks import WIDE
+from tests.cluster.test_herd import ONE
+from tests.cluster.watching import ends_of
+
+ITEMS = 30
+_ANSWERS = msgspec.json.Decoder(Answer)
+
+
+@pytest.fixture
+def slow_effects() -> Iterator[Effects]:
+    """So slow that no worker can have all of a loop."""
+    with Effects(delay_s=0.1) as counting:
+        yield counting
+
+
+@pytest.fixture
+def broker() -> Iterator[Nats]:
+    started = Nats()
+    yield started
+    started.stop()
+
+
+@pytest.mark.req("SRV-12", "WRK-01", "EVT-01")
+def test_two_servers_race_on_one_execution_and_every_item_counts_once(
+    tmp_path: Path, postgres: Postgres, slow_effects: Effects, broker: Nats
+) -> None:
+    """Each server has a worker of its own, and each worker has items of the same loop."""
+    raced = WIDE.replace("max_in_flight: 2", "max_in_flight: 8")
+    with cluster(tmp_path, postgres.url, nats=broker.url, ttl_s=30.0) as grounds:
+        for number in range(2):
+            grounds.server()
+            if number == 0:
+                grounds.register(raced)
+            grounds.worker(number, "--concurrency", "2")
+        starts = Starts(grounds)
+        for number in range(3):
+            starts.start("cluster/wide", {"url": slow_effects.url}, key=f"race/{number}", first=number)
+
+        assert set(ends_of(grounds, starts.accepted)) == {"completed"}
+        logs = check(grounds.db, starts.accepted, slow_effects.counts)
+
+    assert slow_effects.total() == 3 * (ITEMS + 1), "no lease was lost, so nothing was done twice"
+    for log in logs.values():
+        claims = {event.payload.worker_id for event in log if isinstance(event.payload, TokenClaimed)}
+        assert len(claims) == 2, "both of them were at it"
+
+
+class RudeWorker:
+    """Speaks the protocol by hand, to whichever server it likes."""
+
+    def __init__(self, grounds: Cluster, worker_id: str) -> None:
+        with grounds.client() as client:
+            made = client.send(make_token({"subject": worker_id, "role": "worker", "pools": ["default"]}))
+        self._headers = {"authorization": f"Bearer {made['token']}", "noetl-protocol": "1"}
+        self._urls, self.worker_id = grounds.urls, worker_id
+
+    def turn(self, server: int, *reports: Report, capacity: int = 0, wait_s: float = 0.0) -> Answer:
+        body = msgspec.json.encode(Turn(worker_id=self.worker_id, capacity=capacity, reports=reports, holding={}))
+        url = f"{self._urls[server]}/api/orders/turn?wait_s={wait_s}"
+        answer = httpx2.post(url, content=body, headers={**self._headers, "content-type": "application/json"})
+        assert answer.is_success, answer.text
+        return _ANSWERS.decode(answer.content)
+
+    def claim(self, server: int) -> Order:
+        end = time.monotonic() + 10 * TTL_S
+        while time.monotonic() < end:
+            if orders := self.turn(server, capacity=1, wait_s=1.0).orders:
+                return orders[0]
+        raise AssertionError("no order came")
+
+    def done(self, order: Order) -> Report:
+        return Report(
+            order_id=order.order_id,
+            execution_id=order.execution_id,
+            lease_epoch=order.lease_epoch,
+            worker_id=self.worker_id,
+            entries=(Timed(0.0, StepDone(result=TaskResult())),),
+        )
+
+
+@pytest.mark.req("WRK-03", "WRK-04", "EVT-06", "SRV-12")
+def test_reports_that_come_twice_late_reordered_and_to_another_server_count_once(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.server()
+        grounds.register(ONE)
+        starts, first, second = Starts(grounds), RudeWorker(grounds, "first"), RudeWorker(grounds, "second")
+        execution_id = starts.start("cluster/one", {}, key="one")
+        done = first.done(first.claim(0))
+
+        verdicts = [first.turn(number % 2, done, done).verdicts for number in range(20)]
+        assert verdicts[0] == (Verdict.ACCEPTED, Verdict.DUPLICATE)
+        assert set(verdicts[1:]) == {(Verdict.DUPLICATE, Verdict.DUPLICATE)}
+
+        late = first.claim(1)
+        again = second.claim(0)  # once the lease has run out
+        assert (again.order_id, again.lease_epoch) == (late.order_id, late.lease_epoch + 1)
+        assert first.turn(1, first.done(late), done).verdicts == (Verdict.FENCED, Verdict.DUPLICATE), "reordered too"
+        assert second.turn(1, second.done(again)).verdicts == (Verdict.ACCEPTED,)
+
+        assert ends_of(grounds, [execution_id]) == ["completed"]
+        assert first.turn(0, first.done(late)).verdicts == (Verdict.TERMINAL,)
+        log = check(grounds.db, starts.accepted)[execution_id]
+    assert sum(isinstance(event.payload, StepDone) for event in log) == 2
+    assert sum(isinstance(event.payload, ReportRefused) for event in log) >= 1
