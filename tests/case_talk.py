@@ -13,10 +13,12 @@ from noetl.pipeline.case.standing import Site
 from noetl.pipeline.case.walk import Walk
 from noetl.pipeline.progress import after, entered, task_run_id
 from noetl.pipeline.surroundings import Surroundings, nothing_stored
-from noetl.records.events import CaseStarted, CaseWaiting, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.case_runs import CaseStarted, CaseWaiting
 from noetl.records.orders import Entry
 from noetl.records.outcomes import Error, Meta, Outcome, Status
 from noetl.records.position import Position
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from tests.conversing import Conversation
 
 

@@ -31,9 +31,10 @@ from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
 from noetl.net.net import Net
 from noetl.pipeline.progress import task_run_id
 from noetl.records.envelope import Event
-from noetl.records.events import Decided, StepDone, StepFailed, TaskProcessed, TaskStarted
 from noetl.records.orders import Entry, Report, Timed, Verdict
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.source import Source
 from noetl.tools.kinds import KINDS
 

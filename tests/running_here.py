@@ -16,7 +16,7 @@ from noetl.clock import ManualClock
 from noetl.embedded import RunResult, run_net
 from noetl.errors import ToolError
 from noetl.records.envelope import Event
-from noetl.records.events import TaskProcessed
+from noetl.records.tasks import TaskProcessed
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from tests.conversing import net_of

@@ -31,7 +31,7 @@ from noetl.orchestrator.runnable import check_runnable
 from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.apart import Load
 from noetl.records.carrying import Carried
-from noetl.records.events import Final
+from noetl.records.executions import Final
 from noetl.records.orders import Verdict
 from noetl.records.outcomes import Error
 from noetl.store.catalog import CatalogRow

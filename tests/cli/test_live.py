@@ -17,9 +17,10 @@ from noetl.cli.progress import Progress
 from noetl.clock import ManualClock
 from noetl.records.control import PlaybookPaused, TokenHeld
 from noetl.records.envelope import Event
-from noetl.records.events import Decided, StepScheduled, StepStarted, TaskProcessed, TaskStarted
 from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.records.outcomes import Error, Meta, Outcome, Status
+from noetl.records.steps import StepScheduled, StepStarted
+from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
 from tests.running_here import broken, run_here
 from tests.tools.printing import printing

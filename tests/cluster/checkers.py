@@ -13,16 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from noetl.records.control import PlaybookCancelled
 from noetl.records.envelope import Event
 from noetl.records.errands import OrderClaimed
-from noetl.records.events import (
-    PlaybookProcessed,
-    StepDone,
-    StepFailed,
-    TaskProcessed,
-    TaskStarted,
-    TokenClaimed,
-    WorkflowFinished,
-)
+from noetl.records.executions import PlaybookProcessed, WorkflowFinished
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.records.tokens import TokenClaimed
 from noetl.store.contract import Store
 from noetl.store.opening import open_store
 

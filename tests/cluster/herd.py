@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 import msgspec
 
-from noetl.records.events import StepDone
 from noetl.records.orders import Answer, Order, Report, Timed, Turn
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone
 
 POLITE = (429, 503)  # with Retry-After
 _ANSWERS = msgspec.json.Decoder(Answer)

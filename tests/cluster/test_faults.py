@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from noetl.crash_points import BY
-from noetl.records.events import PlaybookProcessed
+from noetl.records.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, recovery_s

@@ -18,9 +18,9 @@ from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.sweeping import sweeper
 from noetl.orchestrator.terms import terms_of
 from noetl.records.calls import Call
-from noetl.records.events import ReportRefused, StepDone, StepFailed
 from noetl.records.orders import Answer, Report, Terms, Timed, Turn, Verdict
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.steps import ReportRefused, StepDone, StepFailed
 from noetl.server.store_clock import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from noetl.client.requests import make_token
-from noetl.records.events import ReportRefused, StepDone, TokenClaimed
 from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import ReportRefused, StepDone
+from noetl.records.tokens import TokenClaimed
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts

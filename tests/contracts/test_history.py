@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from noetl.records.control import Emitted
-from noetl.records.events import CtxPatched, StepDone
+from noetl.records.steps import CtxPatched, StepDone
 from noetl.records.waits import TimerScheduled
 from noetl.store.contract import Only, Store
 from tests.contracts.test_store import commit, event

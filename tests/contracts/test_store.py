@@ -7,8 +7,10 @@ import pytest
 
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
-from noetl.records.events import CtxPatched, PlaybookProcessed, StepDone, TokenEnqueued
+from noetl.records.executions import PlaybookProcessed
+from noetl.records.steps import CtxPatched, StepDone
 from noetl.records.taxonomy import Source
+from noetl.records.tokens import TokenEnqueued
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store
 
 

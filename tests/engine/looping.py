@@ -8,10 +8,10 @@ from noetl.engine.commands import ClaimOrder
 from noetl.engine.loops.state import LoopRun, Range
 from noetl.pipeline.progress import task_run_id
 from noetl.records.envelope import Event
-from noetl.records.events import Decided, TaskProcessed, TaskStarted
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.records.orders import Entry, Report, Timed, Verdict
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from tests.conversing import Conversation
 
 BROKE = Error(kind="py.exception", message="it broke")

@@ -244,7 +244,7 @@ workflow:
 
 def _report(talk: Conversation, name: str) -> Any:
     from noetl.engine.commands import RecordReport
-    from noetl.records.events import StepDone
+    from noetl.records.steps import StepDone
 
     talk.claim(name)
     report = talk.report_of(name, *talk.task(name), StepDone())

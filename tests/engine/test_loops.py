@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.engine.loops.ranges import shuffled
-from noetl.records.events import StepFailed
 from noetl.records.orders import Verdict
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepFailed
 from tests.engine.looping import BROKE, LoopTalk
 
 

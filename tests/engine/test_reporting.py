@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from noetl.engine.commands import ClaimOrder
-from noetl.records.events import StepDone
 from noetl.records.orders import Report, Verdict
+from noetl.records.steps import StepDone
 from tests.conversing import Conversation
 
 THREE = """

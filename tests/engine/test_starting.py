@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.records.events import ExecutionRequested, TokenCreated, WorkflowStarted
+from noetl.records.executions import ExecutionRequested, WorkflowStarted
+from noetl.records.tokens import TokenCreated
 from tests.conversing import Conversation
 
 ONE = """

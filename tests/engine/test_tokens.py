@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.commands import RecordReport
-from noetl.records.events import StepDone
 from noetl.records.orders import Verdict
+from noetl.records.steps import StepDone
 from tests.conversing import Conversation
 
 PY = '{kind: python, code: "result = 1"}'

@@ -14,9 +14,10 @@ import pytest
 
 from noetl.engine.commands import CancelExecution, ClaimOrder, InjectEvent, RecordReport
 from noetl.engine.execution import StepRun
-from noetl.records.events import StepDone, StepFailed, TaskProcessed
 from noetl.records.orders import Entry, Report, Timed, Verdict
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed
 from tests.conversing import Conversation
 
 TEXT = """

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.engine.commands import CancelExecution, LoseOrder
-from noetl.records.events import StepDone, StepFailed
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.steps import StepDone, StepFailed
 from tests.conversing import Conversation
 from tests.errands.sagas import ORDER, ended, told
 from tests.running_here import Ran, broken, run_here

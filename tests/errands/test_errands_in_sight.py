@@ -10,8 +10,8 @@ from noetl.engine.commands import CancelExecution, InjectEvent
 from noetl.orchestrator.errand_views import ErrandView, errands_of, sentences_of
 from noetl.orchestrator.standing import sentences_of as all_sentences
 from noetl.orchestrator.standing import tokens_of
-from noetl.records.events import TaskProcessed
 from noetl.records.outcomes import Error
+from noetl.records.tasks import TaskProcessed
 from noetl.store.contract import OrderRow, OrderState
 from tests.conversing import Conversation
 from tests.errands.sagas import ORDER

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.engine.commands import InjectEvent
-from noetl.records.events import StepDone, StepFailed
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.steps import StepDone, StepFailed
 from tests.conversing import Conversation
 
 TEXT = """

@@ -21,8 +21,8 @@ import msgspec
 from noetl.cli.reading import INTERRUPTED
 from noetl.embedded import RunResult, resume
 from noetl.records.envelope import Event
-from noetl.records.events import TaskProcessed, TaskStarted
 from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.store.contract import ExecutionRow
 from noetl.store.sqlite.history import SqliteHistory
 from tests.faults.processes import Ended, begun, ended, noetl

@@ -18,10 +18,10 @@ from noetl.orchestrator.alarms import Alarms
 from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.pools import Pool
 from noetl.orchestrator.sweeping import sweeper
-from noetl.records.events import StepDone
 from noetl.records.loops import IterationDone, IterationStarted
 from noetl.records.orders import Entry, Order, Report, Timed, Turn
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone
 from noetl.store.contract import ConflictError, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults

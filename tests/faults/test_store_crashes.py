@@ -16,9 +16,9 @@ from noetl.crash_points import STORE_POINTS, VARIABLE
 from noetl.dispatch.memory import MemoryDispatch
 from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.retention import BATCH
-from noetl.records.events import StepDone
 from noetl.records.orders import Order, Report, Timed, Turn
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone
 from noetl.store.opening import open_store
 from noetl.store.results import FileResults
 from tests.contracts.stores import fresh_url

@@ -9,12 +9,12 @@ import pytest
 from noetl.clock import ManualClock
 from noetl.errors import ToolError
 from noetl.net.net import Net
-from noetl.records.events import StepFailed
 from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Order, Report, Turn, Verdict
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
 from noetl.records.references import Reference
+from noetl.records.steps import StepFailed
 from noetl.tools.registry import Registry
 from noetl.worker.runner import Runner
 from tests.conversing import net_of

@@ -11,10 +11,11 @@ from noetl.dispatch.memory import MemoryDispatch
 from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.secret_desk import SecretDesk, SecretRefusedError
 from noetl.pipeline.progress import task_run_id
-from noetl.records.events import Decided, StepDone, TaskProcessed
 from noetl.records.materials import Ask
 from noetl.records.orders import Order
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.store.results import MemoryResults
 from tests.conversing import net_of
 from tests.keychain.vaults import new_keychain, new_vault

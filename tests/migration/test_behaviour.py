@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.errors import ToolError
-from noetl.records.events import TaskProcessed
+from noetl.records.tasks import TaskProcessed
 from noetl.tools.contract import ToolResult
 from tests.migration.migrated import HEAD, fixture, migrated
 from tests.running_here import Ran

@@ -13,9 +13,10 @@ from noetl.errors import BackendError, RefusedError
 from noetl.orchestrator.conduct import Conductor
 from noetl.pipeline.progress import task_run_id
 from noetl.records.envelope import Event
-from noetl.records.events import Decided, StepDone, TaskProcessed
 from noetl.records.orders import Answer, Entry, Order, Report, Timed, Turn, Verdict
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.store.contract import Commit, ConflictError
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults

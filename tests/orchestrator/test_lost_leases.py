@@ -9,9 +9,10 @@ import pytest
 from noetl.engine.commands import ClaimOrder, LoseOrder
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.orchestrator.sweeping import sweeper
-from noetl.records.events import StepDone, TaskStarted
 from noetl.records.orders import Verdict
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import TaskStarted
 from tests.conversing import Conversation
 from tests.orchestrator.test_conduct import CHAIN, Office
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from noetl.orchestrator.retention import Retention, kept_for
-from noetl.records.events import CtxPatched
 from noetl.records.references import Reference
+from noetl.records.steps import CtxPatched
 from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results import FileResults

@@ -7,8 +7,9 @@ import pytest
 
 from noetl.pipeline.payloads import cut, fitted, fitted_entry
 from noetl.records.apart import OVERHEAD_BYTES, set_apart
-from noetl.records.events import Decided, StepDone, TaskProcessed, TaskStarted
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.store.results import MemoryResults
 
 TEXTS = ["x" * 9_000, "é" * 9_000, "\x01" * 9_000, '"\\' * 4_500, "😀" * 9_000]

@@ -11,25 +11,18 @@ from hypothesis import strategies as st
 
 from noetl.errors import ToolError
 from noetl.records.apart import OVERHEAD_BYTES, put_back, set_apart
+from noetl.records.case_runs import CaseHeard
 from noetl.records.cases import OwnEvent
 from noetl.records.control import Emitted
 from noetl.records.encoding import decode_payload, encode_payload
-from noetl.records.events import (
-    CaseHeard,
-    CtxPatched,
-    Decided,
-    ExecutionRequested,
-    Payload,
-    StepFailed,
-    StepScheduled,
-    TaskProcessed,
-    TokenConsumed,
-    TokenCreated,
-    WorkflowStarted,
-)
+from noetl.records.events import Payload
+from noetl.records.executions import ExecutionRequested, WorkflowStarted
 from noetl.records.loops import IterationDone
 from noetl.records.outcomes import Error, Meta, Outcome, Status
 from noetl.records.references import Reference
+from noetl.records.steps import CtxPatched, StepFailed, StepScheduled
+from noetl.records.tasks import Decided, TaskProcessed
+from noetl.records.tokens import TokenConsumed, TokenCreated
 from noetl.store.results import MemoryResults
 
 BIG = "x" * 300

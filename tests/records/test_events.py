@@ -10,9 +10,10 @@ import pytest
 from noetl.errors import BackendError
 from noetl.records.encoding import decode_payload, encode_payload
 from noetl.records.envelope import Event, readable
-from noetl.records.events import Payload, TokenEnqueued
+from noetl.records.events import Payload
 from noetl.records.orders import Answer, Turn
 from noetl.records.taxonomy import TAXONOMY, Source
+from noetl.records.tokens import TokenEnqueued
 from tests.running_here import broken, run_here
 
 ENVELOPE = {

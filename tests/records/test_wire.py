@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.records.events import Decided, StepDone, TaskProcessed
 from noetl.records.orders import Report, Timed, Turn
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.records.wire import _read_warily, read_turn
 
 META = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id="t", task_run_id="r")

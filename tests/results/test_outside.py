@@ -17,10 +17,11 @@ from noetl.dispatch.memory import MemoryDispatch
 from noetl.embedded import arun, resume
 from noetl.errors import BackendError
 from noetl.orchestrator.conduct import Conductor
-from noetl.records.events import ExecutionRequested, StepDone
+from noetl.records.executions import ExecutionRequested
 from noetl.records.loops import IterationDone, IterationStarted
 from noetl.records.orders import Order, Report, Timed, Turn, Verdict
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.objects import ObjectResults

@@ -9,11 +9,13 @@ import pytest
 
 from noetl.pipeline.progress import task_run_id
 from noetl.records.apart import put_back
+from noetl.records.case_runs import CaseStarted
 from noetl.records.cases import CaseDecision, CasePosition, Taken
 from noetl.records.envelope import Event
-from noetl.records.events import CaseStarted, Decided, StepDone, StepFailed, TaskProcessed
 from noetl.records.orders import Entry, Order, Report, Turn, Verdict
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.records.wire import read_turn
 from noetl.store.contract import Commit
 from noetl.store.results import MemoryResults

@@ -16,20 +16,7 @@ import pytest
 from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    ArcConsidered,
-    CtxPatched,
-    NextEnqueued,
-    NextSelected,
-    PlaybookProcessed,
-    StepDone,
-    StepFailed,
-    StepStarted,
-    TaskProcessed,
-    TaskStarted,
-    TokenClaimed,
-    TokenDropped,
-)
+from noetl.records.executions import PlaybookProcessed
 from noetl.records.loops import (
     IterationDone,
     IterationFailed,
@@ -40,6 +27,10 @@ from noetl.records.loops import (
 )
 from noetl.records.orders import Entry, Report
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.routing import ArcConsidered, NextEnqueued, NextSelected
+from noetl.records.steps import CtxPatched, StepDone, StepFailed, StepStarted
+from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.records.tokens import TokenClaimed, TokenDropped
 from tests.case_talk import case_entries
 from tests.conversing import Conversation
 from tests.engine.looping import LoopTalk

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from noetl.net.encoding import from_json
-from noetl.records.events import Decided, StepDone, TaskProcessed
 from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.server.access.identity import Role
 from tests.server.talking import Talk, talking
 

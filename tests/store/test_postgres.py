@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 
 from noetl.errors import BackendError
-from noetl.records.events import PlaybookProcessed, StepDone, StepFailed
+from noetl.records.executions import PlaybookProcessed
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.history import PostgresHistory

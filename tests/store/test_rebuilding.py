@@ -14,8 +14,8 @@ from noetl.clock import ManualClock
 from noetl.dispatch.memory import MemoryDispatch
 from noetl.engine.commands import PauseExecution
 from noetl.orchestrator.conduct import Conductor
-from noetl.records.events import StepDone
 from noetl.records.orders import Order, Report, Timed, Turn, Verdict
+from noetl.records.steps import StepDone
 from noetl.store.contract import ExecutionRow, OrderRow, OrderState, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import BackendError
-from noetl.records.events import Final, PlaybookProcessed, StepDone
+from noetl.records.executions import Final, PlaybookProcessed
+from noetl.records.steps import StepDone
 from noetl.store.contract import ConflictError
 from noetl.store.sqlite.migration import known_migrations
 from noetl.store.sqlite.store import SqliteStore

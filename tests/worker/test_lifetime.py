@@ -10,9 +10,10 @@ import pytest
 
 from noetl.clock import ManualClock
 from noetl.net.net import Net
-from noetl.records.events import StepDone, StepFailed, TaskProcessed, TaskStarted
 from noetl.records.orders import Answer, Order, Turn, Verdict
 from noetl.records.position import Position
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.tools.registry import Registry
 from noetl.worker.runner import Runner
 from tests.conversing import net_of

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.records.events import Decided, StepDone, StepFailed, TaskProcessed
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided, TaskProcessed
 from noetl.redaction import MASK, Redactor
 from noetl.worker.masking import masked
 

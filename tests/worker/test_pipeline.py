@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.records.events import TaskProcessed
 from noetl.records.outcomes import Meta, Outcome
+from noetl.records.tasks import TaskProcessed
 from tests.running_here import Ran, Scripted, broken, run_here
 
 

@@ -28,7 +28,8 @@ def command(given: str, db: str | None) -> None:
 async def ctx_of(history: Records, given: str, results: Results) -> dict[str, Any]:
     from noetl.pipeline.patches import write
     from noetl.records.apart import put_back
-    from noetl.records.events import CtxPatched, ExecutionRequested
+    from noetl.records.executions import ExecutionRequested
+    from noetl.records.steps import CtxPatched
     from noetl.store.contract import Only
 
     row = await found(history, given)

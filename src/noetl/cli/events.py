@@ -106,7 +106,8 @@ def _words(event: Event) -> str:
     import msgspec
 
     from noetl.cli.live_words import clipped, told
-    from noetl.records.events import NextSelected, TaskProcessed
+    from noetl.records.routing import NextSelected
+    from noetl.records.tasks import TaskProcessed
 
     payload = event.payload
     match payload:

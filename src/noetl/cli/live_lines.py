@@ -26,19 +26,12 @@ from noetl.records.control import (
     PlaybookResumed,
 )
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    NextSelected,
-    ReportRefused,
-    StepDenied,
-    StepDone,
-    StepFailed,
-    StepStarted,
-    TaskProcessed,
-    TokenClaimed,
-    TokenDropped,
-    WorkflowStarted,
-)
+from noetl.records.executions import WorkflowStarted
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.routing import NextSelected
+from noetl.records.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
+from noetl.records.tasks import TaskProcessed
+from noetl.records.tokens import TokenClaimed, TokenDropped
 from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name

@@ -22,8 +22,11 @@ from noetl.cli.terminal import visible
 from noetl.clock import Clock, SystemClock
 from noetl.records.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.records.envelope import Event
-from noetl.records.events import NextSelected, StepDenied, StepDone, StepFailed, TaskProcessed, TokenDropped
 from noetl.records.loops import LoopDone
+from noetl.records.routing import NextSelected
+from noetl.records.steps import StepDenied, StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed
+from noetl.records.tokens import TokenDropped
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR = 24

@@ -14,7 +14,7 @@ from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.records.envelope import Event
-    from noetl.records.events import TaskProcessed
+    from noetl.records.tasks import TaskProcessed
     from noetl.store.contract import Records
 
 
@@ -34,7 +34,7 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
     """
 
     async def look(history: Records) -> None:
-        from noetl.records.events import TaskProcessed
+        from noetl.records.tasks import TaskProcessed
         from noetl.store.contract import Only
 
         row = await found(history, given)

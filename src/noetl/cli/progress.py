@@ -15,22 +15,12 @@ from noetl.cli.wait_words import Awaited, awaited, kind_of, wait_id_of
 from noetl.records.cases import RetryStarted
 from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    ExecutionRequested,
-    NextSelected,
-    PlaybookProcessed,
-    StepDone,
-    StepFailed,
-    StepScheduled,
-    StepStarted,
-    TaskProcessed,
-    TaskStarted,
-    TokenConsumed,
-    TokenCreated,
-    TokenDropped,
-    WorkflowStarted,
-)
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.routing import NextSelected
+from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped
 from noetl.records.waits import (
     HumanCreated,
     MessageAwaited,

@@ -69,7 +69,7 @@ def command(
 async def _asked(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
     """The execution that is meant, and the inputs it had."""
     from noetl.records.apart import put_back
-    from noetl.records.events import ExecutionRequested
+    from noetl.records.executions import ExecutionRequested
     from noetl.store.contract import Only
 
     row = await found(history, given)

@@ -65,7 +65,7 @@ async def _of_execution(history: Records, row: ExecutionRow, results: Results) -
 
 async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tuple[Error | None, Any]:
     """What an execution that is over failed of, and what it gave. Refused while it is not."""
-    from noetl.records.events import PlaybookProcessed
+    from noetl.records.executions import PlaybookProcessed
 
     end = await _newest(history, row, (PlaybookProcessed.event_type,))
     if end is None:
@@ -80,7 +80,7 @@ async def _of_step(history: Records, row: ExecutionRow, step: str, results: Resu
     from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
     from noetl.engine.scopes import payload_of
     from noetl.records.envelope import whole
-    from noetl.records.events import ExecutionRequested
+    from noetl.records.executions import ExecutionRequested
     from noetl.store.contract import Only
 
     only = Only(types=TELLING, step=step, limit=ENOUGH, newest=True)

@@ -26,8 +26,9 @@ from noetl.ids import derived
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
 from noetl.records.control import TokenHeld
-from noetl.records.events import StepDenied, StepFailed, StepScheduled, StepStarted, TokenClaimed, TokenDropped
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepDenied, StepFailed, StepScheduled, StepStarted
+from noetl.records.tokens import TokenClaimed, TokenDropped
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 

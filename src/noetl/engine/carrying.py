@@ -11,7 +11,7 @@ from noetl.engine.execution import Execution
 from noetl.net.net import Net
 from noetl.records.carrying import Carried, StepResult
 from noetl.records.envelope import Event
-from noetl.records.events import StepScheduled
+from noetl.records.steps import StepScheduled
 
 
 def why_not(net: Net, step: str) -> str | None:

@@ -10,9 +10,9 @@ from noetl.engine.hearing import heard_as, hears
 from noetl.engine.loops import evolution as loops
 from noetl.engine.waits.evolution import watch_lifetime
 from noetl.pipeline.progress import entered
+from noetl.records.case_runs import CaseHeard, CaseStarted
 from noetl.records.cases import Taken
 from noetl.records.envelope import Event
-from noetl.records.events import CaseHeard, CaseStarted
 from noetl.records.outcomes import Error
 
 

@@ -13,7 +13,8 @@ from noetl.engine.decision import Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.patching import patch_ctx
 from noetl.ids import derived
-from noetl.records.events import CaseHeard, CaseStarted, TaskProcessed
+from noetl.records.case_runs import CaseHeard, CaseStarted
+from noetl.records.tasks import TaskProcessed
 
 Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # what a worker reports
 Deciding = TypeVar("Deciding", TaskProcessed, CaseStarted, CaseHeard)

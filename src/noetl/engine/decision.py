@@ -10,7 +10,8 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.waits.state import HumanTask
 from noetl.ids import derived_after
 from noetl.records.envelope import Event
-from noetl.records.events import Final, Payload
+from noetl.records.events import Payload
+from noetl.records.executions import Final
 from noetl.records.orders import Verdict
 from noetl.records.taxonomy import Source
 

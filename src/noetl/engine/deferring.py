@@ -13,9 +13,9 @@ from noetl.ids import derived
 from noetl.net.net import Transition
 from noetl.records.compensation import Surrounding
 from noetl.records.errands import AsyncStarted
-from noetl.records.events import TaskProcessed
 from noetl.records.orders import Outer
 from noetl.records.position import Position
+from noetl.records.tasks import TaskProcessed
 
 
 def defer(

@@ -9,6 +9,7 @@ from noetl.engine.errands import evolution as errands
 from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun, Token
 from noetl.engine.waits import evolution as waits
 from noetl.pipeline.patches import write
+from noetl.records.case_runs import CaseHeard, CaseStarted, CaseWaiting
 from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import (
     Emitted,
@@ -22,30 +23,10 @@ from noetl.records.control import (
 )
 from noetl.records.envelope import Event
 from noetl.records.errands import StepInterrupted
-from noetl.records.events import (
-    CaseHeard,
-    CaseStarted,
-    CaseWaiting,
-    CtxPatched,
+from noetl.records.executions import (
     ExecutionRequested,
-    KeychainRefreshed,
-    NextEnqueued,
-    NextSelected,
     PlaybookProcessed,
-    ReportRefused,
     RequestEvaluated,
-    StepDenied,
-    StepDone,
-    StepFailed,
-    StepScheduled,
-    StepStarted,
-    TaskProcessed,
-    TaskStarted,
-    TokenClaimed,
-    TokenConsumed,
-    TokenCreated,
-    TokenDropped,
-    TokenEnqueued,
     WorkflowFinished,
     WorkflowStarted,
 )
@@ -59,6 +40,10 @@ from noetl.records.loops import (
     LoopStarted,
 )
 from noetl.records.outcomes import Error, Status, TaskResult
+from noetl.records.routing import NextEnqueued, NextSelected
+from noetl.records.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.records.tokens import TokenClaimed, TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.records.waits import StepTimeout, TokenReleased, Waiting
 
 

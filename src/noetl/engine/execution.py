@@ -17,7 +17,7 @@ from noetl.engine.loops.state import LoopRun, Range
 from noetl.engine.marking import Fork, Pace, Slot, StepLimits
 from noetl.engine.waits.state import HumanTask, Wait, WaitKind
 from noetl.records.cases import OwnEvent, Taken
-from noetl.records.events import Final
+from noetl.records.executions import Final
 from noetl.records.loops import LoopDone
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position

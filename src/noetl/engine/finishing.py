@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.engine.decision import Decision, Draft, EndExecution
 from noetl.engine.execution import Execution
-from noetl.records.events import Final, PlaybookProcessed, WorkflowFinished
+from noetl.records.executions import Final, PlaybookProcessed, WorkflowFinished
 from noetl.records.outcomes import Error, TaskResult
 
 END = "end"  # a step of this name gives the result, when it has one (O-08)

@@ -8,8 +8,9 @@ from noetl.engine.plan import Plan
 from noetl.net.net import Transition
 from noetl.net.tasks import tasks_of
 from noetl.pipeline.case.parts import has_case
-from noetl.records.events import CaseStarted, CaseWaiting, TaskProcessed
+from noetl.records.case_runs import CaseStarted, CaseWaiting
 from noetl.records.orders import Report
+from noetl.records.tasks import TaskProcessed
 
 _DECIDING = TaskProcessed | CaseStarted | CaseWaiting
 

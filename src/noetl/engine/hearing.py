@@ -11,8 +11,9 @@ from noetl.engine.waits.data import event_data, is_told
 from noetl.records.cases import OwnEvent
 from noetl.records.control import Emitted
 from noetl.records.envelope import Event
-from noetl.records.events import StepDenied, StepDone, StepFailed, TaskProcessed
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone
+from noetl.records.steps import StepDenied, StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed
 from noetl.records.waits import (
     HumanClaimed,
     HumanCreated,

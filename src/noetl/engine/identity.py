@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.ids import derived
-from noetl.records.events import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.records.remarks import HookFailed, QuantumPlaced
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 SERVER = "server"  # the worker id of what is decided in place
 

@@ -23,8 +23,9 @@ from noetl.pipeline.policy import Run, judge
 from noetl.pipeline.preparation import Prepared, inside, prepare
 from noetl.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.pipeline.scopes import task_scope
-from noetl.records.events import StepDone, StepFailed, TaskProcessed, TaskStarted
 from noetl.records.outcomes import Error, Meta, Outcome, Status
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
 
 
 def run_in_place(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:

@@ -15,8 +15,8 @@ from noetl.engine.withdrawal import rest_of, withdraw
 from noetl.ids import derived
 from noetl.net.routing import Join, JoinMode
 from noetl.records.control import JoinFilled, JoinUnfilled
-from noetl.records.events import TokenConsumed
 from noetl.records.outcomes import Error
+from noetl.records.tokens import TokenConsumed
 
 
 def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:

@@ -20,8 +20,8 @@ from noetl.errors import TemplateError
 from noetl.ids import derived
 from noetl.net.net import Transition
 from noetl.records.control import TokenHeld
-from noetl.records.events import TokenDropped
 from noetl.records.outcomes import Error
+from noetl.records.tokens import TokenDropped
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 

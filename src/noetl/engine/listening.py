@@ -22,9 +22,10 @@ from noetl.pipeline.case.decision import decided
 from noetl.pipeline.case.names import step_result
 from noetl.pipeline.case.standing import Site
 from noetl.pipeline.case.walk import Walk
+from noetl.records.case_runs import CaseHeard
 from noetl.records.cases import OwnEvent
-from noetl.records.events import CaseHeard, StepDone, StepFailed
 from noetl.records.outcomes import TaskResult
+from noetl.records.steps import StepDone, StepFailed
 
 
 def hear(

@@ -14,10 +14,10 @@ from noetl.engine.errands.ending import record_end
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.state import Range
 from noetl.ids import derived
-from noetl.records.events import StepFailed
 from noetl.records.loops import IterationFailed, IterationStarted
 from noetl.records.orders import Verdict
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepFailed
 
 MOST_LEASES = 5
 KIND = "lease.lost"

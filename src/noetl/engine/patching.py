@@ -9,7 +9,7 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.errors import TemplateError
 from noetl.ids import derived
 from noetl.pipeline.patches import written
-from noetl.records.events import CtxPatched
+from noetl.records.steps import CtxPatched
 
 
 def patch_ctx(

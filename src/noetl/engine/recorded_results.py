@@ -13,9 +13,10 @@ from noetl.engine.waits.evolution import given_by, result_with
 from noetl.pipeline import lifetimes
 from noetl.records.envelope import Event
 from noetl.records.errands import StepInterrupted
-from noetl.records.events import ExecutionRequested, StepDone, StepFailed
+from noetl.records.executions import ExecutionRequested
 from noetl.records.loops import LoopDone
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.steps import StepDone, StepFailed
 from noetl.records.waits import MessageReceived, SignalReceived, StepTimeout, TaskCompleted
 
 _RUN_ENDS = (StepDone, StepFailed, LoopDone, StepInterrupted, StepTimeout)

@@ -26,22 +26,14 @@ from noetl.engine.waits.closing import close_waits
 from noetl.ids import derived, derived_after
 from noetl.pipeline.payloads import cut
 from noetl.pipeline.progress import after, entered
-from noetl.records.events import (
-    CaseStarted,
-    CaseWaiting,
-    KeychainRefreshed,
-    ReportRefused,
-    StepDone,
-    StepFailed,
-    StepStarted,
-    TaskProcessed,
-    TaskStarted,
-    TokenClaimed,
-)
+from noetl.records.case_runs import CaseStarted, CaseWaiting
 from noetl.records.orders import Report, Timed, Verdict
 from noetl.records.position import Position
 from noetl.records.remarks import HookFailed, QuantumPlaced
+from noetl.records.steps import ReportRefused, StepDone, StepFailed, StepStarted
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
+from noetl.records.tokens import TokenClaimed
 
 _CLAIM_BYTES = 500
 

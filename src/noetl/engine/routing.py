@@ -26,8 +26,9 @@ from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router
 from noetl.records.control import PlaybookCancelled
-from noetl.records.events import ArcConsidered, NextSelected, TokenConsumed
 from noetl.records.outcomes import Error
+from noetl.records.routing import ArcConsidered, NextSelected
+from noetl.records.tokens import TokenConsumed
 from noetl.records.waits import StepTimeout
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope

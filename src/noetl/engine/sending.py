@@ -18,7 +18,8 @@ from noetl.engine.identity import fork_id_of, run_id_of, token_id_of
 from noetl.engine.plan import Plan
 from noetl.ids import derived
 from noetl.records.control import TokenHeld
-from noetl.records.events import NextEnqueued, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.records.routing import NextEnqueued
+from noetl.records.tokens import TokenCreated, TokenDropped, TokenEnqueued
 from noetl.records.waits import TokenReleased
 
 

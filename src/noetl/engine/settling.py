@@ -20,7 +20,8 @@ from noetl.ids import derived
 from noetl.records.cases import OwnEvent
 from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
 from noetl.records.envelope import Event
-from noetl.records.events import CtxPatched, TokenConsumed, TokenCreated, TokenDropped
+from noetl.records.steps import CtxPatched
+from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped
 
 _UNPARKING = (CtxPatched, PlaybookResumed)
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)

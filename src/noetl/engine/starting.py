@@ -12,15 +12,8 @@ from noetl.engine.identity import run_id_of, token_id_of
 from noetl.engine.plan import Plan
 from noetl.pipeline.patches import overlaid
 from noetl.records.control import PlaybookPaused
-from noetl.records.events import (
-    ExecutionRequested,
-    Final,
-    PlaybookProcessed,
-    RequestEvaluated,
-    TokenCreated,
-    TokenEnqueued,
-    WorkflowStarted,
-)
+from noetl.records.executions import ExecutionRequested, Final, PlaybookProcessed, RequestEvaluated, WorkflowStarted
+from noetl.records.tokens import TokenCreated, TokenEnqueued
 
 
 def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision:

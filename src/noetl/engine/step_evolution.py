@@ -19,7 +19,6 @@ from noetl.pipeline.patches import write
 from noetl.pipeline.progress import after
 from noetl.records.envelope import Event
 from noetl.records.errands import StepInterrupted
-from noetl.records.events import StepScheduled, TaskProcessed, TaskStarted, TokenClaimed
 from noetl.records.loops import (
     IterationDone,
     IterationFailed,
@@ -31,7 +30,10 @@ from noetl.records.loops import (
 )
 from noetl.records.outcomes import Error, Status, TaskResult
 from noetl.records.position import Position
+from noetl.records.steps import StepScheduled
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
+from noetl.records.tokens import TokenClaimed
 from noetl.records.waits import StepTimeout
 
 

@@ -10,7 +10,7 @@ from noetl.engine.waits.closing import close_waits
 from noetl.engine.withdrawal import close_orders
 from noetl.ids import derived
 from noetl.pipeline.lifetimes import timed_out
-from noetl.records.events import StepFailed
+from noetl.records.steps import StepFailed
 from noetl.records.waits import StepTimeout
 
 

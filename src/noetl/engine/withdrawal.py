@@ -13,7 +13,7 @@ from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.identity import run_id_of
 from noetl.engine.marking import around
 from noetl.engine.waits.closing import close_waits
-from noetl.records.events import TokenDropped
+from noetl.records.tokens import TokenDropped
 
 
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:

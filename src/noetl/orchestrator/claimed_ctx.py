@@ -11,7 +11,9 @@ from noetl.pipeline.patches import write
 from noetl.records.apart import Load, put_back
 from noetl.records.envelope import Event
 from noetl.records.errands import OrderClaimed
-from noetl.records.events import CtxPatched, ExecutionRequested, TokenClaimed
+from noetl.records.executions import ExecutionRequested
+from noetl.records.steps import CtxPatched
+from noetl.records.tokens import TokenClaimed
 from noetl.store.contract import Only, Store
 
 _PAGE = 2_000

@@ -28,8 +28,9 @@ from noetl.records.compensation import CompensationUnknown
 from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.records.envelope import Event
 from noetl.records.errands import AsyncDone, HandlerFailed, HandlerStarted
-from noetl.records.events import StepFailed, TokenDropped
 from noetl.records.orders import Terms
+from noetl.records.steps import StepFailed
+from noetl.records.tokens import TokenDropped
 from noetl.records.waits import StepTimeout
 from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, ResultStore, Store
 

@@ -13,9 +13,11 @@ import msgspec
 
 from noetl.errors import ToolError
 from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
-from noetl.records.events import CaseHeard, CaseStarted, StepDone, StepFailed, TaskProcessed
+from noetl.records.case_runs import CaseHeard, CaseStarted
 from noetl.records.loops import IterationDone, IterationFailed
 from noetl.records.outcomes import Error, Outcome, Status, TaskResult
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
 MIN_TEXT_BYTES = 500  # whatever the limit, a text says this much

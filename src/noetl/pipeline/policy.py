@@ -13,9 +13,9 @@ import msgspec
 from noetl.errors import TemplateError, ToolError
 from noetl.net.task import Directive, Mutations, Retry, Rule, Task
 from noetl.pipeline.delays import delay_before_next
-from noetl.records.events import Decided
 from noetl.records.outcomes import Error, Outcome
 from noetl.records.position import Position
+from noetl.records.tasks import Decided
 from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope

@@ -11,9 +11,10 @@ import msgspec
 from noetl.ids import derived
 from noetl.net.task import Directive, Task
 from noetl.pipeline.patches import written
-from noetl.records.events import Decided, StepDone, StepFailed, TaskProcessed
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided, TaskProcessed
 
 MAX_TASK_RUNS = 100_000  # default of executor.spec.policy.limits.max_task_runs (O-33)
 

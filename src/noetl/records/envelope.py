@@ -14,16 +14,12 @@ from noetl.records.apart import Load, put_back
 from noetl.records.cases import RetryProcessed, SinkProcessed
 from noetl.records.control import Emitted
 from noetl.records.errands import AsyncDone
-from noetl.records.events import (
-    NextSelected,
-    Payload,
-    PlaybookProcessed,
-    TaskProcessed,
-    TaskStarted,
-    TokenDropped,
-    WorkflowFinished,
-)
+from noetl.records.events import Payload
+from noetl.records.executions import PlaybookProcessed, WorkflowFinished
+from noetl.records.routing import NextSelected
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.records.taxonomy import TAXONOMY, Source, type_of
+from noetl.records.tokens import TokenDropped
 
 SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 

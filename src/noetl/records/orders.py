@@ -11,20 +11,14 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.events import (
-    CaseStarted,
-    CaseWaiting,
-    KeychainRefreshed,
-    StepDone,
-    StepFailed,
-    TaskProcessed,
-    TaskStarted,
-)
+from noetl.records.case_runs import CaseStarted, CaseWaiting
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
 from noetl.records.references import Reference
 from noetl.records.remarks import HookFailed, QuantumPlaced
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 Entry = (
     TaskStarted

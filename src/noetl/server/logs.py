@@ -13,7 +13,8 @@ from typing import Any
 import structlog
 
 from noetl.records.envelope import Event
-from noetl.records.events import PlaybookProcessed, StepFailed
+from noetl.records.executions import PlaybookProcessed
+from noetl.records.steps import StepFailed
 
 LONGEST = 4_000  # characters of one value
 _NAME = "noetl"

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from noetl.records.envelope import Event
-from noetl.records.events import ExecutionRequested, PlaybookProcessed
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed
 from noetl.store.contract import Commit, Store
 
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

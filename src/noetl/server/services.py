@@ -27,7 +27,7 @@ from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.apart import put_back
 from noetl.records.bases import Body
 from noetl.records.envelope import Event
-from noetl.records.events import PlaybookProcessed
+from noetl.records.executions import PlaybookProcessed
 from noetl.records.orders import Terms
 from noetl.server.access.access import Access
 from noetl.server.bells import open_dispatch

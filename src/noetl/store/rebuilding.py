@@ -13,7 +13,7 @@ import msgspec
 from noetl.engine.evolution import replayed
 from noetl.engine.execution import Execution
 from noetl.records.envelope import Event
-from noetl.records.events import ExecutionRequested, RequestEvaluated
+from noetl.records.executions import ExecutionRequested, RequestEvaluated
 from noetl.store.contract import DEFAULT_POOL, ExecutionRow, OrderRow, OrderState
 from noetl.store.outside import tasks_of, waits_of
 from noetl.store.tasks import TaskRow

@@ -17,9 +17,11 @@ from noetl.pipeline.case.walk import Walk
 from noetl.pipeline.policy import Run
 from noetl.pipeline.progress import entered
 from noetl.pipeline.surroundings import Surroundings
+from noetl.records.case_runs import CaseStarted, CaseWaiting
 from noetl.records.cases import Phase
-from noetl.records.events import CaseStarted, CaseWaiting, Decided, StepDone, StepFailed
 from noetl.records.position import Position
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided
 from noetl.worker.pipeline_run import Ended, PipelineRun
 from noetl.worker.workplace import Workplace
 

@@ -12,8 +12,10 @@ from typing import Any
 from noetl.errors import ToolError
 from noetl.pipeline.limits import fits
 from noetl.pipeline.payloads import MAX_RESULT_BYTES, fitted_entry, too_large
-from noetl.records.events import CaseWaiting, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.case_runs import CaseWaiting
 from noetl.records.references import Reference
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.worker.masking import Record, masked, with_changes
 from noetl.worker.masks import Mask
 

@@ -13,10 +13,10 @@ import msgspec
 from noetl.ids import derived
 from noetl.net.task import Directive, Task
 from noetl.pipeline.scopes import outcome_of
-from noetl.records.events import TaskProcessed
 from noetl.records.outcomes import Outcome
 from noetl.records.position import Position
 from noetl.records.remarks import HookFailed
+from noetl.records.tasks import TaskProcessed
 
 if TYPE_CHECKING:
     from noetl.worker.pipeline_run import PipelineRun

@@ -15,9 +15,10 @@ import msgspec
 from noetl.pipeline.enclosing import enclosing
 from noetl.pipeline.patches import written
 from noetl.pipeline.surroundings import Iteration, Surroundings
-from noetl.records.events import CaseWaiting, StepDone, StepFailed
+from noetl.records.case_runs import CaseWaiting
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.records.orders import Iterations, Report
+from noetl.records.steps import StepDone, StepFailed
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.journal import IterationStopped

@@ -26,18 +26,12 @@ from noetl.pipeline.preparation import Prepared, inside, prepare, takes_sql
 from noetl.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
-from noetl.records.events import (
-    CaseWaiting,
-    Decided,
-    KeychainRefreshed,
-    StepDone,
-    StepFailed,
-    TaskProcessed,
-    TaskStarted,
-)
+from noetl.records.case_runs import CaseWaiting
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.position import Position
 from noetl.records.remarks import Remark
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import Decided, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.records.traces import traceparent_of
 from noetl.templates.scope import Scope
 from noetl.tools.contract import ToolContext

@@ -8,8 +8,8 @@ from noetl.pipeline.enclosing import errand_surroundings
 from noetl.pipeline.fields import kept_as_wanted
 from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.surroundings import Surroundings
-from noetl.records.events import StepDone, StepFailed
 from noetl.records.orders import Order, Report
+from noetl.records.steps import StepDone, StepFailed
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep

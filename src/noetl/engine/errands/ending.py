@@ -11,8 +11,8 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.ids import derived
 from noetl.records.compensation import CompensationDone, CompensationFailed, CompensationUnknown
 from noetl.records.errands import AsyncDone, HandlerDone, HandlerFailed, StepInterrupted
-from noetl.records.events import StepDone, StepFailed
 from noetl.records.outcomes import Error, TaskResult
+from noetl.records.steps import StepDone, StepFailed
 from noetl.records.taxonomy import Source
 
 

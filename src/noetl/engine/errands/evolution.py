@@ -28,10 +28,10 @@ from noetl.records.errands import (
     HandlerStarted,
     OrderClaimed,
 )
-from noetl.records.events import TaskProcessed
 from noetl.records.outcomes import Error
 from noetl.records.position import Position
 from noetl.records.remarks import HookFailed, QuantumPlaced
+from noetl.records.tasks import TaskProcessed
 
 COMPENSATE = "compensate"  # its place in the agenda: an execution undoes one thing at a time
 CHILD = "playbook"  # the word under which a task tells that its child can be compensated

@@ -12,7 +12,8 @@ from noetl.engine.loops.scopes import first_scope
 from noetl.engine.plan import Plan
 from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
-from noetl.records.events import StepFailed, StepScheduled, StepStarted, TokenClaimed
+from noetl.records.steps import StepFailed, StepScheduled, StepStarted
+from noetl.records.tokens import TokenClaimed
 
 
 def begin_loop(

@@ -18,9 +18,9 @@ from noetl.engine.loops.state import Begun, Range
 from noetl.engine.plan import Plan
 from noetl.pipeline.patches import written
 from noetl.pipeline.progress import after
-from noetl.records.events import TaskProcessed
 from noetl.records.loops import IterationDone, Path
 from noetl.records.position import Position
+from noetl.records.tasks import TaskProcessed
 
 
 class Consequences:

@@ -22,9 +22,9 @@ from noetl.ids import derived
 from noetl.pipeline.fields import asks_for_storing
 from noetl.pipeline.patches import written
 from noetl.pipeline.payloads import refuse_above_cap
-from noetl.records.events import CtxPatched, StepFailed
 from noetl.records.loops import IterationDone, LoopDone
 from noetl.records.outcomes import Error
+from noetl.records.steps import CtxPatched, StepFailed
 
 _KEYS = 500  # of one patch event; a loop may write many
 

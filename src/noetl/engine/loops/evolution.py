@@ -7,8 +7,8 @@ from typing import Any
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.loops.writes import note_writes
 from noetl.pipeline.progress import entered
+from noetl.records.case_runs import CaseStarted
 from noetl.records.cases import Taken
-from noetl.records.events import CaseStarted, TaskProcessed
 from noetl.records.loops import (
     IterationDone,
     IterationFailed,
@@ -20,6 +20,7 @@ from noetl.records.loops import (
 )
 from noetl.records.outcomes import TaskResult
 from noetl.records.position import Position
+from noetl.records.tasks import TaskProcessed
 
 
 def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:

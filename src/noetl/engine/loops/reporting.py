@@ -25,11 +25,13 @@ from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
 from noetl.net.task import Directive
-from noetl.records.events import CaseStarted, KeychainRefreshed, StepDone, StepFailed, TaskProcessed, TaskStarted
+from noetl.records.case_runs import CaseStarted
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.orders import Timed, Verdict
 from noetl.records.outcomes import Error
 from noetl.records.remarks import HookFailed, QuantumPlaced
+from noetl.records.steps import StepDone, StepFailed
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
 
 _TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced | TaskProcessed

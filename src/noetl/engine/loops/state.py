@@ -10,10 +10,10 @@ import msgspec
 from noetl.net.task import Directive
 from noetl.pipeline.progress import after
 from noetl.records.cases import Taken
-from noetl.records.events import TaskProcessed
 from noetl.records.loops import LoopStarted, Path
 from noetl.records.outcomes import Error
 from noetl.records.position import Position
+from noetl.records.tasks import TaskProcessed
 
 
 class Begun(msgspec.Struct, kw_only=True):

@@ -22,8 +22,8 @@ from noetl.ids import derived
 from noetl.net import waits as net
 from noetl.net.net import Transition
 from noetl.pipeline.case.parts import has_case
-from noetl.records.events import StepDone, StepFailed
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepDone, StepFailed
 from noetl.records.waits import MAX_KEYS, FormField, HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 from noetl.templates.authored import Authored
 from noetl.templates.render import render

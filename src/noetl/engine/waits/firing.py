@@ -16,8 +16,8 @@ from noetl.engine.waits.state import HumanTask, Wait, WaitKind
 from noetl.engine.waits.tasks import changed
 from noetl.ids import derived
 from noetl.pipeline.lifetimes import expired
-from noetl.records.events import StepFailed
 from noetl.records.outcomes import Error
+from noetl.records.steps import StepFailed
 from noetl.records.waits import (
     HumanEscalated,
     HumanOverdue,

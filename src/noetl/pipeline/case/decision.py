@@ -6,7 +6,7 @@ from noetl.net.task import Directive
 from noetl.pipeline.case.names import next_task
 from noetl.pipeline.case.walk import Walk
 from noetl.records.cases import CaseDecision
-from noetl.records.events import Decided
+from noetl.records.tasks import Decided
 
 
 def decided(walk: Walk, *, again: bool = False) -> Decided:

@@ -10,7 +10,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from noetl.clock import rfc3339
 from noetl.pipeline.patches import write
-from noetl.records.events import CtxPatched, ExecutionRequested, TaskProcessed
+from noetl.records.executions import ExecutionRequested
+from noetl.records.steps import CtxPatched
+from noetl.records.tasks import TaskProcessed
 from noetl.server.finding import execution_of
 from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawn

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from noetl.engine.execution import Execution
 from noetl.errors import TemplateError, ToolError
 from noetl.pipeline.scopes import Views
-from noetl.records.events import StepScheduled
+from noetl.records.steps import StepScheduled
 from noetl.server.bodies import read
 from noetl.server.finding import execution_of
 from noetl.server.problems import Problem

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.records.events import PlaybookProcessed
+from noetl.records.executions import PlaybookProcessed
 from noetl.server.finding import execution_of
 from noetl.server.hub import heard_within
 from noetl.server.problems import Problem

@@ -29,8 +29,8 @@ from noetl.records.errands import (
     HandlerStarted,
     OrderClaimed,
 )
-from noetl.records.events import TaskProcessed, TaskStarted
 from noetl.records.remarks import HookFailed
+from noetl.records.tasks import TaskProcessed, TaskStarted
 
 TYPES = (
     "compensation.*",

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.records.envelope import Event
-from noetl.records.events import ExecutionRequested, PlaybookProcessed
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, Only
 

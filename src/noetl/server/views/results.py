@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.engine.recorded_results import ENOUGH, TELLING, Ended, carried_in, ended_in
 from noetl.engine.scopes import payload_of
-from noetl.records.events import ExecutionRequested, PlaybookProcessed
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed
 from noetl.records.outcomes import Error
 from noetl.server.problems import Problem
 from noetl.server.services import Services

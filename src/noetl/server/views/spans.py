@@ -10,15 +10,9 @@ from collections.abc import Iterable
 import msgspec
 
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    ExecutionRequested,
-    PlaybookProcessed,
-    StepDone,
-    StepFailed,
-    StepScheduled,
-    TaskProcessed,
-    TaskStarted,
-)
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed
+from noetl.records.steps import StepDone, StepFailed, StepScheduled
+from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.records.traces import span_id_of
 
 TOLD = ("playbook.execution_requested", "playbook.processed", "step.*", "task.started", "task.processed")

@@ -13,20 +13,13 @@ from typing import Any
 import msgspec
 
 from noetl.clock import rfc3339
+from noetl.records.case_runs import CaseHeard, CaseWaiting
 from noetl.records.envelope import Event
-from noetl.records.events import (
-    CaseHeard,
-    CaseWaiting,
-    NextSelected,
-    StepDone,
-    StepFailed,
-    StepScheduled,
-    StepStarted,
-    TaskProcessed,
-    TaskStarted,
-    TokenDropped,
-)
 from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.records.routing import NextSelected
+from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.records.tokens import TokenDropped
 from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
 from noetl.server.services import Services
 from noetl.server.views import errands
