@@ -10,7 +10,7 @@ from noetl.engine.hearing import heard_as, hears
 from noetl.engine.loops import evolution as loops
 from noetl.engine.waits.evolution import watch_lifetime
 from noetl.pipeline.progress import entered
-from noetl.records.case_runs import CaseHeard, CaseStarted
+from noetl.records.case_runs import CaseHeard, CaseStarted, CaseWaiting
 from noetl.records.cases import Taken
 from noetl.records.envelope import Event
 from noetl.records.outcomes import Error
@@ -30,7 +30,17 @@ def is_free(run: StepRun) -> bool:
     return run.order_id is None and not run.heard
 
 
-def started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
+def follow(execution: Execution, run: StepRun, payload: CaseStarted | CaseWaiting | CaseHeard) -> None:
+    match payload:
+        case CaseStarted():
+            _started(execution, run, payload)
+        case CaseWaiting():
+            _waiting(execution, run)
+        case CaseHeard():
+            _heard(execution, run, payload)
+
+
+def _started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
     if run.loop is None:
         run.position = entered(run.position, payload.decision)
         note_listening(execution, run)
@@ -43,7 +53,7 @@ def note_listening(execution: Execution, run: StepRun) -> None:
         execution.listeners[run.step_run_id] = None
 
 
-def waiting(execution: Execution, run: StepRun) -> None:
+def _waiting(execution: Execution, run: StepRun) -> None:
     assert run.order_id is not None
     del execution.orders[run.order_id]
     execution.closed[run.order_id] = run.lease_epoch
@@ -63,7 +73,7 @@ def ask_listeners(execution: Execution) -> None:
             execution.agenda.setdefault(run_id, Due.HEAR)
 
 
-def heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
+def _heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
     run.position, run.heard = entered(run.position, payload.decision), payload.later
     execution.agenda.pop(run.step_run_id, None)
     if payload.order_id is not None:

@@ -30,11 +30,43 @@ from noetl.records.loops import (
 )
 from noetl.records.outcomes import Error, Status, TaskResult
 from noetl.records.position import Position
-from noetl.records.steps import StepScheduled
+from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
 from noetl.records.tokens import TokenClaimed
 from noetl.records.waits import StepTimeout
+
+Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut
+Ending = StepDone | StepFailed | LoopDone | StepInterrupted | StepTimeout
+Running = StepScheduled | TokenClaimed | StepStarted | TaskStarted | TaskProcessed | Looping | Ending
+
+
+def follow(execution: Execution, event: Event, payload: Running) -> None:
+    if isinstance(payload, StepScheduled):
+        _scheduled(execution, event, payload)
+        return
+    run = execution.runs[run_id_in(event)]
+    match payload:
+        case TokenClaimed():
+            _claimed(execution, run, payload)
+        case StepStarted():
+            _started(execution, run, event.ts)
+        case TaskStarted():
+            _task_started(run, payload)
+        case TaskProcessed():
+            _processed(execution, run, payload, event.ts)
+        case StepDone():
+            ended(execution, event, payload.result, None)
+        case StepFailed():
+            ended(execution, event, TaskResult(status=Status.ERROR, error=payload.error), payload.error)
+        case LoopDone():
+            ended(execution, event, TaskResult(result=payload.results, ref=payload.ref), None)
+        case StepInterrupted():
+            _interrupted(execution, event, payload)
+        case StepTimeout():
+            _timed_out(execution, event, payload)
+        case _:
+            _looped(execution, run, event, payload)
 
 
 def run_id_in(event: Event) -> str:
@@ -42,7 +74,7 @@ def run_id_in(event: Event) -> str:
     return event.step_run_id
 
 
-def scheduled(execution: Execution, event: Event, payload: StepScheduled) -> None:
+def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> None:
     step_run_id = run_id_in(event)
     assert event.step is not None
     execution.runs[step_run_id] = StepRun(
@@ -79,13 +111,13 @@ def scheduled(execution: Execution, event: Event, payload: StepScheduled) -> Non
         execution.orders[payload.order_id] = step_run_id
 
 
-def started(execution: Execution, run: StepRun, at: float) -> None:
+def _started(execution: Execution, run: StepRun, at: float) -> None:
     run.started_at = at
     if run.boundary_s is not None:
         execution.alarms.set(Alarm.TIMEOUT, run.step_run_id, at + run.boundary_s)
 
 
-def timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
+def _timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
     """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
     execution.alarms.cancel(Alarm.TIMEOUT, run_id_in(event))
     if payload.action == "alternative":
@@ -93,8 +125,7 @@ def timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
         ended(execution, event, TaskResult(status=Status.ERROR, error=error), error)
 
 
-def claimed(execution: Execution, event: Event, payload: TokenClaimed) -> None:
-    run = execution.runs[run_id_in(event)]
+def _claimed(execution: Execution, run: StepRun, payload: TokenClaimed) -> None:
     if run.loop is not None and payload.order_id is not None:
         loops.claimed(run.loop, payload.order_id, payload.worker_id, payload.lease_epoch)
         _ask_for_loop(execution, run)
@@ -102,14 +133,14 @@ def claimed(execution: Execution, event: Event, payload: TokenClaimed) -> None:
         run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
 
 
-def task_started(run: StepRun, payload: TaskStarted) -> None:
+def _task_started(run: StepRun, payload: TaskStarted) -> None:
     if run.loop is None:
         run.in_task = True
     else:
         loops.in_task(run.loop, payload.path)
 
 
-def processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
+def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
     if run.loop is None:
         run.position, run.in_task = after(run.position, payload, at), False
         cases.note_listening(execution, run)
@@ -123,12 +154,7 @@ def processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: fl
         run.shared.setdefault(key, []).append((payload.path, value))
 
 
-def looped(
-    execution: Execution,
-    event: Event,
-    payload: LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut,
-) -> None:
-    run = execution.runs[run_id_in(event)]
+def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) -> None:
     if isinstance(payload, LoopStarted):
         run.loop = loops.opened(run.loop, payload, event.event_id, execution.ctx)
     assert run.loop is not None
@@ -184,7 +210,7 @@ def ended(execution: Execution, event: Event, result: TaskResult, error: Error |
         run.loop = None
 
 
-def interrupted(execution: Execution, event: Event, payload: StepInterrupted) -> None:
+def _interrupted(execution: Execution, event: Event, payload: StepInterrupted) -> None:
     """The boundary of a step whose body a handler stopped; its arcs read what had come, and what was made of it."""
     ended(execution, event, payload.result, None)
     run = execution.runs[run_id_in(event)]

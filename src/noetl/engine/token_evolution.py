@@ -1,0 +1,113 @@
+"""How the events of tokens change the state, from their appearance to their end, and what their end leaves behind.
+
+Called by `engine.evolution`, which is the only door (EVT-07).
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from noetl.engine import holding
+from noetl.engine import step_evolution as steps
+from noetl.engine.errands import evolution as errands
+from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun, Token
+from noetl.engine.waits import evolution as waits
+from noetl.records.control import JoinFilled, JoinUnfilled, TokenHeld
+from noetl.records.envelope import Event
+from noetl.records.outcomes import Error, Status, TaskResult
+from noetl.records.routing import NextSelected
+from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.records.waits import TokenReleased
+
+Moving = (
+    TokenCreated | TokenEnqueued | TokenDropped | TokenConsumed | TokenHeld | TokenReleased | JoinFilled | JoinUnfilled
+)
+
+
+def follow(execution: Execution, event: Event, payload: Moving) -> None:
+    match payload:
+        case TokenCreated():
+            _created(execution, event, payload)
+        case TokenEnqueued():
+            execution.agenda[payload.token_id] = Due.ADMIT
+        case TokenDropped():
+            _dropped(execution, event, payload)
+        case TokenConsumed():
+            _consumed(execution, event, payload)
+        case TokenHeld():
+            holding.hold(execution, payload, event.ts)
+        case TokenReleased():
+            holding.release(execution, payload)
+        case JoinFilled() | JoinUnfilled():
+            holding.meet(execution, payload)
+        case _:
+            assert_never(payload)
+
+
+def _created(execution: Execution, event: Event, payload: TokenCreated) -> None:
+    parent = execution.runs.get(payload.parent_step_run_id or "")
+    token = execution.tokens[payload.token_id] = Token(
+        token_id=payload.token_id,
+        step=payload.step,
+        args=payload.args,
+        event_id=event.event_id,
+        source=parent.ended if parent else None,
+        fork=payload.fork,
+        priority=payload.priority,
+        partition=payload.partition,
+    )
+    holding.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
+    if payload.dedupe is not None:
+        execution.deduped[payload.dedupe] = event.ts
+
+
+def _dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
+    """From wherever it was: on its way, held, or with a step run that nobody wants any more."""
+    run = execution.runs.pop(steps.run_id_in(event), None)
+    if run is not None:
+        execution.listeners.pop(run.step_run_id, None)
+        errands.forget_handlers(execution, run.step_run_id)
+        execution.agenda.pop(run.step_run_id, None)
+        for order_id in run.loop.ranges if run.loop else (run.order_id,) if run.order_id and not run.ended else ():
+            steps.close(execution, order_id, WITHDRAWN)
+        waits.forget(execution, run, event.ts)
+    execution.agenda.pop(payload.token_id, None)
+    holding.leave(execution, execution.tokens.pop(payload.token_id))
+    note_failure(execution, payload.error)
+
+
+def note_failure(execution: Execution, error: Error | None) -> None:
+    if execution.error is None:  # the execution ends with the first one (ROUTE-08)
+        execution.error = error
+
+
+def selected(execution: Execution, event: Event, payload: NextSelected) -> None:
+    if payload.ended == "failed":
+        note_failure(execution, payload.error)
+    elif payload.ended == "done":
+        for step in _givers(execution, execution.runs[steps.run_id_in(event)]):
+            execution.ends.pop(step, None)  # the last finished one comes last (O-08)
+            execution.ends[step] = execution.results[step]
+
+
+def _givers(execution: Execution, run: StepRun) -> list[str]:
+    """Whose results the end of a token leaves: its last step's. A terminal place has none of its own (DOC-11, C-40),
+    so whatever led to it speaks, if that had something to say."""
+    token = execution.tokens[run.token_id]
+    if not run.bare or run.armed or _gave(execution.results[run.step]):
+        return [run.step]
+    sources = [str(one["from"]) for one in token.inputs] or [token.source.step if token.source else ""]
+    return [step for step in sources if step in execution.results and _gave(execution.results[step])] or [run.step]
+
+
+def _gave(result: TaskResult) -> bool:
+    return result.status is Status.SUCCESS and (result.result is not None or result.ref is not None)
+
+
+def _consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:
+    """With its step run, or in a join, where another token went on."""
+    holding.leave(execution, execution.tokens.pop(payload.token_id))
+    if (run := execution.runs.pop(steps.run_id_in(event), None)) is not None:
+        waits.forget(execution, run, event.ts)
+        errands.forget_handlers(execution, run.step_run_id)
+        del execution.agenda[steps.run_id_in(event)]
