@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.contracts.stores import opened
-from tests.fixtures.virtual_time import _working
+from tests.fixtures.virtual_time import working
 
 PARTS = ("waits", "tasks", "shelf", "credentials", "catalog", "audit", "requests")
 
@@ -29,7 +29,7 @@ class StandingStill:
             return found
 
         async def working(*args: Any, **kwargs: Any) -> Any:
-            with _working():
+            with working():
                 return await found(*args, **kwargs)
 
         return working
@@ -39,10 +39,10 @@ class StandingStill:
 async def opened_still(backend: str, folder: Path) -> AsyncIterator[Any]:
     """A fresh store; opening and closing it take no time either."""
     plain = opened(backend, folder)
-    with _working():
+    with working():
         store = await plain.__aenter__()
     try:
         yield StandingStill(store)
     finally:
-        with _working():
+        with working():
             await plain.__aexit__(None, None, None)

@@ -11,6 +11,7 @@ import selectors
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 START = 1_735_689_600.0  # 2025-01-01T00:00:00Z
@@ -29,8 +30,11 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._now, self._busy = 0.0, 0
+    """`counts_work`: what takes real time takes as much of the loop's, so that its timeouts hold. Else time stands
+    still meanwhile, and nothing depends on how fast the machine is."""
+
+    def __init__(self, *, counts_work: bool = True) -> None:
+        self._now, self._busy, self._counts_work = 0.0, 0, counts_work
         selector = _Selector()
         selector.wait = self._wait
         super().__init__(selector)
@@ -46,7 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         try:
             return select(seconds)
         finally:
-            self._now += time.monotonic() - begun
+            self._now += time.monotonic() - begun if self._counts_work else 0.0
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -74,7 +78,7 @@ def working() -> Any:
     return loop.working()
 
 
-def run_virtually(coroutine: Coroutine[Any, Any, Given]) -> Given:
+def run_virtually(coroutine: Coroutine[Any, Any, Given], *, counts_work: bool = True) -> Given:
     """`asyncio.run`, in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, counts_work=counts_work)) as runner:
         return runner.run(coroutine)
