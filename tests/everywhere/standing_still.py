@@ -28,11 +28,11 @@ class StandingStill:
         if not inspect.iscoroutinefunction(found):
             return found
 
-        async def working(*args: Any, **kwargs: Any) -> Any:
+        async def called(*args: Any, **kwargs: Any) -> Any:
             with working():
                 return await found(*args, **kwargs)
 
-        return working
+        return called
 
 
 @asynccontextmanager
