@@ -69,7 +69,7 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
     [server], starts = grounds.servers, Starts(grounds)
     server.kill()
     server.start(point)
-    wanted = {"key": point, "number": 1 if point in FAN_OUT else 4}
+    wanted = {"key": point, "number": 4}
     starting = Thread(target=starts.some, args=(_path(point), {"url": effects.url}), kwargs=wanted)
     starting.start()
     assert server.died(), f"nobody came by {point}"
