@@ -15,6 +15,8 @@ from noetl.records.cases import Taken
 from noetl.records.envelope import Event
 from noetl.records.outcomes import Error
 
+Hearing = CaseStarted | CaseWaiting | CaseHeard
+
 
 def keep_for_listeners(execution: Execution, event: Event) -> None:
     """Events that come while a listener is busy, or the execution paused, wait for it; else it is told at once."""
@@ -30,7 +32,8 @@ def is_free(run: StepRun) -> bool:
     return run.order_id is None and not run.heard
 
 
-def follow(execution: Execution, run: StepRun, payload: CaseStarted | CaseWaiting | CaseHeard) -> None:
+def follow(execution: Execution, event: Event, payload: Hearing) -> None:
+    run = execution.runs[event.step_run_id or ""]
     match payload:
         case CaseStarted():
             _started(execution, run, payload)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, assert_never, get_args
+
 from noetl.engine import case_evolution as cases
 from noetl.engine import holding
 from noetl.engine import step_evolution as steps
@@ -10,7 +13,6 @@ from noetl.engine.errands import evolution as errands
 from noetl.engine.execution import Execution
 from noetl.engine.waits import evolution as waits
 from noetl.pipeline.patches import write
-from noetl.records.case_runs import CaseHeard, CaseStarted, CaseWaiting
 from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import (
     Emitted,
@@ -20,6 +22,7 @@ from noetl.records.control import (
     PlaybookResumed,
 )
 from noetl.records.envelope import Event
+from noetl.records.events import Payload
 from noetl.records.executions import (
     ExecutionRequested,
     PlaybookProcessed,
@@ -27,7 +30,7 @@ from noetl.records.executions import (
     WorkflowFinished,
     WorkflowStarted,
 )
-from noetl.records.routing import NextEnqueued, NextSelected
+from noetl.records.routing import NextEnqueued
 from noetl.records.steps import CtxPatched, ReportRefused, StepDenied
 from noetl.records.tasks import KeychainRefreshed
 from noetl.records.waits import Waiting
@@ -41,7 +44,8 @@ def evolve(execution: Execution, event: Event) -> None:
         cases.keep_for_listeners(execution, event)
     if execution.handling:
         errands.keep_for_handlers(execution, event)
-    _apply(execution, event)
+    payload = event.payload
+    ROOMS[type(payload)](execution, event, payload)
     execution.seq = event.seq
     execution.last_event_id = event.event_id
 
@@ -54,26 +58,35 @@ def replayed(execution_id: str, trace_id: str, events: list[Event]) -> Execution
     return execution
 
 
-def _apply(execution: Execution, event: Event) -> None:
-    payload = event.payload
+_Whole = (
+    ExecutionRequested
+    | WorkflowStarted
+    | CtxPatched
+    | LimitChanged
+    | PlaybookPaused
+    | PlaybookResumed
+    | PlaybookCancelled
+    | Emitted
+    | PlaybookProcessed
+)
+_TOLD = (  # for the reader; the state follows from their neighbours
+    *(RequestEvaluated, StepDenied, KeychainRefreshed, NextEnqueued, ReportRefused, CaseEvaluated),
+    *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, WorkflowFinished),
+)
+
+
+def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
+    """What concerns the execution as a whole."""
     match payload:
         case ExecutionRequested():
             _requested(execution, event, payload)
         case WorkflowStarted():
             execution.workload, execution.started_at = payload.workload, event.ts
-        case _ if isinstance(payload, tokens.Moving):
-            tokens.follow(execution, event, payload)
-        case _ if isinstance(payload, steps.Running):
-            steps.follow(execution, event, payload)
-        case CaseStarted() | CaseWaiting() | CaseHeard():
-            cases.follow(execution, execution.runs[steps.run_id_in(event)], payload)
         case CtxPatched():
             write(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
             if event.step_run_id in execution.errands:
                 errands.wrote(execution, event.step_run_id, payload.patch)
-        case NextSelected():
-            tokens.selected(execution, event, payload)
         case LimitChanged():
             holding.change(execution, event.step or "", payload)
         case PlaybookPaused() | PlaybookResumed():
@@ -88,24 +101,8 @@ def _apply(execution: Execution, event: Event) -> None:
         case PlaybookProcessed():
             execution.status, execution.finished_at = payload.status, event.ts
             tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
-        case (
-            RequestEvaluated()
-            | StepDenied()
-            | KeychainRefreshed()
-            | NextEnqueued()
-            | ReportRefused()
-            | CaseEvaluated()
-            | RetryStarted()
-            | RetryProcessed()
-            | SinkStarted()
-            | SinkProcessed()
-            | WorkflowFinished()
-        ):
-            pass  # told for the reader; the state follows from their neighbours
-        case _ if isinstance(payload, Waiting):
-            waits.follow(execution, event, payload)
         case _:
-            tokens.note_failure(execution, errands.evolve(execution, event, payload))
+            assert_never(payload)
 
 
 def _requested(execution: Execution, event: Event, payload: ExecutionRequested) -> None:
@@ -117,3 +114,23 @@ def _requested(execution: Execution, event: Event, payload: ExecutionRequested) 
         execution.ctx = dict(carried.ctx)
         execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
         execution.results = {one.step: one.result for one in carried.results}
+
+
+def _follow_errand(execution: Execution, event: Event, payload: errands.Own) -> None:
+    tokens.note_failure(execution, errands.evolve(execution, event, payload))
+
+
+def _pass_by(execution: Execution, event: Event, payload: Payload) -> None:
+    """Nothing changes."""
+
+
+# Every event has a room that follows it, found by its class: there are too many to ask for one after the other.
+ROOMS: dict[type, Callable[[Execution, Event, Any], None]] = {
+    **dict.fromkeys(get_args(tokens.Moving), tokens.follow),
+    **dict.fromkeys(get_args(steps.Running), steps.follow),
+    **dict.fromkeys(get_args(cases.Hearing), cases.follow),
+    **dict.fromkeys(get_args(Waiting), waits.follow),
+    **dict.fromkeys(get_args(errands.Own), _follow_errand),
+    **dict.fromkeys(get_args(_Whole), _follow),
+    **dict.fromkeys(_TOLD, _pass_by),
+}

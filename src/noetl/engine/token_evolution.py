@@ -19,9 +19,8 @@ from noetl.records.routing import NextSelected
 from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.records.waits import TokenReleased
 
-Moving = (
-    TokenCreated | TokenEnqueued | TokenDropped | TokenConsumed | TokenHeld | TokenReleased | JoinFilled | JoinUnfilled
-)
+_Held = TokenHeld | TokenReleased | JoinFilled | JoinUnfilled
+Moving = TokenCreated | TokenEnqueued | TokenDropped | TokenConsumed | _Held | NextSelected
 
 
 def follow(execution: Execution, event: Event, payload: Moving) -> None:
@@ -40,6 +39,8 @@ def follow(execution: Execution, event: Event, payload: Moving) -> None:
             holding.release(execution, payload)
         case JoinFilled() | JoinUnfilled():
             holding.meet(execution, payload)
+        case NextSelected():
+            _selected(execution, event, payload)
         case _:
             assert_never(payload)
 
@@ -81,7 +82,7 @@ def note_failure(execution: Execution, error: Error | None) -> None:
         execution.error = error
 
 
-def selected(execution: Execution, event: Event, payload: NextSelected) -> None:
+def _selected(execution: Execution, event: Event, payload: NextSelected) -> None:
     if payload.ended == "failed":
         note_failure(execution, payload.error)
     elif payload.ended == "done":

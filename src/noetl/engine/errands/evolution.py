@@ -37,7 +37,7 @@ COMPENSATE = "compensate"  # its place in the agenda: an execution undoes one th
 CHILD = "playbook"  # the word under which a task tells that its child can be compensated
 
 
-_Own = (
+Own = (
     CompensationRegistered
     | CompensationRequested
     | CompensationStarted
@@ -56,7 +56,7 @@ _Own = (
 )
 
 
-def evolve(execution: Execution, event: Event, payload: _Own) -> Error | None:
+def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
     """Apply an event of these; why the execution fails with it, if it does."""
     match payload:
         case CompensationRegistered():
