@@ -20,7 +20,7 @@ from bench.playbooks import chain, loop, waiting
 
 T = TypeVar("T")
 QUICK = 3
-_SLOTS = 64
+SLOTS = 64
 _CALLERS = 32  # connections that submit at the same time
 _STARTS_PER_S = 105  # of five steps each
 _IDLE_WORKERS = 200
@@ -31,7 +31,7 @@ def measured(repeats: int) -> list[Row]:
     quick = repeats <= QUICK
     with cluster() as made:
         rows = [row("server start, empty store", made.start_server(), None, "s")]
-        made.start_worker(_SLOTS)
+        made.start_worker(SLOTS)
         rows += asyncio.run(_work(made, quick))
         rows += _loaded(made, quick)
         made.stop_workers()
@@ -53,8 +53,8 @@ async def _work(made: Cluster, quick: bool) -> list[Row]:
     async with Connection(made.url, made.token) as line:
         for text in (*(chain(n, name=f"chain_{n}") for n in (1, 3, 5, 10, 100, 1000)), loop()):
             await line.post("/api/catalog", {"source": text})
-        for _ in range(20):
-            await _ran(line, "chain_1")
+        for name in ("chain_1000", *["chain_1"] * 20):  # what is planned, cached and specialised first is by now
+            await _ran(line, name)
         rows = await _chains(made, line, few)
         rows += [await _crowd(made, few), await _processor(made, line)]
         rows += await _loops(made, line, few)
@@ -90,11 +90,11 @@ async def _processor(made: Cluster, line: Connection) -> Row:
 
 
 async def _crowd(made: Cluster, few: int, number: int = 1000) -> Row:
-    seconds = min([await _submitted(made, number) for _ in range(few)])
+    seconds = min([await submitted(made, number) for _ in range(few)])
     return rate(f"W2 {number:,} executions of 3 steps at once", number / seconds, 400, "exec/s")
 
 
-async def _submitted(made: Cluster, number: int) -> float:
+async def submitted(made: Cluster, number: int) -> float:
     """Seconds until all of them are over, by the clock of those who recorded it."""
     began, left = time.time(), iter(range(number))
 
@@ -191,16 +191,16 @@ async def _idle(made: Cluster, seconds: float = 10.0) -> list[Row]:
 
 def _waiting(made: Cluster, quick: bool) -> Iterator[Row]:
     """Throughput beside open waits, and the start of a server that finds them."""
-    made.start_worker(_SLOTS)
+    made.start_worker(SLOTS)
     number = 1000 if not quick else 300
-    empty = number / asyncio.run(_submitted(made, number))
+    empty = number / asyncio.run(submitted(made, number))
     waits = 5_000 if quick else 100_000
     asyncio.run(_open_waits(made, waits))
     made.stop_workers()
     made.stop_server()
     yield row(f"W10 server start with {waits:,} open waits", made.start_server(), 10, "s")
-    made.start_worker(_SLOTS)
-    beside = number / asyncio.run(_submitted(made, number))
+    made.start_worker(SLOTS)
+    beside = number / asyncio.run(submitted(made, number))
     yield rate(f"W10 {waits:,} open waits: W2 to that of an empty store", beside / empty, 0.8, "x")
 
 

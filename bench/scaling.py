@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.capacity import Costs, Installation, Simulation, steps_per_s  # noqa: E402
-from bench.machines import Cluster, cluster  # noqa: E402
+from bench.cluster import SLOTS, submitted  # noqa: E402
+from bench.machines import Cluster, Connection, cluster  # noqa: E402
 from bench.playbooks import chain  # noqa: E402
 from noetl.embedded import compiled, driving  # noqa: E402
 from noetl.store.contract import Commit  # noqa: E402
@@ -26,8 +27,8 @@ CROWD, STEPS = 128, 10
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
-async def recorded() -> tuple[list[list[Commit]], float]:
-    """The commits of each of a crowd of executions, and the processor seconds of a step."""
+async def recorded() -> list[list[Commit]]:
+    """The commits of each of a crowd of executions."""
     commits: dict[str, list[Commit]] = {}
 
     def keep(stored: Sequence[Commit]) -> None:
@@ -37,10 +38,18 @@ async def recorded() -> tuple[list[list[Commit]], float]:
     net = compiled(chain(STEPS))
     async with driving(":memory:", slots=64) as driver:
         driver._conductor.stored.append(keep)
-        busy = time.process_time()
         await asyncio.gather(*(driver.run(net) for _ in range(CROWD)))
-        busy = time.process_time() - busy
-    return list(commits.values()), busy / (CROWD * STEPS)
+    return list(commits.values())
+
+
+async def decided(made: Cluster) -> float:
+    """Seconds of its core that a server takes for a step, HTTP and all, once it is warm."""
+    async with Connection(made.url, made.token) as line:
+        await line.post("/api/catalog", {"source": chain(3, name="chain_3")})
+    await submitted(made, 500)
+    before = made.busy(made.server)
+    await submitted(made, 1000)
+    return (made.busy(made.server) - before) / 3000
 
 
 async def stored(database: str, executions: list[list[Commit]], batch: int) -> float:
@@ -77,11 +86,15 @@ def line(seconds: dict[int, float]) -> tuple[float, float]:
 def main() -> None:
     seconds: dict[int, float] = {}
     with cluster() as made:
-        asyncio.run(stored(made.database, asyncio.run(recorded())[0], 64))  # tables and caches are warm
-        before, decide_s = counts(made), 0.0
+        made.start_server()
+        made.start_worker(SLOTS)
+        decide_s = asyncio.run(decided(made))
+        made.stop_workers()
+        made.stop_server()
+        asyncio.run(stored(made.database, asyncio.run(recorded()), 64))  # tables and caches are warm
+        before = counts(made)
         for batch in BATCHES:
-            executions, decide_s = asyncio.run(recorded())
-            seconds[batch] = asyncio.run(stored(made.database, executions, batch))
+            seconds[batch] = asyncio.run(stored(made.database, asyncio.run(recorded()), batch))
         after, steps = counts(made), len(BATCHES) * CROWD * STEPS
     each = {name: (after[name] - before[name]) / steps for name in before}
     print(f"a step: {each['rows']:.1f} rows written, {each['bytes']:.0f} bytes kept, {each['wal']:.0f} bytes of log")
