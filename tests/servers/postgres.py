@@ -59,7 +59,7 @@ class Server:
         ]
         log = ["-l", str(self.folder / "data" / "restart.log")]
         subprocess.run([*command, *log], check=True, capture_output=True, user=self._server.system_user)
-        self.pid = int(self._server.get_pid())
+        self.pid = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])  # the package knows the first
 
     def stop(self) -> None:
         atexit.unregister(self.stop)
