@@ -10,14 +10,14 @@ import pytest
 
 from noetl.clock import ManualClock
 from noetl.net.net import Net
-from noetl.records.orders import Answer, Order, Turn, Verdict
-from noetl.records.position import Position
+from noetl.records.orders import Answer, Turn, Verdict
 from noetl.records.steps import StepDone, StepFailed
 from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.tools.registry import Registry
 from noetl.worker.runner import Runner
 from tests.conversing import net_of
 from tests.running_here import Ran, Scripted, run_here
+from tests.worker.orders import an_order
 
 
 class Endless(Scripted):
@@ -127,22 +127,7 @@ def take_up(
     policy = {"policy": {"rules": rules}} if rules else {}
     task = {"name": "pay", "kind": "python", "code": "x", "spec": {**spec, **policy}}
     net = net_of(f"workflow: {json.dumps([{'step': 'start', 'tool': [task]}])}")
-    order = Order(
-        order_id="o",
-        execution_id="x1",
-        step_run_id="r",
-        step="start",
-        net_hash="h",
-        lease_epoch=2,
-        trace_id="t",
-        args={},
-        workload={},
-        ctx={},
-        token={},
-        results={},
-        position=Position(task="pay"),
-        interrupted=interrupted,
-    )
+    order = an_order("pay", lease_epoch=2, interrupted=interrupted)
     desk, tool, clock = Desk(), Scripted(pay=7), ManualClock()
     tools = Registry({"python": tool})
     runner = Runner(order, net, office=desk, tools=tools, clock=clock, sleep=asyncio.sleep, worker_id="w")

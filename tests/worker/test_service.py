@@ -13,13 +13,13 @@ from noetl.clock import ManualClock
 from noetl.dispatch.memory import MemoryDispatch
 from noetl.net.net import Net
 from noetl.records.orders import Answer, Order, Report, Turn, Verdict
-from noetl.records.position import Position
 from noetl.tools.registry import Registry
 from noetl.worker import service
 from noetl.worker.identity import is_gone, own_worker_id
 from noetl.worker.service import Worker
 from tests.conversing import net_of
 from tests.running_here import Scripted
+from tests.worker.orders import an_order
 
 TWO = net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x}, {name: b, kind: python, code: x}]}]")
 
@@ -59,21 +59,7 @@ class Desk:
 
 
 def _order(number: int) -> Order:
-    return Order(
-        order_id=f"o{number}",
-        execution_id="x1",
-        step_run_id=f"r{number}",
-        step="start",
-        net_hash="h",
-        lease_epoch=1,
-        trace_id="t",
-        args={},
-        workload={},
-        ctx={},
-        token={},
-        results={},
-        position=Position(task="a"),
-    )
+    return an_order("a", order_id=f"o{number}", step_run_id=f"r{number}")
 
 
 async def serve(desk: Desk, tool: Scripted, *, slots: int = 1) -> None:

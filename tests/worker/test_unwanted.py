@@ -9,25 +9,11 @@ from typing import Any
 import pytest
 
 from noetl.errors import ToolError
-from noetl.records.orders import Answer, Order, Turn, Verdict
-from noetl.records.position import Position
+from noetl.records.orders import Answer, Turn, Verdict
 from noetl.worker.unwanted import Begun, Unwanted
+from tests.worker.orders import an_order
 
-ORDER = Order(
-    order_id="o1",
-    execution_id="x1",
-    step_run_id="r1",
-    step="start",
-    net_hash="n",
-    lease_epoch=3,
-    trace_id="t",
-    args={},
-    workload={},
-    ctx={},
-    token={},
-    results={},
-    position=Position(task="poll"),
-)
+ORDER = an_order("poll", order_id="o1", step_run_id="r1", lease_epoch=3)
 
 
 class Asked:
