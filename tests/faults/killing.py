@@ -21,6 +21,7 @@ import msgspec
 from noetl.cli.reading import INTERRUPTED
 from noetl.embedded import RunResult, resume
 from noetl.records.envelope import Event
+from noetl.records.executions import PlaybookProcessed
 from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.store.contract import ExecutionRow
@@ -89,8 +90,8 @@ def survived(
 
 def _is_polite(told: Ended, log: Log) -> bool:
     """Whether who was interrupted has ended in order; the hint names only what is there to be taken up."""
-    if told.code == -signal.SIGINT:
-        return not log  # the interpreter itself was still starting
+    if told.code == -signal.SIGINT:  # the interpreter itself was still starting, or leaving with everything told
+        return not log or PlaybookProcessed.event_type in told.stdout
     hinted = told.stderr.partition("--resume ")[2].strip()
     return told.code in (0, INTERRUPTED) and "Traceback" not in told.stderr and (not hinted or hinted in log)
 
