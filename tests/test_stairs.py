@@ -26,6 +26,7 @@ STAIRS: dict[int, tuple[str, ...]] = {
         "source",
         "diagnostics",
         "settings",
+        "nats_leaving",
         "trust",
         "errors",
         "redaction",

@@ -22,6 +22,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy,
 from nats.js.errors import BadRequestError
 
 from noetl.dispatch.linked import Hear, LinkedDispatch
+from noetl.nats_leaving import leave
 
 STREAM, SUBJECT = "NOETL_ORDERS", "noetl.orders"
 TRIAL_S = 5.0  # how often a silent consumer is looked after
@@ -50,7 +51,7 @@ def nats_dispatch(url: str, *, replicas: int = 1, **credentials: str) -> LinkedD
             await link.begin()
             yield link
         finally:
-            await _leave(client)
+            await leave(client)
 
     return LinkedDispatch(connect)
 
@@ -128,12 +129,3 @@ async def _connect(client: Client, url: str, credentials: dict[str, str]) -> Non
             error_cb=ignore,
             **credentials,  # type: ignore[arg-type]
         )
-
-
-async def _leave(client: Client) -> None:
-    """Close also what a refused connection leaves open; the client itself forgets."""
-    transport = getattr(client, "_transport", None)
-    if transport is not None:
-        transport.close()
-    with suppress(Exception):
-        await client.close()

@@ -17,6 +17,7 @@ from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from noetl.errors import BackendError, ToolError
+from noetl.nats_leaving import leave
 from noetl.store.outside_results import OLD_S, OutsideResults, first_line
 from noetl.store.results import is_checksum, key_of, verified
 
@@ -170,28 +171,19 @@ class NatsResults(OutsideResults):
                     error_cb=ignore,
                 )
         except BaseException:
-            await _closed(client)
+            await leave(client)
             raise
         return client
 
     async def _leave(self) -> None:
         client, self._client, self._bucket = self._client, None, None
         if client is not None:
-            await _closed(client)
+            await leave(client)
 
     def close(self) -> None:
         if self._client is not None:
             self._beside.call(self._leave())
         super().close()
-
-
-async def _closed(client: Client) -> None:
-    """Close also what a refused connection leaves open; the client itself forgets."""
-    transport = getattr(client, "_transport", None)
-    if transport is not None:
-        transport.close()
-    with suppress(Exception):
-        await client.close()
 
 
 def _written_at(info: ObjectInfo) -> float:

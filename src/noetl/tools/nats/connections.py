@@ -8,6 +8,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from noetl.errors import ToolError
+from noetl.nats_leaving import leave
 from noetl.tools.nats.targets import Target
 
 CONNECT_S = 5
@@ -51,16 +52,8 @@ async def _connected(target: Target) -> Client:
             error_cb=hear,
         )
     except (OSError, TimeoutError, ValueError, nats.errors.Error) as problem:
-        await _leave(client)
+        await leave(client)
         cause = heard[-1] if heard else problem  # what comes out is only that no server is left to try
         why = str(cause) or type(cause).__name__
         raise ToolError("nats.error", f"NATS at {target} cannot be reached: {why}", retryable=True) from None
     return client
-
-
-async def _leave(client: Client) -> None:
-    """Close what a refused connection leaves open; the client itself forgets."""
-    transport = getattr(client, "_transport", None)
-    if transport is not None:
-        transport.close()
-    await client.close()
