@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.conversing import playbook
+from tests.last_words import last_words
 
 
 class Gated:
@@ -59,7 +60,7 @@ workflow:
             self.running.communicate(timeout=30)
 
     def end(self) -> tuple[int, str]:
-        _, stderr = self.running.communicate(timeout=30)
+        _, stderr = last_words(self.running)
         return self.running.returncode, stderr
 
     def resume(self, *arguments: str) -> str:
@@ -90,7 +91,7 @@ def test_an_interruption_while_the_program_is_loading_is_quiet(tmp_path: Path) -
     assert loading.stdout.readline() == "loading\n"
 
     loading.send_signal(signal.SIGINT)
-    _, stderr = loading.communicate(timeout=30)
+    _, stderr = last_words(loading)
 
     assert (loading.returncode, stderr) == (130, "")
 
@@ -151,7 +152,7 @@ def test_events_and_logs_are_followed_from_another_terminal_until_the_end(gated:
     assert json.loads(following[0].stdout.readline())["seq"] == 1, "what is there already is shown at once"
 
     gated.gate.touch()
-    events, _ = (one.communicate(timeout=30)[0] for one in following)
+    events, _ = (last_words(one)[0] for one in following)
     code, _ = gated.end()
 
     assert code == 0

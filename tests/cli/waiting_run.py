@@ -14,6 +14,7 @@ from noetl.embedded import driving
 from noetl.orchestrator.presence import KIND
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import call
+from tests.last_words import last_words
 
 
 class WaitingRun:
@@ -48,7 +49,7 @@ class WaitingRun:
         return self.end()
 
     def end(self) -> tuple[int, str]:
-        _, stderr = self.process.communicate(timeout=30)
+        _, stderr = last_words(self.process)
         return self.process.returncode, stderr
 
     def __enter__(self) -> WaitingRun:

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from tests.conversing import playbook
+from tests.last_words import last_words
 
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 LONGEST_S = 60.0
@@ -78,7 +79,7 @@ def _bound_files(size: int) -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
-    stdout, stderr = process.communicate(timeout=LONGEST_S)
+    stdout, stderr = last_words(process, timeout_s=LONGEST_S)
     return Ended(process.returncode, stdout, stderr)
 
 

@@ -137,6 +137,46 @@ async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> Non
     assert ended == ["o1"]
 
 
+@pytest.mark.req("SRV-11")
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_a_worker_that_ends_while_an_order_turns_out_to_be_lost_ends(stopped: bool) -> None:
+    """The server's word takes the place of the cancellation that it met; the slot must hear of that all the same."""
+    begun, answer = asyncio.Event(), asyncio.Event()
+
+    class SlowDesk(Desk):
+        async def turn(self, turn: Turn) -> Answer:
+            if turn.reports:
+                begun.set()
+                await answer.wait()
+            return await super().turn(turn)
+
+    class Endless(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                if stopped:  # what it runs takes a while to end
+                    await asyncio.Event().wait()
+
+    desk = SlowDesk(1, Verdict.CANCELLED)
+    worker = Worker(
+        desk, MemoryDispatch(), Registry({"python": Endless()}), clock=ManualClock(), worker_id="w", slots=1
+    )
+    serving = asyncio.create_task(worker.serve())
+    async with asyncio.timeout(10):
+        await begun.wait()
+        if stopped:
+            worker.stop(["o0"])
+            await asyncio.sleep(0)
+        serving.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        answer.set()
+        await asyncio.wait({serving})
+
+    assert serving.cancelled()
+
+
 async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
     """An event that nobody waits for waits at most a moment (DESIGN §3)."""
     desk, told = Desk(1), asyncio.Event()

@@ -140,9 +140,7 @@ class Worker:
         self.leases.hold(order.order_id, order.lease_epoch, order.terms)
         try:
             report = await self._to_end(order)
-            if order.order_id in self._stopped:  # it ended all the same, and the slot may still be about to hear of it
-                await asyncio.sleep(0)
-                slot.uncancel()
+            await self._hear_stop(order, slot)
         except asyncio.CancelledError:
             if order.order_id in self._stopped and slot.uncancel() == 0:
                 return None  # nobody wants the order any more; the slot goes on
@@ -153,6 +151,14 @@ class Worker:
                 del self._running[order.order_id]
                 self.leases.drop(order.order_id)
         return report
+
+    async def _hear_stop(self, order: Order, slot: asyncio.Task[Any]) -> None:
+        """The order ended, though its slot may have been cancelled meanwhile: a word of the server's that the order is
+        lost, say, takes the place of the cancellation that it met. Then that is raised again here: a slot that was told
+        to end, and went on, would be waited for in vain."""
+        if order.order_id in self._stopped or slot.cancelling():
+            await asyncio.sleep(0)  # if it is yet to be raised, it is raised here
+            raise asyncio.CancelledError
 
     async def _to_end(self, order: Order) -> Report | None:
         net = await self._office.net(order.net_hash)
