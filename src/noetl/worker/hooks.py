@@ -14,12 +14,12 @@ from noetl.ids import derived
 from noetl.net.task import Directive, Task
 from noetl.pipeline.scopes import outcome_of
 from noetl.records.outcomes import Outcome
-from noetl.records.position import Position
 from noetl.records.remarks import HookFailed
 from noetl.records.tasks import TaskProcessed
 
 if TYPE_CHECKING:
     from noetl.worker.pipeline_run import PipelineRun
+    from noetl.worker.task_run import TaskRun
 
 
 def has_hooks(task: Task) -> bool:
@@ -27,40 +27,38 @@ def has_hooks(task: Task) -> bool:
     return policy is not None and bool(policy.before or policy.after or policy.finally_)
 
 
-async def with_hooks(
-    run: PipelineRun, task: Task, following: str | None, position: Position, run_id: str
-) -> TaskProcessed:
+async def with_hooks(pipeline: PipelineRun, run: TaskRun, following: str | None) -> TaskProcessed:
     """Run the task among its hooks. A retry does not leave the task, so `finally` waits for what comes of it."""
-    assert task.policy is not None
-    hooks = _Hooks(run, task, position, run_id)
+    policy = run.task.policy
+    assert policy is not None
+    hooks = _Hooks(pipeline, run)
     processed: TaskProcessed | None = None
     try:
-        await hooks.each("before", task.policy.before)
-        processed = await run.judged(task, following, hooks.position, run_id)
+        await hooks.each("before", policy.before)
+        processed = await pipeline.judged(run.at(hooks.position), following)
         hooks.outcome = processed.outcome
-        await hooks.each("after", task.policy.after)
+        await hooks.each("after", policy.after)
         return processed
     finally:
         if processed is None or processed.decision.do != Directive.RETRY:
-            await hooks.each("finally", task.policy.finally_)
+            await hooks.each("finally", policy.finally_)
 
 
 class _Hooks:
     """The hooks of one task run. `position` has their results; it is nobody else's."""
 
-    def __init__(self, run: PipelineRun, task: Task, position: Position, run_id: str) -> None:
-        self._run, self._task, self._run_id, self._own = run, task, run_id, position
-        self.position = position
+    def __init__(self, pipeline: PipelineRun, run: TaskRun) -> None:
+        self._pipeline, self._run = pipeline, run
+        self.position = run.position
         self.outcome: Outcome | None = None
 
     async def each(self, phase: str, hooks: tuple[Task, ...]) -> None:
         for index, hook in enumerate(hooks):
-            names = {} if self.outcome is None else {"outcome": outcome_of(self.outcome, self._run.around.load)}
-            _, _, outcome = await self._run.beside(names).outcome(
-                hook, self.position, derived(self._run_id, phase, index)
-            )
+            names = {} if self.outcome is None else {"outcome": outcome_of(self.outcome, self._pipeline.around.load)}
+            beside = self._pipeline.beside(names)
+            own_id = derived(self._run.run_id, phase, index)
+            _, _, outcome = await beside.outcome(beside.task_run(hook, self.position, own_id))
             results = {**self.position.results, hook.name: outcome.as_result()}
             self.position = msgspec.structs.replace(self.position, results=results)
             if outcome.error is not None:
-                told = {"hook": hook.name, "phase": phase, "error": outcome.error}
-                self._run.remark(self._task, self._own, self._run_id, HookFailed, **told)
+                self._run.remark(HookFailed, hook=hook.name, phase=phase, error=outcome.error)

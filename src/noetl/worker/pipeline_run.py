@@ -7,9 +7,8 @@ The plumbing around the pure pipeline: it runs tools, waits out delays and write
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,29 +26,23 @@ from noetl.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.pipeline.scopes import task_scope
 from noetl.pipeline.surroundings import Surroundings
 from noetl.records.case_runs import CaseWaiting
-from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.records.outcomes import Error, Outcome, TaskResult
 from noetl.records.position import Position
-from noetl.records.remarks import Remark
 from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import Decided, KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.records.traces import traceparent_of
+from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.templates.scope import Scope
-from noetl.tools.contract import ToolContext
-from noetl.worker.attempt import attempt, error_of
-from noetl.worker.calls import TaskCalls
+from noetl.worker.attempt import attempt
 from noetl.worker.errands import PLAYBOOK
 from noetl.worker.hooks import has_hooks, with_hooks
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
-from noetl.worker.names import names_in
 from noetl.worker.recall import looked_up_names, recalled
-from noetl.worker.safe import Credentials
 from noetl.worker.schemas import conforming
+from noetl.worker.task_run import TaskRun
 from noetl.worker.workplace import Workplace
 
 Ended = StepDone | StepFailed | CaseWaiting
 
-QUANTUM = "quantum"  # the kind that is placed by the playbook's own hints (QNT-06)
 _NOBODYS = Scope({})  # where no rule reads one
 
 RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
@@ -90,9 +83,12 @@ class PipelineRun:
         scope = task_scope(around, position, task)
         prepared = prepare(task, scope, now=now)
         credentials = await place.safe.credentials(prepared.inputs)
-        run_id = task_run_id(place.order.step_run_id, position, self._path)
-        context = self._context(task, position, run_id, prepared.spec, scope, credentials)
+        context = self.task_run(task, position).context(prepared.spec, scope, credentials)
         return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
+
+    def task_run(self, task: Task, position: Position, run_id: str | None = None) -> TaskRun:
+        run_id = run_id or task_run_id(self._place.order.step_run_id, position, self._path)
+        return TaskRun(self._place, task, position, run_id, self._path, self.calls_as)
 
     async def _next(self, position: Position) -> Position | Ended:
         """Run the task at `position`: the next position, or how the pipeline ends."""
@@ -155,26 +151,15 @@ class PipelineRun:
             self.around = msgspec.structs.replace(self.around, vars=vars_)
 
     async def _processed(self, task: Task, following: str | None, position: Position) -> TaskProcessed:
-        order, path, worker_id = self._place.order, self._path, self._place.worker_id
-        run_id = task_run_id(order.step_run_id, position, path)
-        visit, number = position.visit, position.attempt
-        started = TaskStarted(
-            task=task.name,
-            kind=task.kind,
-            visit=visit,
-            attempt=number,
-            task_run_id=run_id,
-            path=path,
-            worker_id=worker_id,
-        )
+        run = self.task_run(task, position)
         if self.around.vars_in_ctx:
-            self._starting = started  # v2-case tells the rendered args with it (V2C-26)
+            self._starting = run.started()  # v2-case tells the rendered args with it (V2C-26)
         else:
-            self._place.journal.add(started)
+            self._place.journal.add(run.started())
         self._deferred = False
         if has_hooks(task):
-            return await with_hooks(self, task, following, position, run_id)
-        return await self.judged(task, following, position, run_id)
+            return await with_hooks(self, run, following)
+        return await self.judged(run, following)
 
     def beside(self, names: dict[str, Any]) -> PipelineRun:
         """For a hook, which runs even when the time of the step run is over (POL-13); `names` are its own."""
@@ -182,35 +167,38 @@ class PipelineRun:
         run._expiries = {}
         return run
 
-    async def judged(self, task: Task, following: str | None, position: Position, run_id: str) -> TaskProcessed:
-        around, prepared, outcome = await self.outcome(task, position, run_id)
+    async def judged(self, run: TaskRun, following: str | None) -> TaskProcessed:
+        task, position = run.task, run.position
+        around, prepared, outcome = await self.outcome(run)
         if not self._deferred:
             outcome = await conforming(task.kind, prepared, outcome, self._place.office.schema)
-        run = Run(
-            task=task,
-            following=following,
-            position=position,
-            task_run_id=run_id,
-            outcome=outcome,
-            scope=_NOBODYS if task.policy is None else task_scope(around, position, task, outcome=outcome),
-            now=self._place.clock.now(),
+        decision = self._judge(
+            Run(
+                task=task,
+                following=following,
+                position=position,
+                task_run_id=run.run_id,
+                outcome=outcome,
+                scope=_NOBODYS if task.policy is None else task_scope(around, position, task, outcome=outcome),
+                now=self._place.clock.now(),
+            )
         )
         return TaskProcessed(
             task=task.name,
             visit=position.visit,
             attempt=position.attempt,
-            task_run_id=run_id,
+            task_run_id=run.run_id,
             outcome=outcome,
-            decision=self._judge(run),
+            decision=decision,
             keeps_prev=outcome.ok and keeps_prev(task.kind, prepared.inputs),
             path=self._path,
             worker_id=self._place.worker_id,
             deferred=self._deferred and outcome.ok,
         )
 
-    async def outcome(self, task: Task, position: Position, run_id: str) -> tuple[Surroundings, Prepared, Outcome]:
+    async def outcome(self, run: TaskRun) -> tuple[Surroundings, Prepared, Outcome]:
         """The outcome of one task run, and what its policy may read besides."""
-        place, around, prepared = self._place, self.around, Prepared()
+        place, around, prepared, task, position = self._place, self.around, Prepared(), run.task, run.position
         now = place.clock.now()
         try:
             around = inside(task, self._named(await place.safe.opened(task, around), position), position, now=now)
@@ -221,17 +209,17 @@ class PipelineRun:
             credentials = await place.safe.credentials(prepared.inputs)
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
             self._tell_start({})
-            return around, prepared, self._not_run(task, position, run_id, now, problem)
+            return around, prepared, run.not_run(now, problem)
         self._tell_start(prepared.inputs)
         interrupted, self._interrupted = self._interrupted, False
         if self.once or prepared.spec.get("on_lost") == "fail":
             if interrupted:
-                return around, prepared, self._not_run(task, position, run_id, now, _lost(task))
+                return around, prepared, run.lost(now)
             await place.flush()  # a task that must not be repeated is known to have begun before it begins
         self._deferred = bool(prepared.spec.get("async")) and task.kind != NOOP
         if self._deferred and task.kind != PLAYBOOK:  # a playbook is begun here, and waited for beside (O-08)
-            return around, prepared, self._accepted(task, position, run_id, now)
-        context = self._context(task, position, run_id, prepared.spec, scope, credentials)
+            return around, prepared, run.accepted(now)
+        context = run.context(prepared.spec, scope, credentials)
         clock, sleep, trace_id = place.clock, place.sleep, place.order.trace_id
         if task.kind == NOOP:  # over before anybody could be told, or its time
             return (
@@ -250,75 +238,6 @@ class PipelineRun:
             self._place.journal.add(self._place.egress.started(self._starting, inputs.get("args")))
             self._starting = None
 
-    def _accepted(self, task: Task, position: Position, run_id: str, now: float) -> Outcome:
-        """The task runs beside its pipeline, which goes on with a reference to it (TOOL-12)."""
-        meta = Meta(
-            attempt=position.attempt,
-            started_at=now,
-            finished_at=self._place.clock.now(),
-            trace_id=self._place.order.trace_id,
-            task_run_id=run_id,
-        )
-        result = {"task_run_id": run_id, "status": "running"}
-        return Outcome(status=Status.SUCCESS, result=result, meta=meta, helpers=self._place.tools.helpers(task.kind))
-
-    def _not_run(
-        self, task: Task, position: Position, run_id: str, now: float, problem: TemplateError | ToolError
-    ) -> Outcome:
-        place = self._place
-        meta = Meta(
-            attempt=position.attempt,
-            started_at=now,
-            finished_at=place.clock.now(),
-            trace_id=place.order.trace_id,
-            task_run_id=run_id,
-        )
-        if isinstance(problem, ToolError):
-            error = error_of(problem)
-        else:
-            error = Error(kind=problem.kind, message=f'inputs of task "{task.name}": {problem}')
-        return Outcome(status=Status.ERROR, error=error, meta=meta, helpers=place.tools.helpers(task.kind))
-
-    def _context(
-        self, task: Task, position: Position, run_id: str, spec: dict[str, Any], scope: Scope, credentials: Credentials
-    ) -> ToolContext:
-        place, order, path = self._place, self._place.order, self._path
-
-        def renewed(name: str) -> None:
-            visit, number = position.visit, position.attempt
-            place.journal.add(KeychainRefreshed(name=name, visit=visit, attempt=number, task_run_id=run_id, path=path))
-
-        where = [order.execution_id, order.step_run_id, *map(str, path), task.name, str(position.visit)]
-        return ToolContext(
-            execution_id=order.execution_id,
-            step=order.step,
-            task=task.name,
-            attempt=position.attempt,
-            task_run_id=run_id,
-            idempotency_key="/".join(where),
-            spec=spec,
-            name=names_in(scope),
-            resolve=credentials,
-            secrets=place.safe.desk(renewed),
-            data_folders=place.tools.permissions.data_folders,
-            keep=place.egress.keep,
-            load=place.office.load,
-            tool=place.tools.tool,
-            playbooks=TaskCalls(order, self.calls_as or run_id, place.office, place.lend, place.egress.holds_secret),
-            masked=place.egress.text,
-            now=place.clock.now,
-            quantum_providers=place.tools.permissions.quantum_providers,
-            policy=place.net.executor.quantum if task.kind == QUANTUM else {},
-            remark=partial(self.remark, task, position, run_id),
-            traceparent=traceparent_of(order.trace_id, run_id) if order.traced else None,
-            unwanted=place.unwanted,
-        )
-
-    def remark(self, task: Task, position: Position, run_id: str, make: Callable[..., Remark], **told: Any) -> None:
-        """Tell something of a task run besides its start and its outcome."""
-        where = {"visit": position.visit, "attempt": position.attempt, "task_run_id": run_id, "path": self._path}
-        self._place.journal.add(self._place.egress.masked(make(task=task.name, **told, **where)))
-
     @asynccontextmanager
     async def _told_soon(self) -> AsyncIterator[None]:
         """Report what is waiting once the tool has run for a moment; most are done before."""
@@ -332,8 +251,3 @@ class PipelineRun:
             timer.cancel()
             for task_ in flushing:
                 await task_
-
-
-def _lost(task: Task) -> ToolError:
-    message = f'task "{task.name}" was interrupted with its worker, and on_lost says not to repeat it'
-    return ToolError("lease.lost", message, unknown=True)

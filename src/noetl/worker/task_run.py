@@ -1,0 +1,128 @@
+"""One run of one task: who it is, what its tool is given, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.errors import TemplateError, ToolError
+from noetl.net.task import Task
+from noetl.records.outcomes import Error, Meta, Outcome, Status
+from noetl.records.position import Position
+from noetl.records.remarks import Remark
+from noetl.records.tasks import KeychainRefreshed, TaskStarted
+from noetl.records.traces import traceparent_of
+from noetl.templates.scope import Scope
+from noetl.tools.contract import ToolContext
+from noetl.worker.attempt import error_of
+from noetl.worker.calls import TaskCalls
+from noetl.worker.names import names_in
+from noetl.worker.safe import Credentials
+from noetl.worker.workplace import Workplace
+
+QUANTUM = "quantum"  # the kind that is placed by the playbook's own hints (QNT-06)
+
+
+class TaskRun:
+    """`path` is where in a loop it runs; `calls_as` is the task run whose playbooks it calls, if not its own."""
+
+    __slots__ = ("_path", "_place", "calls_as", "position", "run_id", "task")
+
+    def __init__(
+        self,
+        place: Workplace,
+        task: Task,
+        position: Position,
+        run_id: str,
+        path: tuple[int, ...],
+        calls_as: str | None = None,
+    ) -> None:
+        self._place, self._path = place, path
+        self.task, self.position, self.run_id, self.calls_as = task, position, run_id, calls_as
+
+    def at(self, position: Position) -> TaskRun:
+        """The same run, seen from where more is known."""
+        return TaskRun(self._place, self.task, position, self.run_id, self._path, self.calls_as)
+
+    def started(self) -> TaskStarted:
+        return TaskStarted(
+            task=self.task.name,
+            kind=self.task.kind,
+            visit=self.position.visit,
+            attempt=self.position.attempt,
+            task_run_id=self.run_id,
+            path=self._path,
+            worker_id=self._place.worker_id,
+        )
+
+    def accepted(self, since: float) -> Outcome:
+        """The task runs beside its pipeline, which goes on with a reference to it (TOOL-12)."""
+        result = {"task_run_id": self.run_id, "status": "running"}
+        return Outcome(status=Status.SUCCESS, result=result, meta=self._meta(since), helpers=self._helpers())
+
+    def not_run(self, since: float, problem: TemplateError | ToolError) -> Outcome:
+        """What kept its tool from being run."""
+        if isinstance(problem, ToolError):
+            error = error_of(problem)
+        else:
+            error = Error(kind=problem.kind, message=f'inputs of task "{self.task.name}": {problem}')
+        return Outcome(status=Status.ERROR, error=error, meta=self._meta(since), helpers=self._helpers())
+
+    def lost(self, since: float) -> Outcome:
+        """It had begun under an earlier lease, and must not be repeated."""
+        message = f'task "{self.task.name}" was interrupted with its worker, and on_lost says not to repeat it'
+        return self.not_run(since, ToolError("lease.lost", message, unknown=True))
+
+    def context(self, spec: dict[str, Any], scope: Scope, credentials: Credentials) -> ToolContext:
+        """What its tool knows of where it runs."""
+        place, order, task = self._place, self._place.order, self.task
+        where = [order.execution_id, order.step_run_id, *map(str, self._path), task.name, str(self.position.visit)]
+        return ToolContext(
+            execution_id=order.execution_id,
+            step=order.step,
+            task=task.name,
+            attempt=self.position.attempt,
+            task_run_id=self.run_id,
+            idempotency_key="/".join(where),
+            spec=spec,
+            name=names_in(scope),
+            resolve=credentials,
+            secrets=place.safe.desk(self._tell_refreshed),
+            data_folders=place.tools.permissions.data_folders,
+            keep=place.egress.keep,
+            load=place.office.load,
+            tool=place.tools.tool,
+            playbooks=TaskCalls(
+                order, self.calls_as or self.run_id, place.office, place.lend, place.egress.holds_secret
+            ),
+            masked=place.egress.text,
+            now=place.clock.now,
+            quantum_providers=place.tools.permissions.quantum_providers,
+            policy=place.net.executor.quantum if task.kind == QUANTUM else {},
+            remark=self.remark,
+            traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
+            unwanted=place.unwanted,
+        )
+
+    def remark(self, make: Callable[..., Remark], **told: Any) -> None:
+        """Tell something of it besides its start and its outcome."""
+        self._place.journal.add(self._place.egress.masked(make(task=self.task.name, **told, **self._whereabouts())))
+
+    def _tell_refreshed(self, name: str) -> None:
+        self._place.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))
+
+    def _whereabouts(self) -> dict[str, Any]:
+        visit, attempt = self.position.visit, self.position.attempt
+        return {"visit": visit, "attempt": attempt, "task_run_id": self.run_id, "path": self._path}
+
+    def _meta(self, since: float) -> Meta:
+        return Meta(
+            attempt=self.position.attempt,
+            started_at=since,
+            finished_at=self._place.clock.now(),
+            trace_id=self._place.order.trace_id,
+            task_run_id=self.run_id,
+        )
+
+    def _helpers(self) -> dict[str, dict[str, Any]]:
+        return self._place.tools.helpers(self.task.kind)
