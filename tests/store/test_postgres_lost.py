@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import asyncpg  # type: ignore[import-untyped]
 import msgspec
 import pytest
 import pytest_asyncio
@@ -220,3 +221,22 @@ async def test_a_whole_run_does_not_feel_that_its_line_is_cut(
     assert line.cuts == 2
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert [task for task, _ in tool.calls] == ["a", "b", "b", "b", "c"], "nothing was done twice"
+
+
+async def test_who_is_told_to_end_while_a_connection_breaks_ends(store: PostgresStore) -> None:
+    """The driver tells of the connection then, not of the cancellation; who asked again would be waited for in vain."""
+    begun = asyncio.Event()
+
+    async def broken(_: object) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed") from None
+
+    reading = asyncio.create_task(store._db.read(broken))
+    await begun.wait()
+    reading.cancel()
+    await asyncio.wait({reading})
+
+    assert reading.cancelled()

@@ -95,7 +95,8 @@ class Database:
         return await self.write(in_transaction)
 
     async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool) -> _T:
-        pauses = Pauses(self.patience_s)
+        pauses, task = Pauses(self.patience_s), asyncio.current_task()
+        asked_to_end = task.cancelling() if task is not None else 0
         while True:
             has_begun = False
             try:
@@ -103,6 +104,8 @@ class Database:
                     has_begun = True
                     return await work(connection)
             except DRIVER as problem:
+                if task is not None and task.cancelling() > asked_to_end:
+                    raise asyncio.CancelledError from problem  # which a connection that ends badly would have hidden
                 if not is_lost(problem):
                     raise explained(self.where, problem) from problem
                 if has_begun and not repeats:
