@@ -97,10 +97,21 @@ class Suspects:
         suspect = self._alone.get(worker_id)
         if suspect is None:
             return False
-        if await self._holds(worker_id, suspect.execution_id, suspect.order_id):
+        is_held = await self._holds(worker_id, suspect.execution_id, suspect.order_id)
+        if is_held and not await self._has_run_out(worker_id, suspect):
             return True
         del self._alone[worker_id]
         return False
+
+    async def _has_run_out(self, worker_id: str, suspect: Ready) -> bool:
+        """Whether the lease it was given is over. The worker may have dropped the order, its report refused, and still
+        be the last one named for it: it would never be given anything again."""
+        return any(
+            row.order_id == suspect.order_id
+            and row.lease_epoch > suspect.seen_epoch
+            and (row.lease_until or 0.0) < self._clock.now()
+            for row in await self._store.held_by(worker_id)
+        )
 
     async def _is_busy(self, worker_id: str) -> bool:
         """Whether it holds anything, apart from what it reports to have ended just now."""

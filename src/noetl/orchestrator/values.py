@@ -9,31 +9,22 @@ written before the event that names it.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import sys
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from noetl.errors import BackendError, ToolError
+from noetl.orchestrator.carriage import Carriage
 from noetl.records.apart import Load
 from noetl.records.references import Reference
 from noetl.store.contract import ResultStore
 from noetl.store.results import referring
 
-CACHE_BYTES = 128 << 20  # more than any single decision reads
 _NEAR_BYTES = 1 << 20
-_SENT_S = 600.0  # for so long nobody collects what was sent, by far
-_GONE_S = 5.0  # for so long what was not there is not asked for again
-_AT_A_TIME = 8
-_PAUSE_S = 1.0  # after a failure, for those whom nobody waits for
-_MOST_SENT = 10_000
 _TRIES = 30
 _T = TypeVar("_T")
 
@@ -41,21 +32,21 @@ _T = TypeVar("_T")
 class AwayError(BackendError):
     """Something has to be brought first; then decide again."""
 
-    def __init__(self, values: Values, unsent: dict[str, bytes], unread: set[str]) -> None:
+    def __init__(self, carriage: Carriage, unsent: dict[str, bytes], unread: set[str]) -> None:
         super().__init__("stored results have to be brought first, and were asked for too often")
-        self._values, self._unsent, self._unread = values, unsent, unread
+        self._carriage, self._unsent, self._unread = carriage, unsent, unread
 
     async def bring(self) -> None:
         """BackendError while the store is away."""
-        await self._values.bring(self._unsent, self._unread)
+        await self._carriage.bring(self._unsent, self._unread)
 
     def begin(self) -> None:
         """The same, and nobody waits for it."""
-        self._values.begin(self._unsent, self._unread)
+        self._carriage.begin(self._unsent, self._unread)
 
     @property
     def is_over(self) -> bool:
-        return self._values.has(self._unsent, self._unread)
+        return self._carriage.has(self._unsent, self._unread)
 
 
 class Values:
@@ -65,16 +56,10 @@ class Values:
     def __init__(self, results: ResultStore, *, serves: bool = False) -> None:
         self._results = results
         self._near_bytes = -1 if results.is_outside else _NEAR_BYTES if serves else sys.maxsize
-        self._bodies: OrderedDict[str, bytes] = OrderedDict()
-        self._size = 0
-        self._sent: OrderedDict[str, float] = OrderedDict()
-        self._gone: dict[str, tuple[float, ToolError]] = {}
+        self._carriage = Carriage(results)
         self._unsent: dict[str, bytes] = {}
         self._unread: set[str] = set()
         self._owed: dict[str, bytes] = {}  # by the worker beside
-        self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}  # by checksum, and whether it is sent
-        self._failed_at = float("-inf")
-        self._places = asyncio.Semaphore(_AT_A_TIME)
 
     # in the middle of a decision
 
@@ -87,17 +72,17 @@ class Values:
         if isinstance(found, Reference):
             return found
         reference, body = found
-        if not self._is_sent(reference.checksum):
+        if not self._carriage.is_sent(reference.checksum):
             self._unsent[reference.checksum] = body
         return reference
 
     def load(self, reference: Reference) -> Any:
         if not self.is_far(reference.size):
             return self._results.load(reference)
-        body = self._at_hand(reference.checksum)
+        body = self._carriage.at_hand(reference.checksum)
         if body is not None:
             return msgspec.json.decode(body)
-        if (gone := self._known_gone(reference.checksum)) is not None:
+        if (gone := self._carriage.known_gone(reference.checksum)) is not None:
             raise ToolError(gone.kind, gone.message)
         self._unread.add(reference.checksum)
         return None
@@ -107,7 +92,7 @@ class Values:
         if self._unsent or self._unread:
             unsent, self._unsent = self._unsent, {}
             unread, self._unread = self._unread, set()
-            raise AwayError(self, unsent, unread)
+            raise AwayError(self._carriage, unsent, unread)
 
     async def read(self, look: Callable[[Load], _T]) -> _T:
         """What `look` finds, with all that it reads at hand."""
@@ -123,27 +108,6 @@ class Values:
             await away.bring()
         raise away
 
-    # what is brought
-
-    def has(self, unsent: Iterable[str], unread: Iterable[str]) -> bool:
-        """Whether nothing of it would be lacking now."""
-        known = (one in self._bodies or self._known_gone(one) is not None for one in unread)
-        return all(map(self._is_sent, unsent)) and all(known)
-
-    async def bring(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
-        if tasks := [asyncio.shield(task) for task in self._tasks(unsent, unread)]:
-            for problem in await asyncio.gather(*tasks, return_exceptions=True):
-                if problem is not None:
-                    raise problem
-
-    def begin(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
-        if time.monotonic() - self._failed_at > _PAUSE_S:
-            self._tasks(unsent, unread)
-
-    def _tasks(self, unsent: dict[str, bytes], unread: Iterable[str]) -> list[asyncio.Task[None]]:
-        sends = [self._sending(one, body) for one, body in unsent.items() if not self._is_sent(one)]
-        return sends + [self._fetching(one) for one in unread if one not in self._bodies]
-
     # what a worker in the same process keeps and reads: it cannot wait either, but between its tasks
 
     def send_soon(self, value: Any) -> Reference:
@@ -152,67 +116,30 @@ class Values:
         if isinstance(found, Reference):
             return found
         reference, body = found
-        if not self._is_sent(reference.checksum):
+        if not self._carriage.is_sent(reference.checksum):
             self._owed[reference.checksum] = body
-            self._sending(reference.checksum, body)
+            self._carriage.send(reference.checksum, body)
         return reference
 
     async def settled(self, what: Any) -> None:
         """Return once every value that `what` names is stored. BackendError while that fails; it may be asked again."""
+        self._owed = {one: body for one, body in self._owed.items() if not self._carriage.is_sent(one)}
         if self._owed:
             text = msgspec.json.encode(what).decode()
-            await self.bring({one: body for one, body in self._owed.items() if one in text}, ())
+            await self._carriage.bring({one: body for one, body in self._owed.items() if one in text}, ())
 
     def load_now(self, reference: Reference) -> Any:
         """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
-        body = self._at_hand(reference.checksum)
+        body = self._carriage.at_hand(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 
     async def fetch(self, references: Iterable[Reference]) -> None:
         """Have these at hand, as far as they can be had; whoever reads the others hears of it."""
         with suppress(BackendError):
-            await self.bring({}, [one.checksum for one in references if self.is_far(one.size)])
+            await self._carriage.bring({}, [one.checksum for one in references if self.is_far(one.size)])
 
     def close(self) -> None:
-        for task in self._under_way.values():
-            task.cancel()
-
-    # each once, whoever asks for it
-
-    def _sending(self, checksum: str, body: bytes) -> asyncio.Task[None]:
-        return self._begun((checksum, True), partial(self._send, checksum, body))
-
-    def _fetching(self, checksum: str) -> asyncio.Task[None]:
-        return self._begun((checksum, False), partial(self._fetch, checksum))
-
-    def _begun(self, what: tuple[str, bool], make: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        task = self._under_way.get(what)
-        if task is None:
-            task = self._under_way[what] = asyncio.ensure_future(make())
-            task.add_done_callback(lambda done: self._ended(what, done))
-        return task
-
-    def _ended(self, what: tuple[str, bool], task: asyncio.Task[None]) -> None:
-        del self._under_way[what]
-        if not task.cancelled() and task.exception() is not None:
-            self._failed_at = time.monotonic()  # who waits hears of it; else it is tried again by who needs it
-
-    async def _send(self, checksum: str, body: bytes) -> None:
-        async with self._places:
-            await self._results.send(body)
-        self._owed.pop(checksum, None)
-        self._sent[checksum] = time.monotonic()
-        while len(self._sent) > _MOST_SENT:
-            self._sent.popitem(last=False)
-
-    async def _fetch(self, checksum: str) -> None:
-        try:
-            async with self._places:
-                self._remember(checksum, await self._results.fetch(checksum))
-        except ToolError as problem:
-            self._gone[checksum] = time.monotonic(), problem
-
-    # what is at hand
+        self._carriage.close()
 
     def _noted(self, value: Any) -> Reference | tuple[Reference, bytes]:
         """Where the value is, if it could be stored at once; else where it will be, and what has to be sent there."""
@@ -222,27 +149,5 @@ class Values:
         if not self.is_far(len(body)):
             return self._results.put(value)
         reference = referring(self._results.store, hashlib.sha256(body).hexdigest(), value, body)
-        self._remember(reference.checksum, body)
+        self._carriage.remember(reference.checksum, body)
         return reference, body
-
-    def _is_sent(self, checksum: str) -> bool:
-        return time.monotonic() - self._sent.get(checksum, float("-inf")) < _SENT_S
-
-    def _known_gone(self, checksum: str) -> ToolError | None:
-        at, problem = self._gone.get(checksum, (0.0, None))
-        if problem is not None and time.monotonic() - at < _GONE_S:
-            return problem
-        self._gone.pop(checksum, None)
-        return None
-
-    def _at_hand(self, checksum: str) -> bytes | None:
-        body = self._bodies.get(checksum)
-        if body is not None:
-            self._bodies.move_to_end(checksum)
-        return body
-
-    def _remember(self, checksum: str, body: bytes) -> None:
-        self._size += len(body) - len(self._bodies.pop(checksum, b""))
-        self._bodies[checksum] = body
-        while self._size > CACHE_BYTES and len(self._bodies) > 1:
-            self._size -= len(self._bodies.popitem(last=False)[1])
