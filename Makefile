@@ -4,6 +4,7 @@
 
 PY := .venv/bin/python
 READY := .venv/.ready
+QUANTUM := .venv/.quantum
 UI := src/noetl/_ui/index.html
 
 help: ## list the verbs
@@ -11,6 +12,10 @@ help: ## list the verbs
 
 $(READY): requirements.lock pyproject.toml tools/bootstrap.sh
 	@sh tools/bootstrap.sh
+
+# Without Qiskit the providers that need it are not tested: that is said here, and by the tests that are skipped for it.
+$(QUANTUM): requirements-quantum.lock $(READY)
+	@sh tools/bootstrap.sh quantum || echo "make: QISKIT WAS NOT INSTALLED; its tests are skipped" >&2
 
 setup: $(READY) ## make .venv with everything the other verbs need
 
@@ -22,7 +27,7 @@ $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-re
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
 # The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
-test: $(READY) $(UI) ## what CI runs: style, types and the tests
+test: $(READY) $(QUANTUM) $(UI) ## what CI runs: style, types and the tests
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
@@ -30,7 +35,7 @@ test: $(READY) $(UI) ## what CI runs: style, types and the tests
 	@.venv/bin/pytest -m "not deep" tests/browser
 	@$(PY) tools/conformance.py --quiet
 
-test-deep: $(READY) $(UI) ## the same with large volumes; takes long
+test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
 	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
@@ -59,6 +64,7 @@ ui: $(READY) ## build the web UI into the package
 
 lock: ## pin the newest versions of all dependencies, with hashes and without addresses
 	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock
+	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group quantum --format requirements-txt -o requirements-quantum.lock
 
 clean: ## remove what the other verbs made
 	@rm -rf .demo .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Make .venv hold exactly what requirements.lock names, plus this project. Needs Python 3.11 or newer and nothing else:
-# uv is used where it is, else fetched by pip into the environment, else pip does the work.
+# uv is used where it is, else fetched by pip into the environment, else pip does the work. `bootstrap.sh quantum` adds
+# what requirements-quantum.lock names.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -28,16 +29,19 @@ uv=$(command -v uv || true)
 if [ -z "$uv" ] && [ -x .venv/bin/pip ]; then
     .venv/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && uv=.venv/bin/uv || true
 fi
+# What is asked for: everything the project needs, or what one group of its tests needs besides.
+group=${1:-}
+lock=requirements${group:+-$group}.lock
 with_uv() {
     [ -n "$uv" ] || return 1
-    VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --require-hashes -r requirements.lock &&
-        VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --no-deps -e .
+    VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --require-hashes -r "$lock" || return 1
+    [ -n "$group" ] || VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --no-deps -e .
 }
 with_pip() {
     [ -x .venv/bin/pip ] || .venv/bin/python -m ensurepip >/dev/null
-    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock &&
-        .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" || return 1
+    [ -n "$group" ] || .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
 }
 # uv reads another configuration than pip (certificates, indexes): where one cannot fetch, the other often can.
 with_uv || with_pip
-touch .venv/.ready
+touch ".venv/.${group:-ready}"
