@@ -35,6 +35,7 @@ class Cluster:
         self._psql = psql
         self._token_file, self._worker_token_file = folder / "token", folder / "worker-token"
         self.url = ""
+        self.settings: dict[str, str] = {}  # of our processes, by their variables
         self.server: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -90,7 +91,7 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """That of our processes: nothing of the user's own settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-        return {**kept, "NOETL_HOME": str(self.folder / "home")}
+        return {**kept, "NOETL_HOME": str(self.folder / "home"), **self.settings}
 
     def _noetl(self, kind: str, options: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{kind}.log").open("ab") as log:

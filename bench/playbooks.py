@@ -124,6 +124,34 @@ def waiting() -> str:
     )
 
 
+def wasteful() -> str:
+    """Templates that compute as long as they are let, step after step."""
+    waste = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    return WORKFLOW.format(name="wasteful") + (
+        f'  - step: start\n    tool: {{ name: t, {NOOP}, args: {{ x: "{waste}" }} }}\n'
+    )
+
+
+def slow() -> str:
+    """A task of a minute, which says where it runs: its own process, and those above it up to its worker."""
+    return WORKFLOW.format(name="slow") + (
+        "  - step: start\n"
+        "    tool:\n"
+        "      name: t\n"
+        "      kind: python\n"
+        '      args: { folder: "{{ workload.folder }}" }\n'
+        "      code: |\n"
+        "        import os, time\n"
+        "        ids = [os.getpid()]\n"
+        "        while ids[-1] > 1:\n"
+        "            ids.append(int(open(f'/proc/{ids[-1]}/stat').read().rpartition(')')[2].split()[1]))\n"
+        "        with open(f'{folder}/tool.new', 'w') as file:\n"
+        "            file.write(' '.join(map(str, ids)))\n"
+        "        os.replace(f'{folder}/tool.new', f'{folder}/tool')\n"
+        "        time.sleep(60)\n"
+    )
+
+
 def hostile_texts() -> dict[str, str]:
     """Texts that hurt a careless reader."""
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import cluster  # noqa: E402
+from bench import cluster, promises  # noqa: E402
 from bench.embedded import embedded, peers  # noqa: E402
 from bench.language import language  # noqa: E402
 
@@ -24,6 +24,7 @@ GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "language": language,
     "embedded": embedded,
     "cluster": cluster.measured,
+    "promises": promises.measured,
 }
 _USUAL = ("language", "embedded")
 
@@ -70,7 +71,7 @@ def main() -> None:
     options.add_argument("--group", choices=sorted(GROUPS), action="append")
     options.add_argument("--cluster", action="store_true", help="with PostgreSQL, NATS, a server and a worker as well")
     chosen = options.parse_args()
-    names = chosen.group or ([*_USUAL, "cluster"] if chosen.cluster else _USUAL)
+    names = chosen.group or ([*_USUAL, "cluster", "promises"] if chosen.cluster else _USUAL)
     before = load()
     rows = [row for name in names for row in GROUPS[name](3 if chosen.quick else 9)]
     print(table(rows))

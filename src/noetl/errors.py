@@ -61,6 +61,10 @@ class BackendError(NoetlError):
     """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""
 
 
+class AbsentError(BackendError):
+    """The store answers, and what it should have is not in it: asking again is no help."""
+
+
 class UnfitError(BackendError):
     """A text that the store cannot hold, such as one with a NUL; nothing was changed, and asking again is no help."""
 

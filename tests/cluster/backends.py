@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -14,14 +13,9 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from tests.servers import nats, postgres
+from tests.servers.ports import free_port
 
-_PATIENCE_S = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+_PATIENCE_S = 90.0
 
 
 class Postgres(postgres.Server):
@@ -46,7 +40,7 @@ class Postgres(postgres.Server):
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def died(self, within_s: float = 20.0) -> bool:
+    def died(self, within_s: float = 60.0) -> bool:
         """Whether somebody killed it in that time. It is nobody's child here, so its entry in the system is looked at;
         what is left of a process that nobody has fetched yet counts as gone."""
         end, status = time.monotonic() + within_s, Path(f"/proc/{self.pid}/stat")
@@ -94,7 +88,7 @@ class Nats:
         self._server.process.kill()
         self._server.process.wait()
 
-    def died(self, within_s: float = 20.0) -> bool:
+    def died(self, within_s: float = 60.0) -> bool:
         try:
             return self._server.process.wait(within_s) == -signal.SIGKILL
         except subprocess.TimeoutExpired:

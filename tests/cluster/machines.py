@@ -19,12 +19,13 @@ from typing import Any, TypeVar
 from noetl.client import Client
 from noetl.client.requests import make_token
 from noetl.crash_points import VARIABLE
-from tests.cluster.backends import Nats, Postgres, free_port
+from tests.cluster.backends import Nats, Postgres
+from tests.servers.ports import free_port
 
 T = TypeVar("T")
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 TTL_S, HEARTBEAT_S = 2.0, 0.4
-STARTED_S = 40.0
+STARTED_S = 90.0
 
 
 class Member:
@@ -64,7 +65,7 @@ class Member:
             self.child.kill()
             self.child.wait()
 
-    def died(self, within_s: float = 20.0) -> bool:
+    def died(self, within_s: float = 60.0) -> bool:
         """Whether it was killed by its crash point in that time."""
         assert self.child is not None
         try:
@@ -85,7 +86,7 @@ class Member:
         assert self.child is not None
         self.child.send_signal(signal.SIGCONT)
 
-    def stop(self, within_s: float = 40.0) -> int:
+    def stop(self, within_s: float = 90.0) -> int:
         """As an operator does it."""
         assert self.child is not None
         self.child.terminate()
@@ -195,7 +196,7 @@ def backends(*, broker: bool = False) -> Iterator[tuple[Postgres, Nats | None]]:
             nats.stop()
 
 
-def until(look: Callable[[], T | None], within_s: float = 30.0, what: str = "it did not happen in time") -> T:
+def until(look: Callable[[], T | None], within_s: float = 60.0, what: str = "it did not happen in time") -> T:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if found := look():

@@ -78,6 +78,11 @@ workflow:
     tool: [{_effect("last")}]
 """
 
+GATED = SLOW.replace("name: slow, path: cluster/slow", "name: gated, path: cluster/gated").replace("s: 3", 'gate: ""')
+GATED = GATED.replace('s: "{{ workload.s }}"', 'gate: "{{ workload.gate }}"').replace(
+    "import time; time.sleep(s)", "import os, time\\nwhile not os.path.exists(gate): time.sleep(0.02)"
+)
+
 POISON = f"""{_HEAD}
 metadata: {{ name: poison, path: cluster/poison }}
 workload: {{ url: "" }}

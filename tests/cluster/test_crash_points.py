@@ -18,14 +18,14 @@ import pytest
 from noetl.crash_points import SERVER_POINTS, VARIABLE, WORKER_POINTS, pass_for
 from noetl.errors import NoetlError
 from tests.cluster.backends import Postgres
-from tests.cluster.checkers import check, recovery_s
+from tests.cluster.checkers import SLACK_S, check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import TTL_S, Cluster, cluster, until
-from tests.cluster.playbooks import ALARM, CHAIN, LARGE, SLOW, WIDE
+from tests.cluster.playbooks import ALARM, CHAIN, GATED, LARGE, SLOW, WIDE
 from tests.cluster.watching import end_of, ends_of, has_begun_a_task, status_of
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
-RESTARTED_S = 10.0  # P9: after a restart of the server everything moves again within it
+RESTARTED_S = 10.0 + SLACK_S  # P9: after a restart of the server everything moves again within ten seconds
 QUICK = {"claim.before_reply", "worker.after_effect", "worker.claimed"}
 CAUSES = {"alarm.before": ALARM, "alarm.after": ALARM, "worker.object_stored": LARGE, "worker.heartbeat": SLOW}
 # in the middle of handing out a loop, range by range
@@ -51,7 +51,7 @@ def grounds(
     folder = tmp_path_factory.mktemp("crashing")
     with cluster(folder, one_postgres.url if request.param == "postgres" else str(folder / "store.db")) as grounds:
         grounds.server()
-        grounds.register(CHAIN, ALARM, LARGE, SLOW, WIDE)
+        grounds.register(CHAIN, ALARM, GATED, LARGE, SLOW, WIDE)
         with grounds.client() as client:
             client.set_pool("default", capacity=50)  # its count is taken under a lock (append.locked)
         grounds.worker()
@@ -76,8 +76,8 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
 
     server.start()
     back_at = time.monotonic()
-    starting.join(30)
-    assert set(ends_of(grounds, starts.accepted, 30)) == {"completed"}
+    starting.join(120)
+    assert set(ends_of(grounds, starts.accepted)) == {"completed"}
     took_s = time.monotonic() - back_at
 
     check(grounds.db, starts.accepted, effects.counts)
@@ -95,7 +95,7 @@ def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
     server.kill()
     server.start(point)
     execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 60}, key=point)
-    until(lambda: has_begun_a_task(grounds, execution_id), 20)
+    until(lambda: has_begun_a_task(grounds, execution_id))
     with grounds.client() as client, pytest.raises(NoetlError):
         client.cancel(execution_id)
     assert server.died()
@@ -104,7 +104,7 @@ def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
     with grounds.client() as client:
         if status_of(grounds, execution_id) == "running":
             client.cancel(execution_id)
-    assert end_of(grounds, execution_id, 15) == "cancelled"
+    assert end_of(grounds, execution_id) == "cancelled"
     check(grounds.db, starts.accepted, effects.counts)
     assert not effects.of(execution_id), "P10: what would have followed never happened"
 
@@ -124,9 +124,9 @@ def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Ef
     assert victim.died(), f"nobody came by {point}"
 
     grounds.worker()
-    assert end_of(grounds, execution_id, 20) == "completed"
+    assert end_of(grounds, execution_id) == "completed"
     log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-    assert all(gap < TTL_S + 5 for gap in recovery_s(log)), "P9"
+    assert all(gap < TTL_S + SLACK_S for gap in recovery_s(log)), "P9"
 
 
 @pytest.mark.req("WRK-03", "O-06")
@@ -138,14 +138,16 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cl
     for other in grounds.workers:
         other.kill()
     victim = grounds.worker()
-    execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 1}, key="mid-tool")
-    until(lambda: has_begun_a_task(grounds, execution_id), 20)
+    gate = grounds.folder / "gate"
+    execution_id = starts.start("cluster/gated", {"url": effects.url, "gate": str(gate)}, key="mid-tool")
+    until(lambda: has_begun_a_task(grounds, execution_id))
     victim.kill()
+    gate.touch()
 
     grounds.worker()
-    assert end_of(grounds, execution_id, 20) == "completed"
+    assert end_of(grounds, execution_id) == "completed"
     log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-    assert all(gap < TTL_S + 5 for gap in recovery_s(log)), "P9"
+    assert all(gap < TTL_S + SLACK_S for gap in recovery_s(log)), "P9"
 
 
 def test_without_the_variable_a_pass_does_nothing_and_a_wrong_one_is_told() -> None:

@@ -16,10 +16,10 @@ from noetl.crash_points import BY
 from noetl.records.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
-from tests.cluster.checkers import check, recovery_s
+from tests.cluster.checkers import SLACK_S, check, recovery_s
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import HEARTBEAT_S, TTL_S, cluster, until
-from tests.cluster.playbooks import CHAIN, LARGE, LOOP, POISON, SLOW
+from tests.cluster.machines import TTL_S, cluster, until
+from tests.cluster.playbooks import CHAIN, GATED, LARGE, LOOP, POISON, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
 
@@ -32,19 +32,22 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
 ) -> None:
     with cluster(tmp_path, postgres.url) as grounds:
         grounds.server()
-        grounds.register(SLOW)
-        frozen, starts = grounds.worker(), Starts(grounds)
-        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 0.5}, key="slow")
+        grounds.register(GATED)
+        frozen, starts, gate = grounds.worker(), Starts(grounds), tmp_path / "gate"
+        payload = {"url": effects.url, "gate": str(gate)}
+        execution_id = starts.start("cluster/gated", payload, key="slow")
         until(lambda: has_begun_a_task(grounds, execution_id))
         frozen.freeze()
+        until(lambda: frozen.is_frozen)
+        gate.touch()
         grounds.worker()
         assert ends_of(grounds, starts.accepted) == ["completed"]
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-        assert recovery_s(log)[0] < TTL_S + 5, "P9"
+        assert recovery_s(log)[0] < TTL_S + SLACK_S, "P9"
 
         happened = effects.total()
         frozen.thaw()
-        again = starts.start("cluster/slow", {"url": effects.url, "s": 0.1}, key="again")
+        again = starts.start("cluster/gated", payload, key="again")
         assert ends_of(grounds, starts.accepted) == ["completed"] * 2
         assert effects.total() == happened + len(effects.of(again)), "what it was at came to nothing"
         assert check(grounds.db, starts.accepted, effects.counts)[execution_id][: len(log)] == log
@@ -73,7 +76,7 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
         grounds.worker()
         assert ends_of(grounds, starts.accepted) == ["completed"]
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-        assert max(recovery_s(log)) < TTL_S + 5, "P9"
+        assert max(recovery_s(log)) < TTL_S + SLACK_S, "P9"
 
         frozen.thaw()
         starts.start(path, {"url": effects.url}, key="again")
@@ -101,7 +104,7 @@ def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
         for _ in range(2):
             time.sleep(0.7)
             postgres.bounce()
-        starting.join(60)
+        starting.join(120)
         assert len(starts.accepted) == 30
         assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         check(grounds.db, starts.accepted, effects.counts)
@@ -202,16 +205,17 @@ def test_servers_and_workers_are_restarted_one_after_another_under_load(
 def test_a_worker_that_leaves_before_it_is_done_gives_its_order_back_at_once(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
-    with cluster(tmp_path, postgres.url, ttl_s=60.0) as grounds:
+    with cluster(tmp_path, postgres.url, ttl_s=3600.0) as grounds:
         grounds.server()
-        grounds.register(SLOW)
-        leaving, starts = grounds.worker(0, "--drain-timeout", "0.2"), Starts(grounds)
-        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
+        grounds.register(GATED)
+        leaving, starts, gate = grounds.worker(0, "--drain-timeout", "0.2"), Starts(grounds), tmp_path / "gate"
+        execution_id = starts.start("cluster/gated", {"url": effects.url, "gate": str(gate)}, key="slow")
         until(lambda: has_begun_a_task(grounds, execution_id))
         grounds.worker()
         assert leaving.stop() == 1, "it says that something is unfinished"
+        gate.touch()
 
-        assert ends_of(grounds, starts.accepted, 20) == ["completed"], "long before the lease has run out"
+        assert ends_of(grounds, starts.accepted) == ["completed"], "long before the lease has run out"
         check(grounds.db, starts.accepted, effects.counts)
 
 
@@ -294,15 +298,11 @@ def test_a_cancellation_at_one_server_stops_the_tool_of_a_worker_at_another(
         grounds.register(CHAIN, SLOW)
         grounds.worker(1, "--concurrency", "1")
         starts, following = Starts(grounds), Starts(grounds)
-        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 100}, key="slow")
+        execution_id = starts.start("cluster/slow", {"url": effects.url, "s": 600}, key="slow")
         until(lambda: has_begun_a_task(grounds, execution_id))
         with grounds.client(0) as client:
             client.cancel(execution_id)
-        cancelled_at = time.monotonic()
         following.start("cluster/chain", {"url": effects.url}, key="next")
-        until(lambda: effects.total() > 0, HEARTBEAT_S + 5)
-        assert time.monotonic() - cancelled_at < HEARTBEAT_S + 5
-
         assert ends_of(grounds, following.accepted) == ["completed"]
         check(grounds.db, [*starts.accepted, *following.accepted], effects.counts)
         assert not effects.of(execution_id)

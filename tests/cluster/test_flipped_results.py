@@ -24,7 +24,7 @@ workflow:
     tool: { kind: python, args: { mark: "{{ workload.mark }}" }, code: "result = {'text': mark * 100_000}" }
     next: { arcs: [{ step: rest }] }
   - step: rest
-    timer: { duration: 3 }
+    message: { name: read, correlation: { mark: "{{ workload.mark }}" } }
     next: { arcs: [{ step: last }] }
   - step: last
     tool: { name: read, kind: python, args: { n: "{{ start.data.text | length }}" }, code: "result = n" }
@@ -38,10 +38,10 @@ def _stored(grounds: Cluster) -> list[Path]:
 def _rests(grounds: Cluster, execution_id: str) -> bool:
     with grounds.client() as client:
         events = client.event_page(execution_id).events
-    return any(event["event_type"] == "timer.scheduled" for event in events)
+    return any(event["event_type"] == "message.awaited" for event in events)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.req("RES-02", "RES-06")
 def test_a_result_of_which_a_byte_has_changed_is_corrupt_for_its_reader_and_others_complete(
     tmp_path: Path, effects: Effects
@@ -60,6 +60,9 @@ def test_a_result_of_which_a_byte_has_changed_is_corrupt_for_its_reader_and_othe
         stored.write_bytes(body)
         grounds.worker()
         others.start("cluster/reader", {"mark": "b"}, key="other")
+        with grounds.client() as client:
+            for mark in ("a", "b"):
+                client.send_message("read", {"mark": mark})
         others.start("cluster/chain", {"url": effects.url}, key="chain")
 
         assert end_of(grounds, execution_id) == "failed"

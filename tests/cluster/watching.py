@@ -8,7 +8,7 @@ from noetl.errors import NoetlError
 from tests.cluster.machines import Cluster, until
 
 OVER = ("completed", "failed", "cancelled")
-ENDED_S = 60.0
+ENDED_S = 90.0
 
 
 def status_of(grounds: Cluster, execution_id: str) -> str | None:

@@ -21,7 +21,7 @@ from tests.conversing import playbook
 from tests.last_words import last_words
 
 NOETL = (sys.executable, "-m", "noetl.cli.main")
-LONGEST_S = 60.0
+LONGEST_S = 100.0
 
 
 class Ended(msgspec.Struct, frozen=True):

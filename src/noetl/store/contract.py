@@ -186,8 +186,9 @@ class Outbox(Protocol):
     async def held_by(self, owner: str) -> list[OrderRow]:
         """The orders that are held by this worker, or were until their lease ran out."""
 
-    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
-        """Prolong a lease; False when it is no longer held under this epoch. A moment that is past ends it."""
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
+        """Prolong a lease; False when it is no longer held under this epoch, or not by `owner` where one is named. A
+        moment that is past ends it."""
 
 
 class Alarms(Protocol):

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from noetl.errors import BackendError
+from noetl.errors import AbsentError
 from noetl.records.encoding import encode_payload
 from noetl.records.envelope import Event
 from noetl.records.waits import TimerScheduled
@@ -217,9 +217,11 @@ class MemoryStore:
         payloads = (encode_payload(event.payload) for events in self._events.values() for event in events)
         return checksums_in(*payloads) | checksums_in(*self.waits.texts())
 
-    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
         order = self._orders.get(order_id)
         if order is None or order.state is not OrderState.LEASED or order.lease_epoch != lease_epoch:
+            return False
+        if owner is not None and order.lease_owner != owner:
             return False
         self._orders[order_id] = _renewed(order, lease_until)
         return True
@@ -228,7 +230,7 @@ class MemoryStore:
         try:
             return self._nets[net_hash]
         except KeyError:
-            raise BackendError(f"no net {net_hash} in this store") from None
+            raise AbsentError(f"no net {net_hash} in this store") from None
 
     async def rebuild(self) -> int:
         rows = [derived_rows(events) for events in self._events.values() if events]

@@ -49,11 +49,13 @@ class Tasks(Protocol):
         states: Collection[TaskState] = (),
         role: str | None = None,
         user: str | None = None,
+        for_anybody: bool = False,
         execution_id: str | None = None,
         limit: int = 100,
         beyond: str | None = None,
     ) -> list[TaskRow]:
-        """The newest first. `role` and `user` are assignees; `user` also finds what that user has claimed."""
+        """The newest first. `role` and `user` are assignees; `user` also finds what that user has claimed.
+        `for_anybody` finds those that have no assignee."""
 
 
 class MemoryTasks:
@@ -80,6 +82,7 @@ class MemoryTasks:
         states: Collection[TaskState] = (),
         role: str | None = None,
         user: str | None = None,
+        for_anybody: bool = False,
         execution_id: str | None = None,
         limit: int = 100,
         beyond: str | None = None,
@@ -91,6 +94,7 @@ class MemoryTasks:
             if (not states or task.state in states)
             and role in (None, task.role)
             and user in (None, task.user, task.claimed_by)
+            and (not for_anybody or (task.role is None and task.user is None))
             and execution_id in (None, task.execution_id)
             and (last is None or _age(task) > _age(last))
         ]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.records.waits import MAX_BYTES, correlated
 from noetl.records.waits import MAX_KEYS as MAX_KEYS
 
 MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
@@ -43,12 +44,13 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def canonical(correlation: dict[str, Any]) -> str:
     """A correlation as text: equal ones give equal texts."""
-    return msgspec.json.encode(correlation, order="sorted").decode()
+    return correlated(correlation).decode()
 
 
 def parts_of(correlation: dict[str, Any]) -> list[str]:
-    """Every correlation that a message with this one satisfies: it holds each key with an equal value (MSG-01)."""
-    items = sorted(correlation.items())
+    """Every correlation that a message with this one satisfies: it holds each key with an equal value (MSG-01). Values
+    that are too long for anybody to wait for are left out: eight of them would give 256 texts of that length."""
+    items = [(key, value) for key, value in sorted(correlation.items()) if len(correlated(value)) <= MAX_BYTES]
     return [canonical(dict(part)) for size in range(len(items) + 1) for part in combinations(items, size)]
 
 

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from noetl.crash_points import crash_point
-from noetl.errors import BackendError
+from noetl.errors import AbsentError, BackendError
 from noetl.orchestrator.calls import child_id_of
 from noetl.orchestrator.pools import EVERY
 from noetl.orchestrator.secret_desk import SecretRefusedError
@@ -219,7 +219,7 @@ async def net(request: Request, net_hash: str) -> Response:
         raise unknown("net", net_hash)
     try:
         body = await services_of(request).store.net(net_hash)
-    except BackendError:
+    except AbsentError:  # and no other: who hears that there is none gives up, and a store that is away comes back
         raise unknown("net", net_hash) from None
     headers = {"cache-control": "private, max-age=31536000, immutable"}  # its name is its content
     return Response(body, headers=headers, media_type="application/json")

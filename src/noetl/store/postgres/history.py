@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from noetl.errors import BackendError
+from noetl.errors import AbsentError, BackendError
 from noetl.records.envelope import Event
 from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
 from noetl.store.filtering import lowered
@@ -112,7 +112,7 @@ class PostgresHistory:
     async def net(self, net_hash: str) -> bytes:
         body = await self._db.value("select_net", net_hash)
         if body is None:
-            raise BackendError(f"no net {net_hash} in the store {self._db.where}")
+            raise AbsentError(f"no net {net_hash} in the store {self._db.where}")
         return bytes(body)
 
     async def ask(self, statement: str) -> list[tuple[Any, ...]]:

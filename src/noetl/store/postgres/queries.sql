@@ -82,7 +82,8 @@ ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, role = excluded.role
                                     claimed_by = excluded.claimed_by, body = excluded.body;
 
 -- name: renew_lease
-UPDATE orders SET lease_until = $1 WHERE order_id = $2 AND lease_epoch = $3 AND state = 'leased';
+UPDATE orders SET lease_until = $1
+WHERE order_id = $2 AND lease_epoch = $3 AND state = 'leased' AND ($4::text IS NULL OR lease_owner = $4);
 
 -- name: select_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
@@ -380,6 +381,7 @@ SELECT body FROM task
 WHERE ($1::text[] IS NULL OR state = ANY ($1))
   AND ($2::text IS NULL OR role = $2)
   AND ($3::text IS NULL OR assignee = $3 OR claimed_by = $3)
+  AND (NOT $7::boolean OR (role IS NULL AND assignee IS NULL))
   AND ($4::text IS NULL OR execution_id = $4)
   AND created_at <= coalesce((SELECT last.created_at FROM task AS last WHERE last.task_id = $5), 'infinity')
   AND ($5::text IS NULL OR task_id > $5

@@ -142,8 +142,8 @@ class PostgresStore(PostgresHistory):
     async def checksums(self) -> set[str]:
         return {row[0] for row in await self._db.rows("select_checksums")}
 
-    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
-        return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch) == 1
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
+        return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch, owner) == 1
 
     async def rebuild(self) -> int:
         return await self._db.together(self._rebuilt)

@@ -23,10 +23,11 @@ class PostgresTasks:
         states: Collection[TaskState] = (),
         role: str | None = None,
         user: str | None = None,
+        for_anybody: bool = False,
         execution_id: str | None = None,
         limit: int = 100,
         beyond: str | None = None,
     ) -> list[TaskRow]:
         wanted = [state.value for state in states] or None
-        rows = await self._db.rows("select_tasks", wanted, role, user, execution_id, beyond, limit)
+        rows = await self._db.rows("select_tasks", wanted, role, user, execution_id, beyond, limit, for_anybody)
         return [task_of(row[0]) for row in rows]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import BackendError, UnreadableError
+from noetl.errors import AbsentError, BackendError, UnreadableError
 from noetl.records.envelope import Event
 from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
 from noetl.store.filtering import lowered
@@ -152,7 +152,7 @@ class SqliteHistory:
         with self._explained():
             row = self._db.execute(QUERIES["select_net"], (net_hash,)).fetchone()
         if row is None:
-            raise BackendError(f"no net {net_hash} in the store {self._where}")
+            raise AbsentError(f"no net {net_hash} in the store {self._where}")
         return bytes(row[0])
 
     async def ask(self, statement: str) -> list[tuple[Any, ...]]:

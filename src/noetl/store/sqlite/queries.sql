@@ -28,7 +28,8 @@ WHERE order_id = ? AND lease_epoch = ?;
 DELETE FROM orders WHERE order_id = ? AND lease_epoch = ?;
 
 -- name: renew_lease
-UPDATE orders SET lease_until = ? WHERE order_id = ? AND lease_epoch = ? AND state = 'leased';
+UPDATE orders SET lease_until = ?1
+WHERE order_id = ?2 AND lease_epoch = ?3 AND state = 'leased' AND (?4 IS NULL OR lease_owner = ?4);
 
 -- name: select_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
@@ -319,6 +320,7 @@ SELECT body FROM task
 WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
   AND (:role IS NULL OR role = :role)
   AND (:user IS NULL OR user = :user OR claimed_by = :user)
+  AND (NOT :for_anybody OR (role IS NULL AND user IS NULL))
   AND (:execution_id IS NULL OR execution_id = :execution_id)
   AND (:beyond IS NULL OR (-created_at, task_id)
        > (SELECT -last.created_at, last.task_id FROM task AS last WHERE last.task_id = :beyond))

@@ -229,9 +229,9 @@ class SqliteStore(SqliteHistory):
             rows = self._db.execute(QUERIES["select_naming"])
             return {one for (text,) in rows for one in checksums_in(text.encode())}
 
-    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float) -> bool:
+    async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
         with self._explained():
-            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch))
+            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch, owner))
         return changed.rowcount == 1
 
 

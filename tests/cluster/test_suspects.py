@@ -1,0 +1,59 @@
+"""A worker dies with several orders in it, and another one: each of these orders is a suspect then, and has a worker to
+itself until it has ended or killed that one too (RELIABILITY 3.3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.orchestrator.suspects import LOSSES
+from tests.cluster.checkers import check, lost_leases
+from tests.cluster.ledgers import Effects, Starts
+from tests.cluster.machines import cluster, until
+from tests.cluster.playbooks import POISON
+from tests.cluster.watching import ends_of, has_begun_a_task
+
+CRASH = "worker.before_tool=poison"
+INNOCENT = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: innocent, path: cluster/innocent }
+workload: { gate: "" }
+workflow:
+  - step: start
+    tool:
+      name: wait
+      kind: python
+      args: { gate: "{{ workload.gate }}" }
+      code: |
+        import os, time
+        while not os.path.exists(gate):
+            time.sleep(0.02)
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.req("SRV-08", "WRK-04")
+def test_who_rode_twice_beside_an_order_that_kills_is_not_lost_again(tmp_path: Path, effects: Effects) -> None:
+    gate = tmp_path / "gate"
+    with cluster(tmp_path, str(tmp_path / "store.db"), ttl_s=1.0) as grounds:
+        grounds.server()
+        grounds.register(INNOCENT, POISON)
+        worker = grounds.worker(0, "--concurrency", "8", crash_at=CRASH)
+        innocent, killer = Starts(grounds), Starts(grounds)
+        for number in range(2):
+            one = innocent.start("cluster/innocent", {"gate": str(gate)}, key=f"beside{number}")
+            until(lambda one=one: has_begun_a_task(grounds, one))
+        poison = killer.start("cluster/poison", {"url": effects.url}, key="poison")
+        for _ in range(LOSSES):
+            assert worker.died(60), "it has met the poison"
+            worker.start(CRASH, waits=False)
+        gate.touch()  # each of them can end now, once it has a worker to itself
+        assert worker.died(60), "and so has the poison"
+        worker.start()  # one that the poison does not hurt
+
+        assert set(ends_of(grounds, [*innocent.accepted, poison])) == {"completed"}
+        logs = check(grounds.db, [*innocent.accepted, poison], effects.counts)
+        assert lost_leases(logs[poison]).total() == LOSSES + 1
+        assert all(1 <= lost_leases(logs[one]).total() <= LOSSES for one in innocent.accepted)

@@ -1,0 +1,36 @@
+"""A store that is away is not a store that has nothing: whoever hears that there is none gives up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from noetl.errors import AbsentError, BackendError
+from noetl.server.access.identity import Role
+from tests.contracts.stores import BACKENDS, opened
+from tests.server.talking import talking
+
+NET = "0" * 64
+
+
+@pytest.mark.req("SRV-12", "WRK-01")
+async def test_a_worker_that_asks_for_a_net_while_the_store_is_away_is_told_to_come_again() -> None:
+    async with talking(workers=0) as talk:
+        worker = await talk.as_role(Role.WORKER)
+        with mock.patch.object(talk.services.store, "net", side_effect=BackendError("restarting")):
+            away = await worker.get(f"/api/nets/{NET}")
+        absent = await worker.get(f"/api/nets/{NET}")
+
+    assert away.status_code == 503
+    assert int(away.headers["retry-after"]) >= 1
+    assert absent.status_code == 404
+
+
+@pytest.mark.req("SRV-12")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_net_that_no_store_has_is_told_from_a_store_that_cannot_answer(backend: str, tmp_path: Path) -> None:
+    async with opened(backend, tmp_path) as store:
+        with pytest.raises(AbsentError, match=f"no net {NET}"):
+            await store.net(NET)

@@ -1,0 +1,75 @@
+"""Writes a store as the program that is installed leaves it, for `test_stores`: `python store_writing.py sqlite FILE`
+or `postgres URL`. Run it with the program of the day before a migration is added, and keep its dump.
+
+It asks for little, so that older programs can run it: nothing of the tests, and what the rooms were always called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from noetl.clock import ManualClock
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.embedded import compiled
+from noetl.orchestrator.alarms import Alarms
+from noetl.orchestrator.conduct import Conductor
+from noetl.records.orders import Turn
+from noetl.store.results import MemoryResults
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: old, path: upgrade/old}
+workload: {n: 1, rest: 86400}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: {n: "{{ workload.n }}"}
+      code: "result = n * 2"
+      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {double: "{{ outcome.result }}"}}}}]}}
+    next: {arcs: [{step: rest}]}
+  - {step: rest, timer: {duration: "{{ workload.rest }}"}}
+"""
+AT = 1_700_000_000.0
+
+
+async def opened(kind: str, place: str) -> Any:
+    if kind == "sqlite":
+        from noetl.store.sqlite.store import SqliteStore
+
+        return SqliteStore.open(Path(place))
+    from noetl.store.postgres.store import PostgresStore
+
+    return await PostgresStore.open(place)
+
+
+async def write(kind: str, place: str) -> None:
+    """An execution that is over, one that waits in a timer, and one whose order is held by a worker that is gone."""
+    store, clock, bell, net = await opened(kind, place), ManualClock(AT), MemoryDispatch(), compiled(PLAYBOOK)
+    conductor = Conductor(store, MemoryResults(), bell, clock, shared=True)
+    worker = Worker(conductor, bell, Registry(), clock=clock, worker_id="elsewhere:1:1")
+    serving = asyncio.create_task(worker.serve())
+    await conductor.start(net, execution_id="over", trace_id="t", payload={"n": 3, "rest": 1})
+    await conductor.start(net, execution_id="timed", trace_id="t", payload={"n": 5})
+    while any([(await store.execution(one)).wake_at is None for one in ("over", "timed")]):
+        await asyncio.sleep(0.01)
+    clock.advance(2)
+    await Alarms(conductor, store, clock).wake_due()
+    while (await store.execution("over")).finished_at is None:
+        await asyncio.sleep(0.01)
+    serving.cancel()
+    await asyncio.wait({serving})
+    await conductor.start(net, execution_id="held", trace_id="t", payload={"n": 7, "rest": 1})
+    answer = await conductor.turn(Turn(worker_id="elsewhere:2:2", capacity=1))
+    assert [order.execution_id for order in answer.orders] == ["held"]
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(write(*sys.argv[1:3]))
