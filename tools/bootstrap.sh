@@ -42,6 +42,7 @@ with_pip() {
     .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" || return 1
     [ -n "$group" ] || .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
 }
-# uv reads another configuration than pip (certificates, indexes): where one cannot fetch, the other often can.
-with_uv || with_pip
+# uv reads another configuration than pip (certificates, indexes): where one cannot fetch, the other often can. What the
+# first has against it is told when the second fails, too.
+with_uv 2>.venv/uv.log || with_pip || { cat .venv/uv.log >&2; exit 1; }
 touch ".venv/.${group:-ready}"

@@ -21,7 +21,7 @@ fi
 
 # What is installed is kept until the lock changes.
 if [ ! -f node_modules/.ready ] || [ package-lock.json -nt node_modules/.ready ]; then
-    npm ci --no-audit --no-fund --loglevel=error
+    npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
     touch node_modules/.ready
 fi
 # A build that went well has nothing to say.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -154,10 +155,14 @@ def begun(talk: Conversation) -> list[float]:
     return [round(moment - moments[0], 3) for moment in moments]
 
 
-def pass_time(talk: Conversation) -> None:
-    while (moment := talk.execution.wake_at) is not None:
+def pass_time(talk: Conversation, until: float = float("inf")) -> None:
+    """Up to so many seconds after the beginning, or as long as somebody waits."""
+    end = talk.log[0].ts + until
+    while (moment := talk.execution.wake_at) is not None and moment <= end:
         talk.clock.advance(moment - talk.clock.now())
         talk.decide(Wake(at=talk.clock.now()))
+    if until != float("inf"):
+        talk.clock.advance(end - talk.clock.now())
 
 
 @pytest.mark.req("ADV-05")
@@ -191,6 +196,59 @@ def test_a_rate_that_is_reset_counts_what_began_under_the_other() -> None:
     pass_time(talk)
 
     assert begun(talk) == [0, 0, 10, 10, 20, 20]
+
+
+@pytest.mark.req("ADV-05")
+def test_a_rate_that_is_lowered_and_raised_again_counts_all_that_began_before() -> None:
+    """A slower rate looks at fewer moments, and forgets none of the others."""
+    talk = fanned("{rate: {limit: 3, per: 10s}}", "a a a a a a a")
+    talk.clock.advance(1)
+    change(talk, rate=StepRate(limit=1, per_s=1))
+    pass_time(talk, until=2)
+
+    change(talk, rate=None)
+    pass_time(talk)
+
+    assert begun(talk) == [0, 0, 0, 1, 2, 10, 11], "at 10 those of 1 and 2 count still"
+
+
+@pytest.mark.req("ADV-05")
+def test_what_begins_under_a_rate_that_was_set_counts_under_that_of_the_playbook() -> None:
+    """Also of a key that nobody had when the other rate held."""
+    talk = Conversation(f"""
+workflow:
+  - {{step: start, {PY}, next: {{spec: {{mode: inclusive}}, arcs: [{", ".join(["{step: work}"] * 4)}]}}}}
+  - {{step: work, spec: {{rate: {{key: a, limit: 2, per: 1m}}}}, {PY}}}
+""")
+    talk.start()
+    change(talk, rate=StepRate(limit=1, per_s=1))
+    talk.done("start")
+    pass_time(talk, until=2)
+
+    change(talk, rate=None)
+    pass_time(talk)
+
+    assert begun(talk) == [0, 1, 2, 61]
+
+
+@pytest.mark.req("ADV-05")
+@pytest.mark.parametrize("seed", range(20))
+def test_however_a_rate_is_changed_no_stretch_has_more_than_the_one_in_force_allows(seed: int) -> None:
+    dice, rates = random.Random(seed), [StepRate(limit=n, per_s=s) for n in (1, 2, 5) for s in (1, 4, 16)]
+    written = in_force = StepRate(limit=3, per_s=16)
+    talk = fanned("{rate: {limit: 3, per: 16s}}", "a " * 60)
+    seen = 0
+    for turn in range(200):
+        moments = begun(talk)
+        if len(moments) > seen:  # those of one moment: had it been one too many, none of them would have begun
+            assert sum(one > moments[-1] - in_force.per_s for one in moments) <= in_force.limit, (turn, moments)
+            seen = len(moments)
+        if dice.random() < 0.2:
+            rate = dice.choice([None, *rates])
+            in_force = rate or written
+            change(talk, rate=rate)
+        elif (moment := talk.execution.wake_at) is not None:
+            pass_time(talk, until=min(moment - talk.log[0].ts, talk.clock.now() - talk.log[0].ts + dice.randrange(6)))
 
 
 def test_a_step_without_a_rate_is_given_one_and_rid_of_it() -> None:

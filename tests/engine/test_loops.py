@@ -89,6 +89,19 @@ def test_a_report_of_iterations_sent_again_adds_nothing() -> None:
     assert (second[0], second[1]) == (Verdict.DUPLICATE, [])
 
 
+@pytest.mark.req("EVT-06")
+def test_a_task_of_an_iteration_is_told_to_have_started_once() -> None:
+    talk = talk_about([1, 2])
+    talk.take_all()
+    [span] = talk.ranges()
+    entries = [talk.begin(span, 0), talk.work(span, 0, 1)[0]]
+
+    first, second = talk.say(span, *entries), talk.say(span, *entries)
+
+    assert first[0] is Verdict.ACCEPTED
+    assert (second[0], second[1]) == (Verdict.DUPLICATE, [])
+
+
 @pytest.mark.req("WRK-03")
 def test_a_late_report_about_a_range_that_another_worker_holds_is_refused() -> None:
     talk = talk_about([1, 2])

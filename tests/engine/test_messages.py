@@ -127,7 +127,7 @@ def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
     ("correlation", "said"),
     [
         ("{" + ", ".join(f"k{n}: {n}" for n in range(9)) + "}", "at most 8 are allowed"),
-        ("{k: \"{{ 'x' * 5000 }}\"}", "over 4096 bytes"),
+        ("{k: \"{{ 'x' * 5000 }}\"}", "over 1024 bytes"),
     ],
 )
 def test_a_correlation_that_nothing_could_be_found_by_fails_the_step(correlation: str, said: str) -> None:

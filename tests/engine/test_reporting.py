@@ -86,6 +86,37 @@ def test_a_report_sent_again_adds_nothing_and_is_answered_as_success(talk: Conve
     assert (second[0], second[1]) == (Verdict.DUPLICATE, [])
 
 
+@pytest.mark.req("EVT-06")
+def test_a_task_that_was_told_to_have_started_is_not_told_so_twice(talk: Conversation) -> None:
+    """Its worker heard no answer and says it again; under another lease it has started a second time."""
+    talk.claim("start")
+    report = talk.report_of("start", talk.task("start", 1)[0])
+
+    first, second = talk.report(report), talk.report(report)
+    third = talk.report(talk.report_of("start", *talk.task("start", 1, next="two")))
+
+    assert [first[0], second[0], third[0]] == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.ACCEPTED]
+    assert talk.types().count("task.started") == 1
+    assert [event.event_type for event in third[1]] == ["task.processed"]
+    talk.report(talk.report_of("start", talk.task("start", 1)[0]))
+    talk.claim("start", worker_id="w2")
+    again = talk.report(talk.report_of("start", talk.task("start", 1)[0], worker_id="w2"))
+    assert again[0] is Verdict.ACCEPTED
+    assert talk.types().count("task.started") == 3
+
+
+@pytest.mark.req("EVT-06")
+def test_the_report_that_ended_the_execution_is_answered_as_success_when_it_comes_again(talk: Conversation) -> None:
+    talk.claim("start")
+    report = talk.report_of("start", StepDone())
+    talk.report(report)
+    length = len(talk.log)
+
+    assert talk.report(report)[0] is Verdict.DUPLICATE
+    assert talk.status == "completed"
+    assert len(talk.log) == length
+
+
 def test_a_report_to_an_execution_that_is_over_is_answered_and_not_stored(talk: Conversation) -> None:
     talk.claim("start")
     report = talk.report_of("start", StepDone())

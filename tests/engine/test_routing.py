@@ -210,6 +210,21 @@ workflow:
     assert talk.execution.error.kind == "execution.budget"
 
 
+@pytest.mark.req("ROUTE-10")
+def test_more_tokens_at_once_than_there_may_be_step_runs_are_not_made() -> None:
+    """A hundred thousand of them, each to be dropped, kept a server from answering anybody."""
+    talk = routed("{arcs: [{step: a, spec: {tokens: 100000}}]}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.types().count("token.created") == 1
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert talk.execution.error.kind == "execution.budget"
+    assert 'the arcs of step "start" make 100000 tokens' in talk.execution.error.message
+
+
 @pytest.mark.req("TPL-09")
 @pytest.mark.parametrize("arc", ['{step: a, when: "{{ 1 / 0 }}"}', '{step: a, args: {x: "{{ nope + 1 }}"}}'])
 def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: str) -> None:

@@ -40,7 +40,7 @@ class Slow(Scripted):
         if context.task == "second":
             self._second.set()
         elif context.task == "insert":
-            await asyncio.wait_for(self._second.wait(), 5)
+            await asyncio.wait_for(self._second.wait(), 60)
         return await super().run(inputs, context)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.commands import CancelExecution, LoseOrder
+from noetl.engine.commands import CancelExecution, LoseOrder, PauseExecution
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.steps import StepDone, StepFailed
 from tests.conversing import Conversation
@@ -157,6 +157,21 @@ def test_a_registration_is_used_once_whatever_triggers_again() -> None:
     talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
 
     assert ended(talk.log) == [("done", "charge"), ("done", "start")]
+    assert talk.status == "cancelled"
+
+
+@pytest.mark.req("SRV-11", "SAGA-02")
+def test_a_paused_execution_that_is_cancelled_undoes_what_it_did_and_ends() -> None:
+    """Who cancels has no reason to resume it as well."""
+    talk = Conversation(ORDER)
+    talk.start()
+    talk.done("start", {"id": 1})
+    talk.tell(PauseExecution(at=talk.clock.now()))
+
+    talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
+    undone(talk)
+
+    assert ended(talk.log) == [("done", "start")]
     assert talk.status == "cancelled"
 
 

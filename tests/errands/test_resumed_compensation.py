@@ -112,7 +112,7 @@ def test_a_run_killed_between_two_tasks_of_a_compensation_goes_on_with_what_the_
         assert running.stderr is not None
         while "first ok" not in (line := running.stderr.readline()):
             assert line, "the run ended before it was killed"
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while not told(db, "events", "last", "--type", "ctx.patched", "-o", "json"):
             assert time.monotonic() < until
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +17,23 @@ from tests.everywhere.process import LATER, YOURSELF
 from tests.running_here import Scripted
 from tests.servers.http import Reply, Request, reply
 
-_NESTED_S = 1.0  # an execution nobody has named by then is a nested one: its tools are real
-
 
 class Desk:
-    """Answers `{execution_id, kind, task, attempt, inputs}`: not yet, do it yourself, or what a script says."""
+    """Answers `{execution_id, kind, task, attempt, inputs}`: not yet, do it yourself, or what a script says. Who is
+    unknown while nobody is being started is a nested execution: its tools are real."""
 
     def __init__(self) -> None:
         self._scripts: dict[str, tuple[tuple[str, ...], Scripted]] = {}
-        self._asked_at: dict[str, float] = {}
+        self._starting = 0
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """For as long as an execution may be at work whose id the test has not been told yet."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
 
     def open(self, execution_id: str, case: Case) -> Scripted:
         script = case.script()
@@ -34,10 +42,9 @@ class Desk:
 
     def answer(self, request: Request) -> Reply:
         asked = msgspec.json.decode(request.body)
-        execution_id = asked["execution_id"]
+        execution_id, may_be_named = asked["execution_id"], self._starting > 0  # looked at first: naming comes before
         if execution_id not in self._scripts:
-            first = self._asked_at.setdefault(execution_id, time.monotonic())
-            return reply(LATER if time.monotonic() - first < _NESTED_S else YOURSELF)
+            return reply(LATER if may_be_named else YOURSELF)
         kinds, script = self._scripts[execution_id]
         if asked["kind"] not in kinds:
             return reply(YOURSELF)

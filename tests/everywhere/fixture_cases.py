@@ -5,7 +5,6 @@ Hours are seconds here, since elsewhere time is real.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,7 +86,6 @@ def decides(decision: str) -> Say:
 
 async def approves(line: Line) -> None:
     await line.inject("message.received", {"type": "other"})
-    await asyncio.sleep(0.2)
     await line.inject("message.received", {"type": "approval"})
 
 

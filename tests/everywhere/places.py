@@ -178,12 +178,13 @@ class Server:
             registered = await client.register(ready.text(case.text))
             if case.early is not None:
                 await case.early(line)
-            started = await client.start(registered.path, case.payload, version=registered.version)
+            with self._desk.starting():
+                started = await client.start(registered.path, case.payload, version=registered.version)
+                self._desk.open(started.execution_id, case)
         except ApiError as problem:
             errors = (one for one in problem.diagnostics if one["severity"] == "error")
             return Told(refused=sorted(f"{one['line']}: {one['code']}" for one in errors) or [str(problem)])
         line.execution_id = started.execution_id
-        self._desk.open(line.execution_id, case)
         speaking = _speaking(case, line)
         ended = await client.wait(line.execution_id)
         assert ended is not None

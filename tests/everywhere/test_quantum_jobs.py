@@ -11,6 +11,7 @@ import pytest
 from noetl.client.asynchronous import AsyncClient
 from noetl.embedded import driving
 from noetl.records.envelope import Event
+from noetl.records.tasks import TaskProcessed
 from noetl.tools.quantum.tool import QuantumTool
 from noetl.tools.registry import Registry
 from tests.cli.processes_here import Here
@@ -41,6 +42,17 @@ workflow:
               - when: "{{ outcome.status == 'success' and outcome.result.state == 'QUEUED' }}"
                 then: { do: retry, attempts: 9999, delay: DELAY }
 """
+LATER = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: later, path: tests/later }
+workflow:
+  - step: start
+    tool: { kind: quantum, circuit: [{ gate: h, target: 0 }], spec: { queue_s: 3600 } }
+    next: { arcs: [{ step: wait }] }
+  - { step: wait, timer: { duration: 1h }, next: { arcs: [{ step: poll }] } }
+  - { step: poll, tool: { kind: quantum, op: status, job_id: "{{ start.job_id }}" } }
+"""
 LOOK = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -68,7 +80,7 @@ async def test_cancelling_an_embedded_run_cancels_its_jobs(delay: str) -> None:
     """Whether it is told between two polls or stopped while it waits for the next."""
     events: list[Event] = []
     tool = QuantumTool()
-    async with asyncio.timeout(30), driving(":memory:", watch=events.extend, tools=Registry({"quantum": tool})) as here:
+    async with asyncio.timeout(60), driving(":memory:", watch=events.extend, tools=Registry({"quantum": tool})) as here:
         execution_id = await here.start(SWEEP.replace("DELAY", delay))
         while len(polled(events)) < 3:
             await asyncio.sleep(_POLL_S)
@@ -80,6 +92,25 @@ async def test_cancelling_an_embedded_run_cancels_its_jobs(delay: str) -> None:
             states = {(await here.run(LOOK, {"job_id": job_id})).result["state"] for job_id in jobs}
 
     assert len(jobs) == 3
+
+
+@pytest.mark.req("SRV-11", "QNT-02")
+async def test_cancelling_an_embedded_run_between_two_steps_cancels_its_job() -> None:
+    """Nobody works on it: its submitting is over, and it is asked about when a timer has run out."""
+    events: list[Event] = []
+    async with asyncio.timeout(60), driving(":memory:", watch=events.extend) as here:
+        execution_id = await here.start(LATER)
+        while "timer.scheduled" not in {one.event_type for one in events}:
+            await asyncio.sleep(_POLL_S)
+        await here.cancel(execution_id)
+        assert (await here.result(execution_id)).status == "cancelled"
+        [job_id] = [one.payload.outcome.result["job_id"] for one in events if isinstance(one.payload, TaskProcessed)][
+            :1
+        ]
+        look = await here.run(LOOK, {"job_id": job_id})
+
+    assert look.result["state"] == "CANCELLED"
+    assert [one.step for one in events if one.event_type == "compensation.done"] == ["start"]
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +134,28 @@ async def test_cancelling_an_execution_of_the_cluster_cancels_its_jobs(cluster: 
     assert states == ["CANCELLED"] * 3
 
 
+@pytest.mark.req("SRV-11", "QNT-02")
+async def test_cancelling_an_execution_of_the_cluster_between_two_steps_cancels_its_job(cluster: Here) -> None:
+    async with asyncio.timeout(60), AsyncClient(cluster.url, cluster.token) as client:
+        later, look = await client.register(LATER), await client.register(LOOK)
+        execution_id = (await client.start(later.path)).execution_id
+        events: list[Event] = []
+        while "timer.scheduled" not in {one.event_type for one in events}:
+            events = [event async for event in client.events(execution_id)]
+        await client.cancel(execution_id)
+        ended = await client.wait(execution_id)
+        [job_id] = [one.payload.outcome.result["job_id"] for one in events if isinstance(one.payload, TaskProcessed)]
+        looked = await client.wait((await client.start(look.path, {"job_id": job_id})).execution_id)
+
+    assert (ended and ended.status, looked and looked.result["state"]) == ("cancelled", "CANCELLED")
+
+
 @pytest.mark.req("QNT-02", "QNT-04", "QNT-06")
 async def test_a_sweep_of_the_cluster_waits_in_a_queue_and_is_counted(cluster: Here) -> None:
     """F-R-QUANTUM, on the backend with a queue."""
     text = fixture(
         "F-R-QUANTUM",
-        {"prefer: cost": "prefer: cost, min_qubits: 3", "queue_s: 4": "queue_s: 1", "delay: 1": "delay: 0.2"},
+        {"prefer: cost": "prefer: cost, min_qubits: 3", "queue_s: 4": "queue_s: 6", "delay: 1": "delay: 0.2"},
     )
     async with asyncio.timeout(60), AsyncClient(cluster.url, cluster.token) as client:
         started = await client.start((await client.register(text)).path)

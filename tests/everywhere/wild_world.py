@@ -42,6 +42,12 @@ def _offset(request: Request) -> Reply:
     return reply(json={"results": list(range(at, min(at + 2, 5))), "next_offset": at + 2 if at < 4 else None})
 
 
+def _products(request: Request) -> Reply:
+    skip, limit = int(request.query["skip"]), int(request.query["limit"])
+    rows = [{"id": n, "sku": f"S{n}", "price": n * 1.5, "tags": ["<new>"] * (n % 2)} for n in range(1, 8)]
+    return reply(json={"products": rows[skip : skip + limit], "total": len(rows)})
+
+
 def _stale(request: Request) -> Reply:
     return reply(401) if request.headers["authorization"] == "Bearer tok1" else reply(json={"ok": 1})
 
@@ -55,6 +61,7 @@ ROUTES: dict[str, Script] = {
     "/cursor": _cursor,
     "/link": _link,
     "/offset": _offset,
+    "/products": _products,
     "/token": [reply(json={"access_token": "tok1"}), reply(json={"access_token": "tok2"})],
     "/stale": _stale,
     "POST /job": reply(202, json={"id": "j1", "state": "QUEUED"}),
@@ -65,12 +72,16 @@ ROUTES: dict[str, Script] = {
 }
 TABLES = {
     "v10_lists_in_sql": "cities (id int PRIMARY KEY, name text)",
+    "v10_nightly_load": "products (id int PRIMARY KEY, sku text, price numeric, tags jsonb);"
+    "CREATE TABLE load_log (n int, status text)",
     "v10_undone_order": "orders (id serial, item text)",
     "v2_case_every_rule": "oslo (id int, name text); CREATE TABLE yells (word text)",
     "v2_case_pages_to_table": "raw (page int, n int, i int)",
     "v2_case_polling": "jobs (id text, n int)",
     "v2_case_repair": "missing (id int)",
     "v2_case_rows": "people (id int, name text)",
+    "v2_case_users_and_failures": "users (id int PRIMARY KEY, name text, city text);"
+    "CREATE TABLE errors (id int, status int)",
     "v2_eval_shared_pages": "rows (id int, name text, idx int)",
 }
 
@@ -88,6 +99,14 @@ _CITIES = ["Zürich", "O'Hare", "São Paulo; DROP TABLE cities", "100%"]
 _TEXT_ADDED = '"wild/sum" failed: py.exception: TypeError: can only concatenate str (not "int") to str'
 _SUM = {"total": 5, "bare": 5, "st": "completed", "half": {"total": 2, "half": 1.0}}
 WANTED = {
+    "v10_args_in_code": Wanted(
+        result={
+            "named": "Ada/1/eu",
+            "mapped": {"limit": 2, "region": "eu", "user": "Ada"},
+            "returned": ["limit", "region", "user"],
+            "taken": ["Ada", ["extra", "limit", "region"]],
+        }
+    ),
     "v10_best_effort": Wanted(
         result={
             "f": 1,
@@ -116,6 +135,12 @@ WANTED = {
         result={"some": [_CITIES[0], _CITIES[2]], "any": [2, 3], "n": 2},
         rows={"cities": [[n + 1, name] for n, name in enumerate(_CITIES)]},
     ),
+    "v10_nightly_load": Wanted(
+        result={"loaded": 7, "total": 42.0, "others": ["S1", "S2", "S3", "S4", "S7"], "status": "ok"},
+        ctx={"loaded": 7},
+        rows={"load_log": [[7, "ok"]]},
+    ),
+    "v10_put_and_get": Wanted(result={"rows": ["1", "2", "3"], "same": True}),
     "v10_token_refresh": Wanted(result={"ok": 1}),
     "v10_undone_order": Wanted(result=[{"left_over": 0, "why": 500}], rows={"orders": []}),
     "v10_while_offset": Wanted(result={"got": [0, 1, 2, 3, 4]}),
@@ -136,6 +161,11 @@ WANTED = {
     "v2_case_polling": Wanted(result=[3, 202], ctx={"job": "j1", "code": 202}, rows={"jobs": [["j1", 3]]}),
     "v2_case_repair": Wanted(result=[{"ids": [404]}], rows={"missing": [[404]]}),
     "v2_case_rows": Wanted(result="stored", rows={"people": sorted([*_NAMED, [100, "n1+n2"]], key=repr)}),
+    "v2_case_users_and_failures": Wanted(
+        result={"ok": 3, "zurich": ["Bob", "Dee"]},
+        ctx={"count": 3, "zurich": ["Bob", "Dee"]},
+        rows={"users": [[1, "Bob", "Zürich"], [2, "Cy", "Oslo"], [3, "Dee", "Zürich"]], "errors": [[404, 404]]},
+    ),
     "v2_eval_shared_pages": Wanted(
         result=10, rows={"rows": sorted(([*row, at] for row in _NAMED for at in (0, 1)), key=repr)}
     ),

@@ -220,6 +220,19 @@ async def test_taking_up_an_unknown_run_is_refused() -> None:
         await Office().conductor.take_up("x9", is_gone=lambda owner: True)
 
 
+@pytest.mark.req("WRK-03")
+async def test_nobody_prolongs_the_lease_of_another() -> None:
+    """An order whose holder is gone would wait for as long as the other goes on."""
+    office = Office()
+    await office.start()
+    order = await office.claim()
+    office.clock.advance(20)
+
+    assert await office.conductor.renew("w2", {order.order_id: 1}) == {order.order_id}
+    office.clock.advance(20)
+    assert len(await office.store.claimable(now=office.clock.now(), limit=9)) == 1
+
+
 async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
     office = Office()
     await office.start()

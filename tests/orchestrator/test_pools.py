@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from noetl.clock import ManualClock
@@ -118,6 +119,40 @@ async def test_a_rate_is_kept_across_servers() -> None:
     assert sum(later) == 2
 
 
+async def test_a_rate_that_is_changed_and_changed_back_counts_what_was_taken_meanwhile() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    pools = Pools(store, clock)
+
+    async def taken(rate: Rate, wanted: int) -> int:
+        await pools.put(Pool(name="p", rate=rate))
+        gate, _ = await pools.gate(["p"], wanted)
+        number = 0
+        while "p" in gate.open:
+            gate.took("p")
+            number += 1
+        return number
+
+    minute, second = Rate(limit=6, per=60.0), Rate(limit=2, per=1.0)
+    assert [await taken(minute, 3), await taken(second, 5), await taken(minute, 9)] == [3, 2, 1]
+    clock.advance(1)
+    assert [await taken(second, 1), await taken(minute, 9)] == [1, 0]
+    clock.advance(59)
+    assert [await taken(second, 1), await taken(minute, 9)] == [1, 5], "a minute that began meanwhile is counted, too"
+
+
+async def test_what_a_rate_left_before_it_had_a_length_is_read() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    body = msgspec.json.encode({"window": int(clock.now() // 10.0), "number": 2})
+    await store.shelf.put("pool-used", "p", body, over=0, at=clock.now())
+    pools = Pools(store, clock)
+    await pools.put(Pool(name="p", rate=Rate(limit=3, per=10.0)))
+
+    gate, _ = await pools.gate(["p"], 5)
+    gate.took("p")
+
+    assert gate.open == set()
+
+
 @pytest.mark.req("SRV-08")
 async def test_the_pool_of_a_step_is_rendered_recorded_and_kept_with_its_orders() -> None:
     office = Office(shared=True)
@@ -152,15 +187,17 @@ async def test_a_run_of_its_own_takes_orders_of_every_pool() -> None:
     assert len((await office.turn(capacity=9)).orders) == 4
 
 
-def test_a_pool_that_is_no_name_fails_the_step_at_its_admission() -> None:
+@pytest.mark.req("SRV-08")
+@pytest.mark.parametrize(("pool", "found"), [("5", "5"), ('"a\\x00"', "'a\\x00'")])
+def test_a_pool_that_is_no_name_fails_the_step_at_its_admission(pool: str, found: str) -> None:
     talk = Conversation(
-        'workflow: [{step: start, spec: {pool: "{{ 5 }}"}, tool: {kind: python, code: x}}]',
+        f"workflow: [{{step: start, spec: {{pool: '{{{{ {pool} }}}}'}}, tool: {{kind: python, code: x}}}}]",
     )
     talk.start()
 
     assert talk.status == "failed"
     assert talk.execution.error is not None
-    assert "expected the name of a pool, found 5" in talk.execution.error.message
+    assert f"expected the name of a pool, found {found}" in talk.execution.error.message
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
     stranger = await asked.ask("x9", "cancel", reason=None, at=1.0)
     attending = asyncio.create_task(attend(office.conductor, asked, office.clock))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(await asked.pending()) > 1:
             await asyncio.sleep(0)
         cancel = await asked.ask("x1", "cancel", reason="enough", at=2.0)
@@ -198,5 +198,5 @@ async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost(
 
     assert await first.conductor.renew("w1", {order.order_id: 1}) == {order.order_id}
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(60):
         assert (await first.conductor.ended("x1")).status == "cancelled"

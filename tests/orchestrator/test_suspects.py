@@ -137,3 +137,24 @@ async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_wait
     assert (await office.turn(worker_id="second")).orders == (), "now it is this one that is emptied"
     [suspect] = (await office.turn(worker_id="third")).orders
     assert (taken.execution_id, suspect.execution_id) == ("c", "suspect"), "whoever is free has it at once"
+
+
+@pytest.mark.req("SRV-08", "WRK-03")
+async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_again() -> None:
+    """It lives on under its name, so nobody takes its place: a lone worker would be given nothing ever after."""
+    office = Office(shared=True)
+    await office.start(ONE, execution_id="suspect")
+    for _ in range(3):
+        [order] = (await office.turn()).orders
+        assert order.execution_id == "suspect"
+        office.clock.advance(TTL_S)
+        await sweeper(office.conductor, office.store.shelf, office.clock).sweep()
+    await office.start(ONE, execution_id="other")
+
+    given: list[str] = []
+    for _ in range(2):
+        orders = (await office.turn()).orders
+        given += [one.execution_id for one in orders]
+        await office.turn(*map(office.done, orders), capacity=0)
+
+    assert given == ["suspect", "other"]

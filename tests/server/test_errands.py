@@ -49,7 +49,7 @@ class Gated(Scripted):
 
 async def errand(talk: Talk, execution_id: str, kind: str, state: str) -> dict[str, Any]:
     """Once there is such a one."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             told = await talk.get(f"/api/executions/{execution_id}/tokens")
             for one in told["errands"]:
@@ -106,7 +106,7 @@ async def test_a_handler_is_told_and_then_stands_in_the_timeline() -> None:
         assert (handler["step"], handler["event"], handler["task"]) == ("start", "audit.required", "audit")
 
         tool.gate.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 [bar] = (await talk.get(f"/api/executions/{execution_id}/steps"))["errands"]
                 if bar["finished_at"] is not None:

@@ -25,12 +25,11 @@ workflow:
 
 
 async def until_status(talk: Talk, execution_id: str, status: str) -> dict[str, Any]:
-    for _ in range(200):
-        told: dict[str, Any] = await talk.get(f"/api/executions/{execution_id}")
-        if told["status"] == status:
-            return told
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"it never was {status}: {told}")
+    async with asyncio.timeout(60):
+        while (told := await talk.get(f"/api/executions/{execution_id}"))["status"] != status:
+            await asyncio.sleep(0.02)
+    found: dict[str, Any] = told
+    return found
 
 
 @pytest.mark.req("SRV-02", "SRV-09")
@@ -225,6 +224,21 @@ async def test_many_are_steered_at_once_and_a_dry_run_does_nothing() -> None:
             await talk.post("/api/executions/bulk", wrong, 422)
 
 
+@pytest.mark.req("SRV-11")
+async def test_an_empty_filter_stops_nobody() -> None:
+    """A client that forgot to fill it in would cancel everybody's work."""
+    async with talking(workers=0) as talk:
+        await talk.register(HELD)
+        execution_id = (await talk.start())["execution_id"]
+        for action in ("pause", "cancel"):
+            await talk.post("/api/executions/bulk", {"action": action, "filter": {}}, 422)
+        dry = await talk.post("/api/executions/bulk", {"action": "cancel", "filter": {}, "dry_run": True})
+        assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "running"
+        done = await talk.post("/api/executions/bulk", {"action": "cancel", "filter": {"path": "*"}})
+
+        assert (dry["matched"], done["changed"]) == (1, 1)
+
+
 async def test_rerun_takes_version_and_payload_of_the_first_run_unless_told_otherwise() -> None:
     async with talking() as talk:
         first = await talk.ran(payload={"who": "me"})
@@ -259,10 +273,9 @@ workflow:
         registered = await talk.client.post("/api/catalog", json={"source": playbook(text)})
         assert registered.status_code == 201, registered.text
         execution_id = (await talk.start())["execution_id"]
-        for _ in range(200):
-            if (await talk.get(f"/api/executions/{execution_id}/timers"))["timers"]:
-                break
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            while not (await talk.get(f"/api/executions/{execution_id}/timers"))["timers"]:
+                await asyncio.sleep(0.02)
         await talk.post(f"/api/executions/{execution_id}/cancel", {"compensate": True})
         await until_status(talk, execution_id, "cancelled")
         names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]

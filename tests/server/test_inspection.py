@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -126,6 +128,22 @@ async def test_tokens_tell_where_they_are_and_what_they_wait_for() -> None:
 
         assert found["both"] == ("held", "the other tokens of its fork")
         assert found["b"] == ("queued", 'a worker of the pool "default" to take it')
+
+
+@pytest.mark.req("SRV-09", "TMR-04")
+async def test_a_token_at_a_timer_tells_when_it_fires_and_what_else_would_move_it() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(
+            "workflow: [{step: start, timer: {until: '2099-01-02T03:04:05.678Z'}, "
+            "message: {name: go, correlation: {n: 1}}}]"
+        )
+        url = f"/api/executions/{(await talk.start())['execution_id']}"
+        while not (waiting := (await talk.get(f"{url}/tokens"))["tokens"]) or waiting[0]["state"] != "waiting":
+            await asyncio.sleep(0.01)
+
+        assert waiting[0]["waits_for"] == 'its timer, at 2099-01-02T03:04:05Z, or message "go" with {"n":1}'
+        told = (await talk.get(f"{url}/explain"))["sentences"]
+        assert told[-1] == "time moves it next at 2099-01-02T03:04:05Z"
 
 
 async def test_times_of_steps_and_their_tasks() -> None:

@@ -31,7 +31,7 @@ async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
         meters = talk.services.meters.requests
         writer.close()
         await writer.wait_closed()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (told := [one for one in samples(meters) if one["route"] == path]):
                 await asyncio.sleep(0.01)
 

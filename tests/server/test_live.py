@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +72,9 @@ async def test_what_was_accepted_is_completed_by_the_next_server(tmp_path: Path)
         assert second.first_token is None
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(base_url=second.url, headers=headers, trust_env=False) as client:
-            for _ in range(200):
-                told = (await client.get(f"/api/executions/{execution_id}")).json()
-                if told["status"] == "completed":
-                    break
-                await asyncio.sleep(0.05)
+            async with asyncio.timeout(60):
+                while (await client.get(f"/api/executions/{execution_id}")).json()["status"] != "completed":
+                    await asyncio.sleep(0.05)
             result = (await client.get(f"/api/executions/{execution_id}/result")).json()
             events = (await client.get(f"/api/executions/{execution_id}/events")).json()["events"]
 
@@ -100,16 +100,19 @@ async def test_two_servers_on_one_file_share_the_work(tmp_path: Path) -> None:
 
 
 async def test_open_streams_and_polls_do_not_keep_a_server_from_stopping() -> None:
-    async with live(workers=0) as (_, client, talk):
+    """It would wait for a minute for who is being answered."""
+    async with live(workers=0, drain_s=60) as (_, client, talk):
         await talk.register(HELD)
         execution_id = (await talk.start())["execution_id"]
         reading = asyncio.create_task(_read(client, f"/api/executions/{execution_id}/stream"))
         watching = asyncio.create_task(_read(client, "/api/stream"))
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(60):
+            while "noetl_streams 2.0" not in (await client.get("/metrics")).text:
+                await asyncio.sleep(0.02)
         began = asyncio.get_running_loop().time()
         client_held = talk._clients
         talk._clients = []  # closed below, once the server has stopped
-    assert asyncio.get_running_loop().time() - began < 3
+    assert asyncio.get_running_loop().time() - began < 40
     await asyncio.gather(reading, watching, return_exceptions=True)
     for one in client_held:
         await one.aclose()
@@ -129,7 +132,7 @@ async def test_serve_tells_where_it_listens_and_ends_when_told(tmp_path: Path) -
     async with httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{served.url}/api/health/live")).status_code == 200
     stop.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await serving_task
     assert served.port > 0
 
@@ -197,7 +200,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
         told = await talk.start("tests/parent", wait=30)
         listed = (await talk.get("/api/workers"))["workers"]
         station.drain()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await working == 0
         gone = (await talk.get("/api/workers"))["workers"]
 
@@ -225,14 +228,25 @@ async def test_answers_do_not_wait_for_the_next_packet() -> None:
 
 
 async def test_a_server_that_stops_lets_its_own_worker_finish(tmp_path: Path) -> None:
-    db = str(tmp_path / "store.db")
-    slow = HELD.replace("result = 1 + 1", "import time; time.sleep(0.7); result = 2")
-    async with live(workers=1, db=db, drain_s=10) as (_, _, talk):
-        await talk.register(slow)
+    db, begun, gate = str(tmp_path / "store.db"), tmp_path / "begun", tmp_path / "gate"
+    code = f"import os, time; open('{begun}', 'w')\nwhile not os.path.exists('{gate}'): time.sleep(0.01)"
+
+    async def open_once_it_stops(served: Served) -> None:
+        with suppress(OSError):
+            while True:
+                _, writer = await asyncio.open_connection(served.host, served.port)
+                writer.close()
+                await asyncio.sleep(0.01)
+        gate.touch()
+
+    async with live(workers=1, db=db, drain_s=60) as (served, _, talk):
+        await talk.register(HELD.replace('"result = 1 + 1"', json.dumps(code)))
         execution_id = (await talk.start())["execution_id"]
-        async with asyncio.timeout(10):
-            while (await talk.get(f"/api/executions/{execution_id}/tokens"))["tokens"][0]["state"] != "running":
-                await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            while not begun.exists():
+                await asyncio.sleep(0.01)
+        opening = asyncio.create_task(open_once_it_stops(served))
+    await opening
     store, _ = await open_store(db)
     try:
         row = await store.execution(execution_id)

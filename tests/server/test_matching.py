@@ -123,6 +123,29 @@ async def test_what_nobody_can_run_stays_ready_and_is_explained() -> None:
         assert pool["obstacles"] == []
 
 
+async def test_what_nobody_can_run_is_told_before_anybody_was_offered_it() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python", "http"])
+        await started(talk, MIXED)
+
+        why = 'no worker of pool "default" runs kind duckdb; workers there run: http, python'
+        [pool] = (await talk.get("/api/pools"))["pools"]
+        assert pool["obstacles"] == [f"1 order waits: {why}"]
+
+
+async def test_a_pool_that_nobody_serves_is_listed_when_orders_wait_there() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python"])
+        await started(talk, ON_GPU)
+        await talk.start()
+
+        told = {pool["name"]: pool["obstacles"] for pool in (await talk.get("/api/pools"))["pools"]}
+        why = 'no worker serves the pool "gpu": noetl worker start --pool gpu'
+        assert told == {"default": [], "gpu": [f"2 orders wait: {why}"]}
+
+
 async def test_kinds_that_only_several_workers_have_together_are_no_ones() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)

@@ -158,3 +158,7 @@ async def test_schedules_are_told_paused_and_backfilled() -> None:
         assert asked["backfill_id"]
         await talk.get("/api/schedules/none", 404)
         await talk.post(f"{url}/backfill", {"since": "soon"}, 422)
+        turned = {"since": span["until"], "until": span["since"]}
+        assert (await talk.post(f"{url}/backfill", turned, 422))["detail"] == "until: it is before since"
+        long_ago = {"since": "0001-01-01T00:00:00Z", "until": "0001-01-02T00:00:00Z", "dry_run": True}
+        assert (await talk.post(f"{url}/backfill", long_ago))["times"] == []

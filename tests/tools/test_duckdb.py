@@ -349,11 +349,10 @@ async def test_children_end_with_their_execution(tool: DuckdbTool, run: Run) -> 
 
 
 async def _settled(there: Callable[[], bool]) -> bool:
-    for _ in range(100):
-        if there():
-            return True
-        await asyncio.sleep(0.01)
-    return False
+    async with asyncio.timeout(60):
+        while not there():
+            await asyncio.sleep(0.01)
+    return True
 
 
 @pytest.mark.req("TOOL-06")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 
@@ -13,13 +12,8 @@ from noetl.records.outcomes import Outcome, Status
 from noetl.tools.http.tool import HttpTool
 from noetl.worker.attempt import attempt
 from tests.servers.http import HttpServer, reply
+from tests.servers.ports import free_port
 from tests.tools.http_requesting import KEY, context, failing, get, http_tool
-
-
-def unused_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def outcome(url: str, **spec: object) -> Outcome:
@@ -112,7 +106,7 @@ async def test_ok_statuses_widen_success() -> None:
 @pytest.mark.req("TOOL-03", "OUT-02")
 async def test_a_transport_failure_has_a_status_of_null() -> None:
     """Null, not undefined: `| default(200)` must not make a success of it (O-12)."""
-    found = await outcome(f"http://127.0.0.1:{unused_port()}/x")
+    found = await outcome(f"http://127.0.0.1:{free_port()}/x")
 
     assert found.error is not None
     assert (found.error.kind, found.error.code, found.error.retryable) == ("http.transport", "connect", True)
@@ -195,7 +189,7 @@ async def test_a_request_that_only_reads_has_no_idempotency_key(method: str) -> 
 
 async def test_a_proxy_of_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{unused_port()}")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     async with HttpServer({"/a": reply(json=1)}) as server:
         found = await get(f"{server.url}/a")
 

@@ -90,6 +90,40 @@ async def test_table_and_args_insert_a_row_and_return_a_reference(run: Run) -> N
     ]
 
 
+JSON_TEXTS: list[tuple[Any, Any]] = [
+    ('{"a": [1, null]}', {"a": [1, None]}),
+    ('  [1, "x"]\n', [1, "x"]),
+    ("plain text", "plain text"),
+    ("{ no json", "{ no json"),
+    ("[draft]", "[draft]"),
+    ("123", "123"),
+    ("true", "true"),
+    (["{}", "x"], ["{}", "x"]),  # text inside of what is no text is left alone
+    (None, None),
+]
+
+
+@pytest.mark.req("TOOL-05")
+async def test_text_that_is_a_json_document_goes_into_a_json_column_as_that(run: Run) -> None:
+    """As it would in quotes; other text is text, in JSON too."""
+    await run('CREATE DOMAIN doc AS jsonb; CREATE TABLE "J\'s" (id int, j json, b jsonb, d doc, t text)')
+    given = [{"id": n, "j": one, "b": one, "d": one, "t": "{}"} for n, (one, _) in enumerate(JSON_TEXTS)]
+
+    outcome = await run(table='"J\'s"', args=[*given, {"id": 99, "t": "[]"}])
+
+    assert outcome.error is None
+    found = await rows(run, 'SELECT j, b, d, t FROM "J\'s" WHERE id < 99 ORDER BY id')
+    assert found == [{"j": one, "b": one, "d": one, "t": "{}"} for _, one in JSON_TEXTS]
+
+
+async def test_numbers_in_the_text_of_a_json_document_keep_their_digits(run: Run) -> None:
+    await run("CREATE TABLE precise (b jsonb)")
+
+    await run(table="precise", args={"b": '{"n": 12345678901234567890.123456789}'})
+
+    assert await rows(run, "SELECT b ->> 'n' AS n FROM precise") == [{"n": "12345678901234567890.123456789"}]
+
+
 @pytest.mark.req("TOOL-05")
 async def test_rows_of_different_columns_leave_the_others_at_their_defaults(run: Run) -> None:
     await run("CREATE TABLE d (a int, b text DEFAULT 'none')")
@@ -265,6 +299,8 @@ async def test_text_that_no_database_keeps_is_an_ordinary_error(run: Run, text: 
         ("SELECT 'a:n' || :n AS v", {"n": "x"}, "a:nx"),
         ("SELECT count(*) AS v FROM generate_series(1, 3) g WHERE g = ANY(:ids)", {"ids": [1, 9]}, 1),
         ("SELECT $1 AS v; SELECT $1 || '!' AS v", ["a"], "a!"),
+        ("SELECT '5%%' || (7 %% 4) || %s AS v", ["x"], "5%3x"),
+        ("SELECT count(*) AS v FROM generate_series(1, 3) g WHERE g=%s OR g>=%s", [1, 3], 2),
     ],
 )
 async def test_params_fill_placeholders_by_position_and_by_name(run: Run, sql: str, params: Any, expected: Any) -> None:
@@ -348,14 +384,19 @@ async def test_an_error_before_the_server_is_reached_has_null_helpers(tool: Post
 
 
 @pytest.mark.req("TOOL-05")
-async def test_auth_names_a_credential_that_the_context_resolves(tool: PostgresTool, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+@pytest.mark.parametrize("auth", ["pg_k8s", {"type": "postgres", "credential": "pg_k8s"}], ids=["name", "mapping"])
+async def test_auth_names_a_credential_that_the_context_resolves(
+    tool: PostgresTool,
+    pg_auth: dict[str, Any],  # noqa: F811
+    auth: Any,
+) -> None:
     stored = {
         "type": "postgres",
         "data": {"db_host": pg_auth["host"], "db_user": "postgres", "db_name": pg_auth["database"]},
     }
 
     outcome = await outcome_of(
-        tool, {"command": "SELECT current_database() AS d", "auth": "pg_k8s"}, resolve={"pg_k8s": stored}.__getitem__
+        tool, {"command": "SELECT current_database() AS d", "auth": auth}, resolve={"pg_k8s": stored}.__getitem__
     )
 
     assert outcome.result["data"] == [{"d": pg_auth["database"]}]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +78,18 @@ async def test_every_form_of_code_gives_its_result(
     assert outcome.error is None
     assert outcome.result == result
     assert outcome.helpers == {"py": {"exception": None}}
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    "code",
+    ["result = args", "return input_data", "def main(input_data): return input_data", "def main(**all): return all"],
+)
+async def test_as_one_mapping_the_args_of_the_task_lie_over_those_of_the_token(tool: PythonTool, code: str) -> None:
+    """Whoever passes args along an arc reads them in code as in a template (O-11)."""
+    outcome = await run(tool, code, {"b": 2}, names={"args": {"a": 1, "b": 1}})
+
+    assert outcome.result == {"a": 1, "b": 2}
 
 
 @pytest.mark.req("TOOL-07", "TPL-06")
@@ -189,13 +200,10 @@ async def test_printing_to_the_file_descriptor_cannot_break_the_conversation(too
 
 @pytest.mark.req("TOOL-07")
 async def test_endless_code_is_stopped_by_its_timeout(tool: PythonTool) -> None:
-    before = time.monotonic()
-
     outcome = await run(tool, "while True: pass", spec={"timeout": 0.3})
 
     assert outcome.error is not None
     assert outcome.error.kind == "timeout"
-    assert time.monotonic() - before < 5
     assert (await run(tool, "result = 1")).result == 1, "the next task has a child that works"
 
 

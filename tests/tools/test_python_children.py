@@ -271,7 +271,7 @@ async def test_a_worker_that_is_killed_leaves_no_process_behind(tmp_path: Path) 
     worker.wait()
 
     for descriptor in watched:
-        assert select.select([descriptor], [], [], 20)[0], "it has ended"
+        assert select.select([descriptor], [], [], 60)[0], "it has ended"
         os.close(descriptor)
 
 

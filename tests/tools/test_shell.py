@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ from noetl.tools.registry import Registry
 from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
 from noetl.tools.shell.tool import ShellTool
 from tests.cli.running import call
+from tests.living import gone, is_alive
+from tests.standing_time import no_time_passes_until
 from tests.tools.sql_tasks import outcome_of
 
 
@@ -102,75 +103,64 @@ async def test_what_it_prints_is_capped_and_never_stops_it() -> None:
     assert outcome.result["stderr"] == "done\n"
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-async def gone(pid: int) -> bool:
-    for _ in range(200):
-        if not alive(pid):
-            return True
-        await asyncio.sleep(0.01)
-    return False
-
-
-async def test_a_timeout_ends_it_with_everything_it_started(tmp_path: Path) -> None:
-    outcome = await ran(f"sleep 60 & echo $! > {tmp_path}/pid; sleep 60", {"timeout": 0.3})
+async def test_a_timeout_ends_it_with_everything_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_time_passes_until((tmp_path / "pid").exists, monkeypatch)
+    outcome = await ran(f"cd {tmp_path}; sleep 600 & echo $! > part; mv part pid; sleep 600", {"timeout": 0.3})
 
     assert outcome.error is not None
     assert outcome.error.kind == "timeout"
     assert await gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_what_it_leaves_running_ends_with_it() -> None:
-    began = time.monotonic()
+TOLD = "cd $TMPDIR; until [ -s pid ]; do sleep 0.01; done; cat pid"  # what somebody else writes there
 
-    outcome = await ran("sleep 60 & echo $!")
+
+async def test_what_it_leaves_running_ends_with_it() -> None:
+    outcome = await ran("sleep 600 & echo $!")
 
     assert await gone(int(outcome.result["stdout"]))
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(
     "flight",
     [
-        "setsid sleep 60 & echo $!",
-        "(setsid sh -c 'sleep 60 & echo $!; exec sleep 60' &) ; sleep 0.2",
-        "setsid nohup sleep 60 </dev/null >/dev/null 2>&1 & echo $!",
+        "setsid sleep 600 & echo $!",
+        "cd $TMPDIR; (setsid sh -c 'sleep 600 & echo $! > pid; exec sleep 600' &) ; " + TOLD,
+        "setsid nohup sleep 600 </dev/null >/dev/null 2>&1 & echo $!",
     ],
 )
 async def test_a_daemon_in_a_session_of_its_own_ends_with_it(flight: str) -> None:
-    began = time.monotonic()
-
     outcome = await ran(flight)
 
     assert await gone(int(outcome.result["stdout"]))
-    assert time.monotonic() - began < 10
 
 
-async def test_a_daemon_without_our_environment_is_ended_at_least_by_a_timeout(tmp_path: Path) -> None:
-    outcome = await ran(f"env -i setsid sleep 60 & echo $! > {tmp_path}/pid; sleep 60", {"timeout": 0.3})
+async def test_a_daemon_without_our_environment_is_ended_at_least_by_a_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_time_passes_until((tmp_path / "pid").exists, monkeypatch)
+    flight = f"cd {tmp_path}; env -i setsid sleep 600 & echo $! > part; mv part pid; sleep 600"
+    outcome = await ran(flight, {"timeout": 0.3})
 
     assert outcome.error is not None
     assert await gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_one_that_cannot_be_found_is_not_waited_for() -> None:
-    began = time.monotonic()
+    outcome = await ran("cd $TMPDIR; env -i setsid sh -c 'echo $$ > pid; exec sleep 600' & " + TOLD)
 
-    outcome = await ran("env -i setsid sleep 5 & echo here")
+    pid = int(outcome.result["stdout"])
+    assert is_alive(pid)
+    os.kill(pid, signal.SIGKILL)
 
-    assert outcome.result["stdout"] == "here\n"
-    assert time.monotonic() - began < 4
 
-
-async def test_no_other_run_is_ended_with_it() -> None:
-    other = asyncio.ensure_future(ran("sleep 0.5; echo whole"))
-    await ran("setsid sleep 60 & true")
+async def test_no_other_run_is_ended_with_it(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    other = asyncio.ensure_future(ran(f"touch {gate}.begun; until [ -e {gate} ]; do sleep 0.01; done; echo whole"))
+    while not gate.with_suffix(".begun").exists():
+        await asyncio.sleep(0.01)
+    await ran("setsid sleep 600 & true")
+    gate.touch()
 
     assert (await other).result["stdout"] == "whole\n"
 
@@ -188,14 +178,13 @@ async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
     )
     root = Path(__file__).parents[2]
     process = subprocess.Popen([sys.executable, "-c", worker], cwd=root)
-    for _ in range(1000):
-        if (tmp_path / "pid").exists():
-            break
+    while not (tmp_path / "pid").exists():
+        assert process.poll() is None
         await asyncio.sleep(0.01)
     pid, daemon, folder = (tmp_path / "pid").read_text().split()
 
-    assert alive(int(pid))
-    assert alive(int(daemon))
+    assert is_alive(int(pid))
+    assert is_alive(int(daemon))
     process.send_signal(signal.SIGKILL)
     process.wait()
 

@@ -192,6 +192,7 @@ async def test_a_role_that_may_not_record_progress_is_told_what_is_missing(world
     world.sql(f"CREATE SCHEMA {role}; CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {role} TO {role}")
     world.sql(f"CREATE TABLE {role}.t (id int, name text); GRANT ALL ON {role}.t TO {role}")
     target = {"kind": "postgres", "auth": {**world.auth, "user": role, "schema": role}, "table": "t"}
+    await world.run(world.numbers(1), world.target())  # by one who may, so that there is a table like it
 
     refused = await world.run(world.numbers(3), target)
     world.sql(f"CREATE TABLE {role}.noetl_transfers (LIKE noetl_transfers INCLUDING ALL)")

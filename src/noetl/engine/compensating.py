@@ -17,6 +17,7 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.errands.leaving import PLAYBOOK
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import order_id_of
+from noetl.engine.jobs import end_jobs
 from noetl.engine.plan import Plan
 from noetl.ids import derived
 from noetl.net.net import Transition
@@ -159,7 +160,9 @@ def before_the_end(plan: Plan, execution: Execution, at: float) -> Decision | No
     saga = execution.saga
     if execution.errands or (saga is not None and saga.is_busy):
         return Decision()  # somebody is at it, or it is paused
-    if not plan.net.executor.auto_compensate or execution.error is None or execution.cancelled is not None:
+    if execution.cancelled is not None:
+        return end_jobs(plan, execution, at)
+    if not plan.net.executor.auto_compensate or execution.error is None:
         return None
     draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
     return draft.decision() if request(draft, execution, "auto", parent_id=execution.last_event_id) else None

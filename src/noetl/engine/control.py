@@ -43,5 +43,7 @@ def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> Non
     if command.compensate:
         stop_errands(draft, execution, (ErrandKind.ASYNC, ErrandKind.HANDLER), command.reason)
         request(draft, execution, "cancel", parent_id=execution.last_event_id)
+        if execution.paused:  # else nothing would be undone, and the execution would not end, before a resume
+            draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:
         stop_errands(draft, execution, tuple(ErrandKind), command.reason)

@@ -32,7 +32,6 @@ from noetl.records.executions import (
 )
 from noetl.records.routing import NextEnqueued
 from noetl.records.steps import CtxPatched, ReportRefused, StepDenied
-from noetl.records.tasks import KeychainRefreshed
 from noetl.records.waits import Waiting
 
 
@@ -70,7 +69,7 @@ _Whole = (
     | PlaybookProcessed
 )
 _TOLD = (  # for the reader; the state follows from their neighbours
-    *(RequestEvaluated, StepDenied, KeychainRefreshed, NextEnqueued, ReportRefused, CaseEvaluated),
+    *(RequestEvaluated, StepDenied, NextEnqueued, ReportRefused, CaseEvaluated),
     *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, WorkflowFinished),
 )
 

@@ -65,13 +65,14 @@ class Token(msgspec.Struct, kw_only=True):
 
 class StepRun(msgspec.Struct, kw_only=True):
     """One consumption of a token. `order_id` None: decided in the server. `in_task`: its task has been started and not
-    processed. `ended` is set until its arcs are settled. A looped step run has its orders and positions in `loop`.
-    `vars` and `shared`, with the path of who contributed, are of v2-eval (V2E-05, V2E-07). `taken` are the
-    transitions that rules of v2-case took; `heard` are events kept for rules that listen until their worker is
-    done. `armed`: its wait blocks have been armed; `waits` are those still open, by their kind; a plain pipeline's
-    `ended` is then its `step.done`, until one of them ends it. An `errand` runs beside the tokens and consumes none;
-    `ctx` is then the one it had captured, with what it has written since, where it has one of its own.
-    `children` are nested executions that can be compensated (DESIGN §8). `bare`: its step has no task to run."""
+    processed; `told` are the events that its worker has told of that task. `ended` is set until its arcs are settled. A
+    looped step run has its orders and positions in `loop`. `vars` and `shared`, with the path of who contributed, are
+    of v2-eval (V2E-05, V2E-07). `taken` are the transitions that rules of v2-case took; `heard` are events kept for
+    rules that listen until their worker is done. `armed`: its wait blocks have been armed; `waits` are those still
+    open, by their kind; a plain pipeline's `ended` is then its `step.done`, until one of them ends it. An `errand` runs
+    beside the tokens and consumes none; `ctx` is then the one it had captured, with what it has written since, where it
+    has one of its own. `children` are nested executions that can be compensated (DESIGN §8). `bare`: its step has no
+    task to run."""
 
     step_run_id: str
     token_id: str
@@ -84,6 +85,7 @@ class StepRun(msgspec.Struct, kw_only=True):
     worker_id: str | None = None
     lease_epoch: int = 0
     in_task: bool = False
+    told: tuple[str, ...] = ()
     started_at: float | None = None
     timeout_s: float | None = None
     deadline_s: float | None = None

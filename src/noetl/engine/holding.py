@@ -101,21 +101,16 @@ def change(execution: Execution, step: str, payload: LimitChanged) -> None:
     else:
         execution.limits[step] = StepLimits(limit=payload.limit, rate=payload.rate)
     for name, moments in payload.begun.items():
-        if moments:
-            execution.paces[name].moments = list(moments)
-        else:
-            execution.paces.pop(name, None)
+        execution.paces[name].moments = list(moments)
 
 
 def pace(execution: Execution, rate: RateLimit, moment: float, *, now: float) -> None:
     """One moment under a rate is given away. A name whose moments no longer count is forgotten, the oldest first."""
-    given = execution.paces.pop(rate.name, None) or Pace(per_s=rate.per_s)
-    given.per_s = rate.per_s
-    given.moments.append(moment)
-    del given.moments[: -rate.limit]
+    given = execution.paces.pop(rate.name, None) or Pace()
+    given.count(moment, max(rate.per_s, rate.counted_s), now)
     execution.paces[rate.name] = given
     name, oldest = next(iter(execution.paces.items()))
-    if oldest.moments[-1] + oldest.per_s <= now:
+    if not oldest.moments or oldest.moments[-1] + oldest.counted_s <= now:
         del execution.paces[name]
 
 

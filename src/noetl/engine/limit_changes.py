@@ -7,6 +7,7 @@ that runs is stopped.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from itertools import chain, islice
 from typing import Any
@@ -93,20 +94,14 @@ def _room(plan: Plan, execution: Execution, token: Token, slot: str, wanted: Ste
 
 
 def _begun(execution: Execution, step: str, at: float) -> dict[str, tuple[float, ...]]:
-    """Of the rates under which tokens of the step wait: the moments that have been used.
-
-    Only the last ones given are kept, and they may all lie ahead. Each of those was found by going on from one that had
-    been used, by the length of the rate, so that going back gives it again."""
+    """Of the rates under which tokens of the step wait: the moments that have been used and still count."""
     names = {one.pace for one in execution.tokens.values() if one.step == step and one.held == RATE and one.pace}
     found: dict[str, tuple[float, ...]] = {}
     for name in sorted(names):
         given = execution.paces.get(name)
-        if given is None:
-            continue
-        ahead = [moment for moment, _ in _waiting(execution, name)]
-        before = [moment - given.per_s for moment in ahead[: len(given.moments)]]
-        used = before + list((Counter(given.moments) - Counter(ahead)).elements())
-        found[name] = tuple(sorted(moment for moment in used if moment <= at))
+        if given is not None:
+            used = Counter(given.moments) - Counter(moment for moment, _ in _waiting(execution, name))
+            found[name] = tuple(sorted(one for one in used.elements() if one <= at < one + given.counted_s))
     return found
 
 
@@ -129,7 +124,7 @@ def _pace_anew(
         moment = draft.at if rate is None else moment_after(moments, rate, draft.at)
         if rate is not None:
             rate = msgspec.structs.replace(rate, name=name)
-            moments.append(moment)
+            insort(moments, moment)
         held = TokenHeld(token_id=token.token_id, reason=RATE, until=moment, rate=rate)
         draft.add(held, event_id=_id(execution, token, TokenHeld), **_about(token))
 

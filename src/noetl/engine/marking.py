@@ -5,6 +5,7 @@ Counted as tokens move, so that no event costs more for the size of a group. Onl
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -79,10 +80,22 @@ class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, kw_only=True):
-    """The last moments given under a rate, the oldest first: as many as may lie within `per_s` (ADV-05)."""
+    """The moments given under a rate, the earliest first: those ahead, and those of the last `counted_s` (ADV-05).
 
-    per_s: float
+    That is the longest stretch of any rate there was under this name, so that they still count when the rate is changed
+    and changed back."""
+
+    counted_s: float = 0.0
     moments: list[float] = []
+
+    def count(self, moment: float, counted_s: float, now: float) -> None:
+        """Rates of several steps may share a name, so that a later one is given an earlier moment."""
+        self.counted_s = max(self.counted_s, counted_s)
+        insort(self.moments, moment)
+        over = 0
+        while over < len(self.moments) and self.moments[over] + self.counted_s <= now:
+            over += 1
+        del self.moments[:over]
 
 
 def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:

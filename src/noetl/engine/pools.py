@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.engine.plan import Plan
 from noetl.errors import TemplateError
 from noetl.net.net import Transition
+from noetl.records.waits import MAX_NAME
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
@@ -15,6 +16,6 @@ def pool_of(plan: Plan, step: Transition, scope: Scope, now: float) -> str | Non
     if written is None:
         return None
     pool = render(written, scope, now=now)
-    if not isinstance(pool, str) or not pool:
+    if not isinstance(pool, str) or not pool or len(pool) > MAX_NAME or "\0" in pool:
         raise TemplateError(f"pool: expected the name of a pool, found {pool!r}")
     return pool

@@ -20,7 +20,7 @@ from noetl.engine.marking import StepLimits
 from noetl.engine.waits.times import length
 from noetl.errors import TemplateError
 from noetl.ids import derived
-from noetl.net.net import Transition
+from noetl.net.net import Rate, Transition
 from noetl.records.control import RateLimit, TokenHeld
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
@@ -42,7 +42,7 @@ def rate_under(step: Transition, scope: Scope, now: float, wanted: StepLimits | 
     key = render(rate.key, scope, now=now) if rate is not None and rate.key is not None else None
     name = f"step/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
     if own is not None:
-        return RateLimit(name=name, limit=own.limit, per_s=own.per_s)
+        return RateLimit(name=name, limit=own.limit, per_s=own.per_s, counted_s=_written_s(rate, scope, now))
     assert rate is not None
     per_s = length("rate.per", rate.per, scope, now)
     if per_s <= 0:
@@ -50,8 +50,16 @@ def rate_under(step: Transition, scope: Scope, now: float, wanted: StepLimits | 
     return RateLimit(name=name, limit=whole("rate.limit", render(rate.limit, scope, now=now)), per_s=per_s)
 
 
+def _written_s(rate: Rate | None, scope: Scope, now: float) -> float:
+    """The stretch of the playbook's own rate, which does not hold now; 0 where it has none that could."""
+    try:
+        return max(0.0, length("rate.per", rate.per, scope, now)) if rate is not None else 0.0
+    except TemplateError:
+        return 0.0
+
+
 def moment_after(moments: Sequence[float], rate: RateLimit, now: float) -> float:
-    """The next free moment, when these have been given away."""
+    """The next free moment, when these have been given away, the earliest of them first."""
     return now if len(moments) < rate.limit else max(now, moments[-rate.limit] + rate.per_s)
 
 

@@ -63,12 +63,13 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
 
 def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     report = command.report
-    if not execution.is_open:
-        return Decision(verdict=Verdict.TERMINAL)
-    run, lease = execution.run_of(report.order_id), execution.lease_of(report.order_id)
+    run = execution.run_of(report.order_id)
     closed = execution.closed.get(report.order_id) if run is None else None
     if closed == report.lease_epoch:
-        return Decision(verdict=Verdict.DUPLICATE)
+        return Decision(verdict=Verdict.DUPLICATE)  # also of the report that ended the execution
+    if not execution.is_open:
+        return Decision(verdict=Verdict.TERMINAL)
+    lease = execution.lease_of(report.order_id)
     if closed == WITHDRAWN:
         return Decision(verdict=Verdict.CANCELLED)
     if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
@@ -120,6 +121,8 @@ def _entered(
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
             event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
+            if event_id in run.told:
+                return position
             about["task_run_id"] = entry.task_run_id
             recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
             draft.add(recorded, run=run, event_id=event_id, **about)

@@ -90,7 +90,13 @@ def _selected(
     scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     if plan.net.dialect == V2_CASE:
         return _by_case(plan, step, run, scope, at)
-    return select(step.router or Router(), run.ended, scope, at)
+    selection = select(step.router or Router(), run.ended, scope, at)
+    tokens = sum(one.tokens for one in selection.fired)
+    if tokens > plan.max_step_runs:  # they could not all run, and making them would hold up everybody else (ROUTE-10)
+        limit = f"and {plan.max_step_runs} step runs are the limit of this execution"
+        error = Error(kind="execution.budget", message=f'the arcs of step "{run.step}" make {tokens} tokens, {limit}')
+        return Selection(considered=selection.considered, error=error)
+    return selection
 
 
 def _another_way(step: Transition) -> Selection:

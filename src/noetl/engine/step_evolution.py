@@ -30,15 +30,17 @@ from noetl.records.loops import (
 )
 from noetl.records.outcomes import Error, Status, TaskResult
 from noetl.records.position import Position
+from noetl.records.remarks import HookFailed, QuantumPlaced
 from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.records.taxonomy import Source
 from noetl.records.tokens import TokenClaimed
 from noetl.records.waits import StepTimeout
 
 Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut
 Ending = StepDone | StepFailed | LoopDone | StepInterrupted | StepTimeout
-Running = StepScheduled | TokenClaimed | StepStarted | TaskStarted | TaskProcessed | Looping | Ending
+Telling = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced
+Running = StepScheduled | TokenClaimed | StepStarted | Telling | TaskProcessed | Looping | Ending
 
 
 def follow(execution: Execution, event: Event, payload: Running) -> None:
@@ -51,8 +53,8 @@ def follow(execution: Execution, event: Event, payload: Running) -> None:
             _claimed(execution, run, payload)
         case StepStarted():
             _started(execution, run, event.ts)
-        case TaskStarted():
-            _task_started(run, payload)
+        case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced():
+            _told(run, payload, event.event_id)
         case TaskProcessed():
             _processed(execution, run, payload, event.ts)
         case StepDone():
@@ -133,16 +135,19 @@ def _claimed(execution: Execution, run: StepRun, payload: TokenClaimed) -> None:
         run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
 
 
-def _task_started(run: StepRun, payload: TaskStarted) -> None:
+def _told(run: StepRun, payload: Telling, event_id: str) -> None:
+    """Kept until the task is processed: a report of it that comes again is known by them (EVT-06)."""
+    begins = isinstance(payload, TaskStarted)
     if run.loop is None:
-        run.in_task = True
+        run.told = (*run.told, event_id)
+        run.in_task = run.in_task or begins
     else:
-        loops.in_task(run.loop, payload.path)
+        loops.told(run.loop, payload.path, event_id, begins=begins)
 
 
 def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
     if run.loop is None:
-        run.position, run.in_task = after(run.position, payload, at), False
+        run.position, run.in_task, run.told = after(run.position, payload, at), False, ()
         cases.note_listening(execution, run)
     else:
         loops.processed(run.loop, payload, at)
@@ -200,7 +205,7 @@ def ended(execution: Execution, event: Event, result: TaskResult, error: Error |
     execution.listeners.pop(run.step_run_id, None)
     execution.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
-    if run.order_id is not None:  # one that the server ends is nobody's report: who works on it is told
+    if run.order_id in execution.orders:  # one that the server ends is nobody's report: who works on it is told
         close(execution, run.order_id, run.lease_epoch if event.source is Source.WORKER else WITHDRAWN)
     if run.waits:
         waits.close_all(execution, run, event.ts)

@@ -45,6 +45,11 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     open_inputs: bool = False
     sandboxed: bool = True
 
+    @property
+    def takes_anything(self) -> bool:
+        """Whether any key is passed on. What a plug-in takes that is not here, only the plug-in knows (DESIGN §5)."""
+        return self.open_inputs or self.plugin is not None
+
     def input(self, name: str) -> Input | None:
         """The input called `name`, or having it as an alias."""
         return next((i for i in self.inputs if i.name == name or name in i.aliases), None)

@@ -13,9 +13,11 @@ from noetl.errors import RefusedError, ToolError
 from noetl.ids import derived
 from noetl.net.net import Net
 from noetl.orchestrator.hot import Hot
+from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.starts import Start
 from noetl.records.calls import Call, Called
 from noetl.records.compensation import CompensationRegistered
+from noetl.tools.registry import BUILT_IN
 
 if TYPE_CHECKING:
     from noetl.orchestrator.conduct import Conductor
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 FAILED = "playbook.failed"
 LEFT = "the step that waited for it has ended"
+_CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}
 MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
 
 
@@ -76,6 +79,7 @@ class Calls:
             if self._conductor.is_shared and call.wait and call.step_run_id not in parent.execution.runs:
                 await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
             raise
+        _check_kind(parent, call)
         child_id = child_id_of(call.task_run_id)
         if call.compensates is not None and not await self._undoable(call):
             return Called(execution_id=call.compensates, status="completed")  # there is nothing to undo in it
@@ -192,6 +196,14 @@ class Calls:
             raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
         result = execution.results.get(return_step)
         return await read(lambda load: payload_of(result, load)) if result is not None else None
+
+
+def _check_kind(parent: Hot, call: Call) -> None:
+    """A worker starts what tasks of its order call, and nothing else (RELIABILITY 2.3). Tools that are not built in may
+    call as well."""
+    kinds = needs_of(parent.plan, parent.execution, call.order_id)
+    if call.compensates is None and kinds <= _CALL_NOTHING:
+        raise ToolError(FAILED, f'"{call.path}" was not started: no task of this order calls a playbook')
 
 
 def _check_lease(execution: Execution, call: Call) -> None:

@@ -269,7 +269,7 @@ class Conductor:
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        lost = await self._leases.renew(leases, ttls or {})
+        lost = await self._leases.renew(worker_id, leases, ttls or {})
         if lost and not self.is_shared:
             await self.catch_up()  # somebody else has moved its execution, if it is not over
         return lost

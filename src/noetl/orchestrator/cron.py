@@ -15,8 +15,9 @@ from cronsim import CronSim
 
 
 def times(cron: str, timezone: str, *, after: float, until: float = math.inf) -> Iterator[float]:
-    """The moments later than `after`, up to `until`, in order. They may end by themselves: some never come."""
-    for moment in CronSim(cron, datetime.fromtimestamp(int(after), ZoneInfo(timezone))):
+    """The moments later than `after`, up to `until`, in order. They may end by themselves: some never come, and there
+    are none before 1970."""
+    for moment in CronSim(cron, datetime.fromtimestamp(max(0, int(after)), ZoneInfo(timezone))):
         found = moment.timestamp()
         if found > until:
             return

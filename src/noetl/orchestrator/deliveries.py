@@ -21,11 +21,11 @@ from noetl.orchestrator.audience import Audience
 from noetl.orchestrator.conduct import Conductor
 from noetl.orchestrator.verdicts import check, told
 from noetl.records.orders import Verdict
+from noetl.records.waits import MAX_NAME
 from noetl.store.contract import ConflictError, Store
 from noetl.store.waits import MAX_KEYS, MESSAGE, MessageRow, WaitRow, parts_of
 
 MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
-MAX_NAME = 200
 MOST_KEPT = 10_000  # messages of one name that nobody has taken
 _AT_ONCE = 100  # executions that hear a broadcast in one transaction
 _log = logging.getLogger(__name__)
@@ -172,6 +172,8 @@ def new_message(
     _check_name(name, "message")
     if len(correlation) > MAX_KEYS:
         raise InvalidError(f"this correlation has {len(correlation)} keys, and {MAX_KEYS} is the limit: leave some out")
+    if message_id is not None and len(message_id) > MAX_NAME:
+        raise InvalidError(f"the id of a message is text of 1 to {MAX_NAME} characters")
     if not 0 < ttl_s <= 366 * 86_400:
         raise InvalidError("a message is kept for more than nothing and for a year at most")
     return MessageRow(

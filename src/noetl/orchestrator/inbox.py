@@ -28,13 +28,20 @@ class Inbox:
         states: Collection[TaskState] = (TaskState.OPEN, TaskState.CLAIMED),
         role: str | None = None,
         user: str | None = None,
+        for_anybody: bool = False,
         execution_id: str | None = None,
         limit: int = 100,
         beyond: str | None = None,
     ) -> list[TaskRow]:
-        """Tasks, the newest first: of a role, of a user, in these states."""
+        """Tasks, the newest first: of a role, of a user, of nobody in particular; in these states."""
         return await self._store.tasks.list(
-            states=states, role=role, user=user, execution_id=execution_id, limit=limit, beyond=beyond
+            states=states,
+            role=role,
+            user=user,
+            for_anybody=for_anybody,
+            execution_id=execution_id,
+            limit=limit,
+            beyond=beyond,
         )
 
     async def get(self, task_id: str) -> TaskRow:

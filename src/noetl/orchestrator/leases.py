@@ -22,13 +22,13 @@ class Leases:
     def __init__(self, decisions: Decisions, store: Store, clock: Clock) -> None:
         self._decisions, self._store, self._clock = decisions, store, clock
 
-    async def renew(self, leases: Mapping[str, int], ttls: Mapping[str, float]) -> frozenset[str]:
-        """Prolong them, each by its own time; gives those that are no longer held."""
+    async def renew(self, worker_id: str, leases: Mapping[str, int], ttls: Mapping[str, float]) -> frozenset[str]:
+        """Prolong them, each by its own time; gives those that the worker does not hold, or no longer."""
         now, usual_s = self._clock.now(), self._decisions.terms.ttl_s
         lost = []
         for order_id, epoch in leases.items():
             until = now + bounded(ttls.get(order_id, usual_s))
-            if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until):
+            if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until, owner=worker_id):
                 lost.append(order_id)
         return frozenset(lost)
 

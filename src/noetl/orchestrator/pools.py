@@ -20,6 +20,7 @@ KIND, USED = "pool", "pool-used"
 KNOWN_S = 1.0  # a change is seen after at most that long
 EVERY = "*"  # a worker that takes orders of every pool
 _TRIES = 10
+_LENGTHS = 8  # of windows that are counted besides the one in force
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,9 +39,33 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     require: dict[str, str] = {}
 
 
-class _Used(msgspec.Struct, frozen=True):
+class _Used(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many were taken in a window of `per` seconds; `others` has the same for windows of other lengths, by these:
+    the rate was changed, and may be changed back."""
+
     window: int
     number: int
+    per: float = 0.0
+    others: dict[str, tuple[int, int]] = {}
+
+    def counts(self, per: float, now: float) -> dict[float, int]:
+        """What was taken in the window of each length that is open now; an older one without a length is of `per`."""
+        told = {float(length): one for length, one in self.others.items()}
+        told[self.per or per] = self.window, self.number
+        return {length: number * (window == _window(length, now)) for length, (window, number) in told.items()}
+
+    @classmethod
+    def of(cls, per: float, counts: dict[float, int], now: float) -> _Used:
+        longest = sorted(counts.keys() - {per})[-_LENGTHS:]
+        others = {str(one): (_window(one, now), counts[one]) for one in longest}
+        return cls(_window(per, now), counts[per], per, others)
+
+
+def _window(per: float, now: float) -> int:
+    return int(now // per)
+
+
+_used = msgspec.json.Decoder(_Used)
 
 
 class Gate:
@@ -116,15 +141,14 @@ class Pools:
 
     async def _book(self, name: str, rate: Rate, wanted: int, now: float) -> int:
         """Take that many of what the window leaves; gives how many there were."""
-        window = int(now // rate.per)
         for _ in range(_TRIES):
             thing = await self._store.shelf.get(USED, name)
-            used = msgspec.json.decode(thing.body, type=_Used) if thing else _Used(window, 0)
-            before = used.number if used.window == window else 0
-            number = min(wanted, rate.limit - before)
+            counts = {rate.per: 0} | (_used.decode(thing.body).counts(rate.per, now) if thing else {})
+            number = min(wanted, rate.limit - counts[rate.per])
             if number <= 0:
                 return 0
-            body, version = msgspec.json.encode(_Used(window, before + number)), thing.version if thing else 0
+            taken = {length: before + number for length, before in counts.items()}
+            body, version = msgspec.json.encode(_Used.of(rate.per, taken, now)), thing.version if thing else 0
             if await self._store.shelf.put(USED, name, body, over=version, at=now) is not None:
                 return number
         return 0  # others are quicker; the next turn comes soon

@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.clock import rfc3339
 from noetl.engine.execution import Execution, StepRun, Token
+from noetl.engine.waits.state import WaitKind
 from noetl.orchestrator import errand_views
 from noetl.orchestrator.errand_views import ErrandView
 from noetl.store.contract import OrderRow, OrderState
@@ -48,23 +49,29 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Surrounding(msgspec.Struct):
-    """Rows that belong to an execution."""
+    """Rows that belong to an execution, and when the timers of its step runs fire."""
 
     orders: dict[str, OrderRow]
     waits: dict[str, list[WaitRow]]
     tasks: dict[str, list[TaskRow]]
+    timers: dict[str, float]
 
 
 def tokens_of(
     execution: Execution, orders: Iterable[OrderRow], waits: Iterable[WaitRow], tasks: Iterable[TaskRow]
 ) -> list[TokenView]:
     """All live tokens, the oldest first; the rows are those of this execution, tasks that are open or claimed."""
-    around = _Surrounding({order.order_id: order for order in orders}, {}, {})
+    around = _Surrounding({order.order_id: order for order in orders}, {}, {}, {})
     for wait in waits:
         around.waits.setdefault(wait.step_run_id, []).append(wait)
     for task in tasks:
         around.tasks.setdefault(task.step_run_id, []).append(task)
     runs = {run.token_id: run for run in execution.runs.values() if run.errand is None}
+    around.timers.update(
+        (wait.step_run_id, wait.due_at)
+        for wait in execution.waits.values()
+        if wait.kind is WaitKind.TIMER and wait.due_at is not None
+    )
     return [_shown(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
 
 
@@ -81,7 +88,7 @@ def sentences_of(
     if execution.paused:
         told.insert(0, f"it is paused: noetl resume {execution.execution_id}")
     if execution.wake_at is not None:
-        told.append(f"time moves it next at {rfc3339(execution.wake_at)}")
+        told.append(f"time moves it next at {_moment(execution.wake_at)}")
     return told
 
 
@@ -159,7 +166,7 @@ def _held(token: Token) -> str:
 
 
 def _stands(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple[str, str]:
-    if told := _outside(around.waits.get(run.step_run_id, []), around.tasks.get(run.step_run_id, [])):
+    if told := _outside(run.step_run_id, around):
         return "waiting", told
     leased = [order for order in orders if order.state is OrderState.LEASED]
     ready = [order for order in orders if order.state is OrderState.READY]
@@ -175,13 +182,20 @@ def _stands(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple
     return "waiting", "an event, or a moment that has not come"
 
 
-def _outside(waits: list[WaitRow], tasks: list[TaskRow]) -> str:
-    words = [
+def _outside(step_run_id: str, around: _Surrounding) -> str:
+    fires_at = around.timers.get(step_run_id)
+    words = [f"its timer, at {_moment(fires_at)}"] if fires_at is not None else []
+    words += [
         f'{wait.kind} "{wait.name}"' + (f" with {wait.correlation}" if wait.correlation != "{}" else "")
-        for wait in waits
+        for wait in around.waits.get(step_run_id, [])
     ]
     words += [
         f'human task "{task.title}" ({task.state.value}, {task.claimed_by or task.role or task.user or "anybody"})'
-        for task in tasks
+        for task in around.tasks.get(step_run_id, [])
     ]
     return ", or ".join(words)
+
+
+def _moment(at: float) -> str:
+    """A moment as people read it: to the second."""
+    return rfc3339(at)[:19] + "Z"

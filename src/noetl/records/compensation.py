@@ -21,7 +21,8 @@ class Surrounding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class CompensationRegistered(Body, frozen=True, kw_only=True, omit_defaults=True):
     """A step, or one iteration of it, has succeeded and can be undone. What its compensation reads is kept here, as it
     was: `result`, `args`, and those keys of `ctx` and results of other steps that its templates name. `child` is a
-    nested execution whose own compensations are meant, instead of tasks of the step."""
+    nested execution whose own compensations are meant, instead of tasks of the step; `job_id` is a job that the step
+    has submitted elsewhere, and that is cancelled."""
 
     event_type = "compensation.registered"
 
@@ -38,11 +39,12 @@ class CompensationRegistered(Body, frozen=True, kw_only=True, omit_defaults=True
     around: tuple[Surrounding, ...] = ()
     idempotent: bool = False
     child: str | None = None
+    job_id: str | None = None
     pool: str | None = None
 
 
 class CompensationRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """All that is registered is to be undone, in this order. `cause`: arc | auto | cancel | parent."""
+    """All that is registered is to be undone, in this order. `cause`: arc | auto | cancel | parent | end."""
 
     event_type = "compensation.requested"
 

@@ -11,11 +11,13 @@ from noetl.records.outcomes import Error
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution."""
+    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution. Where an operator has
+    set it, `counted_s` is the playbook's own stretch: what begins now counts in it, should it hold again."""
 
     name: str
     limit: int
     per_s: float
+    counted_s: float = 0.0
 
 
 class StepRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -79,9 +79,10 @@ class Iterations(msgspec.Struct, frozen=True, kw_only=True):
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
-    `child` that a nested execution is to be compensated instead. `names` are further ones of its templates, `result` is
-    what they read under that name; `outer` are the iterations around it, its own one last. `once`: what had begun is
-    never begun again (SAGA-03). `task_run_id`: it is this task run that goes on (TOOL-12)."""
+    `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
+    `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
+    around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
+    run that goes on (TOOL-12)."""
 
     part: str
     names: dict[str, Any] = {}
@@ -89,6 +90,7 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     outer: tuple[Outer, ...] = ()
     once: bool = False
     child: str | None = None
+    job_id: str | None = None
     task_run_id: str | None = None
 
 

@@ -13,6 +13,26 @@ import msgspec
 from noetl.records.bases import Body
 
 MAX_KEYS = 8  # of a correlation: every part of a message's may be what somebody waits for (MSG-01)
+MAX_BYTES = 1_024  # of what is waited for: it is looked up by its whole text, which an index has to hold
+MAX_NAME = 200  # characters of a name that is looked up so
+
+
+def correlated(value: Any) -> bytes:
+    """A correlation, or a value of one, as text: equal ones give equal texts. 7 and 7.0 are one number; 7, "7" and true
+    are three values."""
+    return msgspec.json.encode(_one_spelling(value), order="sorted")
+
+
+def _one_spelling(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer() and abs(value) < 2**53:
+            return int(value)
+        case list():
+            return [_one_spelling(one) for one in value]
+        case dict():
+            return {key: _one_spelling(one) for key, one in value.items()}
+        case _:
+            return value
 
 
 class TimerScheduled(Body, frozen=True, kw_only=True, omit_defaults=True):

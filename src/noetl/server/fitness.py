@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 import msgspec
 
 from noetl.orchestrator.ability import labels_text
+from noetl.orchestrator.hot import Hot
+from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.pools import EVERY, Pool
+from noetl.orchestrator.ready import Needs
 from noetl.server.services import Services
 from noetl.server.workers import LIVE_S, WorkerRow, ability_of
+
+_LOOKED_AT = 100  # of the orders that wait in a pool: their executions have to be read
 
 
 class Crew(msgspec.Struct, frozen=True):
@@ -68,10 +75,31 @@ async def crews_of(services: Services) -> Crews:
     return Crews(await services.conductor.pools.all(), rows)
 
 
-def obstacles(services: Services, crew: Crew) -> list[str]:
-    """What is ready in a pool and can be run by nobody there, each reason once, with how many orders wait for it."""
-    waiting: dict[str, int] = {}
-    for (pool, needs), number in services.conductor.waiting_needs.items():
-        if pool == crew.pool.name and (why := crew.obstacle(needs)) is not None:
-            waiting[why] = waiting.get(why, 0) + number
-    return [f"{number} {'order waits' if number == 1 else 'orders wait'}: {why}" for why, number in waiting.items()]
+async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
+    """Why nobody there can run what waits in a pool, `waiting` orders: each reason once, with how many wait for it."""
+    if not waiting:
+        return []
+    if (why := crew.obstacle(())) is not None:  # whatever they need
+        return [_told(waiting, why)]
+    numbers: Counter[str] = Counter()
+    for needs, number in (await _needed(services, crew.pool.name)).items():
+        if (why := crew.obstacle(needs)) is not None:
+            numbers[why] += number
+    return [_told(number, why) for why, number in numbers.items()]
+
+
+def _told(number: int, why: str) -> str:
+    return f"{number} {'order waits' if number == 1 else 'orders wait'}: {why}"
+
+
+async def _needed(services: Services, pool: str) -> Counter[Needs]:
+    """How many orders of a pool wait for whoever runs these kinds: of the first ones as their executions say, of the
+    others as far as it was found out when they were offered."""
+    conductor = services.conductor
+    rows = await services.store.claimable(now=services.clock.now(), limit=_LOOKED_AT, pools=[pool])
+    ids = list(dict.fromkeys(row.execution_id for row in rows))
+    found = await asyncio.gather(*map(conductor.execution, ids), return_exceptions=True)
+    hot = {one: state for one, state in zip(ids, found, strict=True) if isinstance(state, Hot)}  # or in quarantine
+    known = [(row.order_id, hot[row.execution_id]) for row in rows if row.execution_id in hot]
+    numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
+    return numbers | Counter({needs: number for (own, needs), number in conductor.waiting_needs.items() if own == pool})

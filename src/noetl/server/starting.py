@@ -16,7 +16,7 @@ from noetl.net.net import Net
 from noetl.orchestrator.runnable import check_runnable
 from noetl.records.traces import Caller
 from noetl.server.idempotency import Keys, digest, named
-from noetl.server.problems import Problem, too_busy, unknown
+from noetl.server.problems import Problem, clipped, too_busy, unknown
 from noetl.server.rerunning import Source, taken_over
 from noetl.server.services import Services
 from noetl.server.views.executions import catalog_id
@@ -124,7 +124,7 @@ async def registered(services: Services, path: str, version: str | None = None) 
     version = None if version == NEWEST else version
     row = await services.store.catalog.find(path, version)
     if row is None and version is not None and await services.store.catalog.find(path) is not None:
-        raise unknown(f'version of "{path}"', version)
+        raise Problem(404, f'"{path}" has no version "{clipped(version)}": noetl catalog versions {path} lists them')
     if row is None:
         raise unknown("playbook", path)
     return row
@@ -174,7 +174,7 @@ async def _check_elsewhere(net: Net, services: Services) -> None:
     try:
         check_runnable(net, services.tools, services.roster.kinds)
     except RefusedError as problem:
-        raise Problem(422, str(problem), kind="not-runnable") from None
+        raise Problem(422, f"no worker of this server can run it: {problem}", kind="not-runnable") from None
 
 
 def _check_load(services: Services) -> None:

@@ -103,6 +103,8 @@ async def _chosen(services: Services, asked: BulkRequest) -> tuple[list[Executio
             raise Problem(422, f"execution_ids: at most {MOST} at a time")
         found = [await services.store.execution(one) for one in dict.fromkeys(asked.execution_ids)]
         return [row for row in found if row is not None], False
+    if asked.filter == Filter() and not asked.dry_run:  # a field that was forgotten must not stop everybody's work
+        raise Problem(422, 'filter: an empty one is every execution; say so with {"path": "*"}')
     rows: list[ExecutionRow] = []
     async for row in matching(services, asked.filter):
         if row.finished_at is not None:

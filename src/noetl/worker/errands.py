@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.net.jobs import KIND, credential_of, submitting
 from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
@@ -21,6 +22,8 @@ def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
         return step.tasks
     if errand.child is not None:
         return (Task(name=PLAYBOOK, kind=PLAYBOOK, inputs=Authored({COMPENSATES: errand.child})),)
+    if errand.job_id is not None:
+        return (_cancelling(step, errand.job_id),)
     part, _, index = errand.part.partition("/")
     match part:
         case "compensation":
@@ -31,6 +34,14 @@ def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
             return step.handlers.handlers[int(index)].tasks
         case _:
             return tuple(_alone(task) for task in tasks_of(step) if task.name == order.position.task)[:1]
+
+
+def _cancelling(step: Transition, job_id: str) -> Task:
+    """Cancels a job of the step, with the credential that it was submitted with."""
+    task = submitting(step)
+    assert task is not None
+    inputs = Authored(credential_of(task))
+    return Task(name=KIND, kind=KIND, inputs=inputs, verbatim={"op": "cancel", "job_id": job_id})
 
 
 def _alone(task: Task) -> Task:

@@ -2,8 +2,8 @@
 
 Where a value will be is known before it is there, since its address is its content. So `keep` only begins to send it;
 `settled` waits until the server has it, and no report that names it leaves earlier. `load` cannot wait, for it is
-called in the middle of a template: what an order refers to is fetched beforehand as far as it is small, and the rest by
-a blocking request. That holds up the worker's event loop, not its heartbeat.
+called in the middle of a template: what an order refers to is fetched beforehand, as much as there is room for. The
+rest, which is next to nothing, is read by a blocking request, that holds up the worker's event loop, not its heartbeat.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import msgspec
 
 from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
+from noetl.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.records.orders import Order
 from noetl.records.references import Reference
 from noetl.records.referred import wanted_of
 from noetl.store.results import STORE, key_of, opened, schema_hint
 from noetl.worker.line import Line, PlainLine, ServerRefusedError
 
-CACHE_BYTES = 64 << 20
+CACHE_BYTES = 2 * MAX_RESULT_BYTES
 _AT_A_TIME = 4
 _PATIENCE_S = 120.0
 _MISSING = "result.missing"
@@ -76,9 +77,17 @@ class StoredValues:
             del self._under_way[checksum]
 
     async def prefetch(self, order: Order) -> None:
-        """Have at hand what an order refers to, as far as it is small; the collection of a loop whatever its size."""
-        wanted = {one.checksum for one in wanted_of(order)}
-        await asyncio.gather(*(self._fetch(checksum) for checksum in wanted if checksum not in self._bodies))
+        """Have at hand what an order refers to: its step names it, so it is likely to be read. The smallest first, and
+        no more than can be at hand together."""
+        wanted = {one.checksum: one.size for one in wanted_of(order, largest_bytes=MAX_RESULT_BYTES)}
+        missing, room = [], CACHE_BYTES
+        for checksum, size in sorted(wanted.items(), key=lambda one: one[1]):
+            room -= size
+            if checksum in self._bodies:
+                self._bodies.move_to_end(checksum)  # or what is fetched now would take its place
+            elif room >= 0:
+                missing.append(checksum)
+        await asyncio.gather(*map(self._fetch, missing))
 
     async def _fetch(self, checksum: str) -> None:
         async with self._places:

@@ -29,7 +29,7 @@ async def said(served: Served, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(served.host, served.port)
     writer.write(request)
     await writer.drain()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         line = await reader.readline()
     writer.close()
     return line

@@ -30,7 +30,6 @@ from noetl.records.errands import (
 )
 from noetl.records.outcomes import Error
 from noetl.records.position import Position
-from noetl.records.remarks import HookFailed, QuantumPlaced
 from noetl.records.tasks import TaskProcessed
 
 COMPENSATE = "compensate"  # its place in the agenda: an execution undoes one thing at a time
@@ -51,8 +50,6 @@ Own = (
     | HandlerFailed
     | AsyncStarted
     | AsyncDone
-    | HookFailed
-    | QuantumPlaced
 )
 
 
@@ -60,7 +57,7 @@ def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
     """Apply an event of these; why the execution fails with it, if it does."""
     match payload:
         case CompensationRegistered():
-            _saga(execution).registered[payload.registration_id] = payload
+            _registered(_saga(execution), payload)
         case CompensationRequested():
             _requested(execution, payload)
         case CompensationStarted():
@@ -81,8 +78,6 @@ def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
         case AsyncDone():
             _over(execution, event, stopped=payload.stopped)
             return None if payload.tolerated else payload.error
-        case HookFailed() | QuantumPlaced():
-            pass  # told for the reader
         case _:
             assert_never(payload)
     return None
@@ -124,6 +119,12 @@ def forget_handlers(execution: Execution, run_id: str) -> None:
         for key in [key for key, one in execution.summons.items() if one.owner == run_id]:
             del execution.summons[key]
             execution.agenda.pop(key, None)
+
+
+def _registered(saga: Saga, payload: CompensationRegistered) -> None:
+    saga.registered[payload.registration_id] = payload
+    if payload.job_id is not None:
+        saga.jobs[payload.job_id] = None
 
 
 def _requested(execution: Execution, payload: CompensationRequested) -> None:

@@ -38,6 +38,7 @@ def _compensation(execution: Execution, run: StepRun, registration: Compensation
         outer=_outer(registration.around),
         once=is_once(execution, run),
         child=registration.child,
+        job_id=registration.job_id,
     )
     assert run.ctx is not None, "a compensation has a ctx of its own"
     return {"errand": own, "ctx": dict(run.ctx), "results": registration.results}

@@ -42,13 +42,15 @@ class Summons(msgspec.Struct, frozen=True):
 
 class Saga(msgspec.Struct, kw_only=True):
     """What can be undone, oldest first; what is to be undone now, in that order; the one that is being undone.
-    `waiting` are tokens that go on afterwards; `error` is why the execution does not end as completed (SAGA-03)."""
+    `waiting` are tokens that go on afterwards; `error` is why the execution does not end as completed (SAGA-03).
+    `jobs` are those that somebody was asked to cancel."""
 
     registered: dict[str, CompensationRegistered] = {}
     todo: dict[str, CompensationRegistered] = {}
     under_way: CompensationRegistered | None = None
     waiting: dict[str, None] = {}
     error: Error | None = None
+    jobs: dict[str, None] = {}
 
     @property
     def is_busy(self) -> bool:

@@ -87,14 +87,17 @@ def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
     loop.begun[payload.path] = Begun(order_id=order_id, position=first)
 
 
-def in_task(loop: LoopRun, path: Path) -> None:
-    loop.begun[path].in_task = True
+def told(loop: LoopRun, path: Path, event_id: str, *, begins: bool) -> None:
+    """Something of the task under way. `begins`: that it has begun."""
+    iteration = loop.begun[path]
+    iteration.told = (*iteration.told, event_id)
+    iteration.in_task = iteration.in_task or begins
 
 
 def processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
     iteration = loop.begun[payload.path]
     iteration.position = iteration.stands()
-    iteration.last, iteration.last_at, iteration.in_task = payload, at, False
+    iteration.last, iteration.last_at, iteration.in_task, iteration.told = payload, at, False, ()
     if payload.decision.set_ctx:
         note_writes(loop, payload.path, payload.decision.set_ctx)
 

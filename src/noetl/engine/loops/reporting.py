@@ -119,6 +119,8 @@ class _Book:
             return  # a repeat of what is recorded (EVT-06)
         event_id = f"{self._name(path)}/{entry.visit}.{entry.attempt}.{self._span.lease_epoch}/{_letter(entry)}"
         if not isinstance(entry, TaskProcessed):
+            if path in self._loop.begun and event_id in self._loop.begun[path].told:
+                return
             self._add(entry, event_id, at, entry.task_run_id)
             return
         self._moved[path] = expected_after(entry)

@@ -18,14 +18,15 @@ from noetl.records.tasks import TaskProcessed
 
 class Begun(msgspec.Struct, kw_only=True):
     """An iteration that has begun and not ended. `last` is what was processed since `position`; most iterations end
-    with it, so it is folded in only when somebody asks. `writes` are its own to `ctx` (SCOPE-06), `children` nested
-    executions that can be compensated."""
+    with it, so it is folded in only when somebody asks. `told` are the events of the task under way. `writes` are its
+    own to `ctx` (SCOPE-06), `children` nested executions that can be compensated."""
 
     order_id: str
     position: Position
     last: TaskProcessed | None = None
     last_at: float = 0.0
     in_task: bool = False
+    told: tuple[str, ...] = ()
     writes: dict[str, Any] = {}
     children: tuple[str, ...] = ()
 

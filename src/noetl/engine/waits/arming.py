@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from noetl.engine.decision import ChangeTask, Decision, Draft, OpenWait
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
@@ -24,12 +22,20 @@ from noetl.net.net import Transition
 from noetl.pipeline.case.parts import has_case
 from noetl.records.outcomes import Error
 from noetl.records.steps import StepDone, StepFailed
-from noetl.records.waits import MAX_KEYS, FormField, HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
+from noetl.records.waits import (
+    MAX_BYTES,
+    MAX_KEYS,
+    MAX_NAME,
+    FormField,
+    HumanCreated,
+    MessageAwaited,
+    SignalAwaited,
+    TimerScheduled,
+    correlated,
+)
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
-
-_CORRELATION_BYTES = 4_096  # it is looked up by its whole text, and never stored apart
 
 Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 
@@ -77,7 +83,7 @@ def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator
     if step.message is not None:
         yield _message(step.message, wait_id(WaitKind.MESSAGE), scope, at)
     if step.signal is not None:
-        yield SignalAwaited(wait_id=wait_id(WaitKind.SIGNAL), name=_text("signal.name", step.signal.name, scope, at))
+        yield SignalAwaited(wait_id=wait_id(WaitKind.SIGNAL), name=_name("signal.name", step.signal.name, scope, at))
     if step.human_task is not None:
         yield _human(step.human_task, wait_id(WaitKind.HUMAN), step.name, scope, at)
 
@@ -96,12 +102,12 @@ def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> Mes
     correlation: dict[str, Any] = render(message.correlation, scope, now=at)  # written as a mapping, or refused
     if len(correlation) > MAX_KEYS:
         raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {MAX_KEYS} are allowed")
-    if len(msgspec.json.encode(correlation)) > _CORRELATION_BYTES:
-        raise TemplateError(f"message.correlation is over {_CORRELATION_BYTES} bytes; a key is enough to find it by")
+    if len(correlated(correlation)) > MAX_BYTES:
+        raise TemplateError(f"message.correlation is over {MAX_BYTES} bytes; a key is enough to find it by")
     due_at = at + times.length("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
     return MessageAwaited(
         wait_id=wait_id,
-        name=_text("message.name", message.name, scope, at),
+        name=_name("message.name", message.name, scope, at),
         correlation=correlation,
         due_at=due_at,
         timeout_action=message.timeout_action,
@@ -141,8 +147,18 @@ def _text(what: str, written: Authored, scope: Scope, at: float) -> str:
     value = render(written, scope, now=at)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise TemplateError(f"{what} must be a text, this gave {value!r}")
+    if "\0" in str(value):  # not every store could keep it, and a report that it comes with would never be taken
+        raise TemplateError(f"{what} holds a NUL character: {value!r}")
     return str(value)
 
 
+def _name(what: str, written: Authored, scope: Scope, at: float) -> str:
+    """A text that a store looks up."""
+    name = _text(what, written, scope, at)
+    if len(name) > MAX_NAME:
+        raise TemplateError(f"{what} has {len(name)} characters, at most {MAX_NAME} are allowed")
+    return name
+
+
 def _optional(what: str, written: Authored | None, scope: Scope, at: float) -> str | None:
-    return _text(what, written, scope, at) if written is not None else None
+    return _name(what, written, scope, at) if written is not None else None

@@ -18,7 +18,7 @@ from noetl.ids import derived
 from noetl.records.control import Emitted
 from noetl.records.legacy_names import is_system_name
 from noetl.records.orders import Verdict
-from noetl.records.waits import MessageReceived, SignalReceived, TimerCancelled, TimerFired
+from noetl.records.waits import MessageReceived, SignalReceived, TimerCancelled, TimerFired, correlated
 
 _INJECTABLE = frozenset({MessageReceived.event_type, SignalReceived.event_type, TimerFired.event_type})
 
@@ -50,11 +50,7 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
 
 def _holds(sent: dict[str, Any], awaited: dict[str, Any]) -> bool:
     """Whether every awaited key is there with an equal value; 1 and true and "1" are three values."""
-    return all(key in sent and _same(sent[key], value) for key, value in awaited.items())
-
-
-def _same(one: Any, other: Any) -> bool:
-    return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
+    return all(key in sent and correlated(sent[key]) == correlated(value) for key, value in awaited.items())
 
 
 def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:

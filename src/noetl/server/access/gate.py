@@ -20,6 +20,7 @@ from noetl.server.access.doors import Door, Doors
 from noetl.server.access.identity import Role
 from noetl.server.access.roles import SAFE, SIGNS_IN
 from noetl.server.access.visit import UNKNOWN, Visit
+from noetl.server.page import page_for_nothing
 from noetl.server.problems import Problem, StreamEndedError, of_error, written
 
 PASSED = "noetl.passed"
@@ -53,7 +54,8 @@ class Gate:
             door = await self._admitted(scope, visit)
             scope[PASSED] = Passed(visit.caller, door)
         except Problem as problem:
-            await written(problem, scope["path"])(scope, receive, visit.answer)
+            page = page_for_nothing(scope, problem.status, problem.headers) if visit.leads_nowhere else None
+            await (page or written(problem, scope["path"]))(scope, receive, visit.answer)
             return
         except BackendError as problem:
             await written(of_error(problem), scope["path"])(scope, receive, visit.answer)
@@ -71,6 +73,7 @@ class Gate:
             raise Problem(400, "the path holds a control character")
         door, others = self._found(scope, method, path.removeprefix(scope.get("root_path", "")))
         visit.action = f"{method} {door.template if door else UNKNOWN}"
+        visit.leads_nowhere = door is None and not others
         if door is None or not door.rule(method).is_public:
             visit.caller = await self._known_caller(scope, headers)
         if door is None:

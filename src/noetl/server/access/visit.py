@@ -28,6 +28,7 @@ class Visit:
         self.caller = STRANGER
         self.action = f"{scope['method']} {UNKNOWN}"
         self.is_audited = False
+        self.leads_nowhere = False  # no route has its path
         self._is_silenced = False
         self._known_at = access.clock.now()
 

@@ -128,6 +128,8 @@ async def backfill(request: Request, path: str) -> Response:
     assert since is not None
     if asked.limit < 1:
         raise Problem(422, "limit: at least one at a time")
+    if until is not None and until < since:
+        raise Problem(422, "until: it is before since")
     until = min(until if until is not None else now, now)
     found = list(islice(times(schedule.cron, schedule.timezone, after=since - 1.0, until=until), MOST + 1))
     if len(found) > MOST:

@@ -67,7 +67,7 @@ async def tasks(
     user: Annotated[str | None, Query(max_length=200, description="Also finds what this user has claimed.")] = None,
     execution_id: Annotated[str | None, Query(max_length=100)] = None,
     mine: Annotated[
-        bool, Query(description="What you may do: for you, for a role of yours, or claimed by you.")
+        bool, Query(description="What you may do: for you, a role of yours, or anybody; or claimed by you.")
     ] = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
@@ -80,9 +80,9 @@ async def tasks(
     if mine and (role is not None or user is not None):
         raise Problem(422, "mine says already whose tasks are meant: leave role and user out")
     actor, roles = _who(request)
-    whose: list[dict[str, str | None]] = [{"role": role, "user": user}]
+    whose: list[dict[str, Any]] = [{"role": role, "user": user}]
     if mine:
-        whose = [{"user": actor, "role": None}, *({"user": None, "role": one} for one in roles)]
+        whose = [{"user": actor}, *({"role": one} for one in roles), {"for_anybody": True}]
     found: dict[str, TaskRow] = {}
     for one in whose:
         rows = await services.clockwork.inbox.list(

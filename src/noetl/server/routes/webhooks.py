@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from noetl.clock import rfc3339
 from noetl.errors import RefusedError
@@ -75,11 +75,11 @@ async def create_webhook(request: Request) -> Json:
 
 
 @router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
-async def delete_webhook(request: Request, name: str) -> Json:
+async def delete_webhook(request: Request, name: str) -> Response:
     """Close a webhook for ever; its address is never used again."""
     if not await access_of(request).webhooks.delete(name):
         raise unknown("webhook", name)
-    return Json(None, 204)
+    return Response(status_code=204)
 
 
 @router.post("/hooks/{hook_id}", **shows(Delivered, reads=Any, status=202, summary="Deliver to a webhook"))

@@ -123,13 +123,13 @@ async def workers(request: Request) -> Response:
 
 @router.get("/api/pools", **shows(PoolList, summary="List pools"))
 async def pools(request: Request) -> Response:
-    """Those with a setting, and those that some worker serves."""
+    """Those with a setting, those that some worker serves, and those in which orders wait."""
     services = services_of(request)
-    crews = await crews_of(services)
-    waiting = {pool for pool, _ in services.conductor.waiting_needs}
+    crews, now = await crews_of(services), services.clock.now()
+    waiting = await services.store.unclaimed(now=now)
     names = sorted({*crews, *waiting, DEFAULT_POOL})
-    leased = await services.store.leased(now=services.clock.now(), pools=names)
-    return Json(PoolList(pools=[_view(services, crews.of(name), leased) for name in names]))
+    leased = await services.store.leased(now=now, pools=names)
+    return Json(PoolList(pools=[await _view(services, crews.of(name), leased, waiting) for name in names]))
 
 
 @router.put("/api/pools/{name}", **shows(PoolView, reads=PoolSetting, summary="Set a pool's limits"))
@@ -142,11 +142,12 @@ async def set_pool(request: Request, name: str) -> Response:
     if require is None:
         require = (await services.conductor.pools.get(name)).require
     await services.conductor.pools.put(Pool(name=name, capacity=asked.capacity, rate=asked.rate, require=require))
-    leased = await services.store.leased(now=services.clock.now(), pools=[name])
-    return Json(_view(services, (await crews_of(services)).of(name), leased))
+    now = services.clock.now()
+    leased, waiting = await services.store.leased(now=now, pools=[name]), await services.store.unclaimed(now=now)
+    return Json(await _view(services, (await crews_of(services)).of(name), leased, waiting))
 
 
-def _view(services: Services, crew: Crew, leased: Mapping[str, int]) -> PoolView:
+async def _view(services: Services, crew: Crew, leased: Mapping[str, int], waiting: Mapping[str, int]) -> PoolView:
     pool = crew.pool
     return PoolView(
         name=pool.name,
@@ -156,5 +157,5 @@ def _view(services: Services, crew: Crew, leased: Mapping[str, int]) -> PoolView
         leased=leased.get(pool.name, 0),
         workers=len(crew.fit),
         kinds=crew.kinds,
-        obstacles=obstacles(services, crew),
+        obstacles=await obstacles(services, crew, waiting.get(pool.name, 0)),
     )

@@ -60,13 +60,16 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def target_of(auth: Any, context: ToolContext) -> Target:
-    """The target of a task's `auth`: fields, a connection address, or the name of a credential."""
+    """The target of a task's `auth`: fields, a connection address, the name of a credential, or a name with fields
+    over it ({credential: name, type: …}), as http takes it too."""
     if auth is None:
         raise ToolError("keychain.unresolved", 'a postgres task needs "auth": the name of a credential, or its fields')
     if isinstance(auth, str) and "://" in auth:
         auth = {"dsn": auth}
     if isinstance(auth, str):
         auth = _resolved(auth, context)
+    elif isinstance(auth, Mapping) and (name := auth.get("credential")):
+        auth = {**_resolved(str(name), context), **{key: auth[key] for key in auth if key != "credential"}}
     if not isinstance(auth, Mapping):
         raise ToolError("keychain.unresolved", f'"auth" is a name or a mapping, not {type(auth).__name__}')
     try:

@@ -18,6 +18,7 @@ from noetl.tools.python.children import Children
 from noetl.tools.python.limits import limits_of
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_AS_ONE_MAPPING = frozenset({"args", "input_data"})
 
 
 class PythonTool:
@@ -50,13 +51,22 @@ def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     args = inputs.get("args") or {}
     if not isinstance(args, dict):
         raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
-    names = {name: value for name in _identifiers(code) if (value := context.name(name)) is not UNKNOWN}
+    words = _identifiers(code)
+    names = {name: value for name in words if (value := context.name(name)) is not UNKNOWN}
+    reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)  # `def main(**rest)` is given them too
+    given = _given(context, args) if reads_all else args
     return {
         "code": code,
         "libs": inputs.get("libs"),
-        "names": {**names, "args": args, "input_data": args, **args},
+        "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
         "limits": limits_of(context.spec),
     }
+
+
+def _given(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+    """The task's own args over those of the token, as SQL reads them too (O-11)."""
+    token = context.name("args")
+    return {**token, **args} if isinstance(token, dict) else args
 
 
 @lru_cache(maxsize=512)

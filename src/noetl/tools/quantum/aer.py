@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from qiskit import transpile  # type: ignore[import-not-found]  # of the extra `quantum`
-from qiskit.exceptions import QiskitError  # type: ignore[import-not-found]
-from qiskit_aer import AerSimulator  # type: ignore[import-not-found]
+from qiskit import transpile  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of the extra `quantum`
+from qiskit.exceptions import QiskitError  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from qiskit_aer import AerSimulator  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from noetl.tools.quantum.circuits import Circuit
 from noetl.tools.quantum.qiskit_circuits import made

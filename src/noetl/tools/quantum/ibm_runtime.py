@@ -10,12 +10,12 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-import qiskit  # type: ignore[import-not-found]  # of the extra `quantum-ibm`
-import qiskit_ibm_runtime  # type: ignore[import-not-found]
-from qiskit.providers.exceptions import QiskitBackendNotFoundError  # type: ignore[import-not-found]
-from qiskit.transpiler import generate_preset_pass_manager  # type: ignore[import-not-found]
+import qiskit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of the extra `quantum-ibm`
+import qiskit_ibm_runtime  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from qiskit.providers.exceptions import QiskitBackendNotFoundError  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from qiskit.transpiler import generate_preset_pass_manager  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from qiskit_ibm_runtime import QiskitRuntimeService
-from qiskit_ibm_runtime.exceptions import (  # type: ignore[import-not-found]
+from qiskit_ibm_runtime.exceptions import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
     IBMAccountError,
     IBMError,
     IBMInputValueError,
@@ -23,7 +23,7 @@ from qiskit_ibm_runtime.exceptions import (  # type: ignore[import-not-found]
     RuntimeInvalidStateError,
     RuntimeJobNotFound,
 )
-from qiskit_ibm_runtime.executor_sampler import Sampler  # type: ignore[import-not-found]
+from qiskit_ibm_runtime.executor_sampler import Sampler  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from requests.exceptions import RequestException
 
 from noetl.errors import ToolError

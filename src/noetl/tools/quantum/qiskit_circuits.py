@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
-from qiskit import QuantumCircuit  # type: ignore[import-not-found]  # of the extra `quantum`
+from qiskit import QuantumCircuit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of the extra `quantum`
 
 from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit, Operation
 

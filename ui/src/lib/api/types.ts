@@ -1031,7 +1031,7 @@ export interface paths {
         };
         /**
          * List pools
-         * @description Those with a setting, and those that some worker serves.
+         * @description Those with a setting, those that some worker serves, and those in which orders wait.
          */
         get: operations["pools_api_pools_get"];
         put?: never;
@@ -2190,13 +2190,16 @@ export interface components {
         /**
          * Errand
          * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
-         *         `child` that a nested execution is to be compensated instead. `names` are further ones of its templates, `result` is
-         *         what they read under that name; `outer` are the iterations around it, its own one last. `once`: what had begun is
-         *         never begun again (SAGA-03). `task_run_id`: it is this task run that goes on (TOOL-12).
+         *         `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
+         *         `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
+         *         around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
+         *         run that goes on (TOOL-12).
          */
         Errand: {
             /** @default null */
             child: string | null;
+            /** @default null */
+            job_id: string | null;
             /** @default {} */
             names: Record<string, unknown>;
             /** @default false */
@@ -6410,7 +6413,7 @@ export interface operations {
                 /** @description Also finds what this user has claimed. */
                 user?: string | null;
                 execution_id?: string | null;
-                /** @description What you may do: for you, for a role of yours, or claimed by you. */
+                /** @description What you may do: for you, a role of yours, or anybody; or claimed by you. */
                 mine?: boolean;
                 limit?: number;
                 cursor?: string | null;
