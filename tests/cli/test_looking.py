@@ -96,6 +96,19 @@ def test_a_beginning_that_fits_one_execution_names_it_and_last_the_newest(runs: 
     assert call("status", "", "--db", runs[0])[0] == 4
 
 
+def test_last_is_what_somebody_began_and_not_what_is_nested_in_it(tmp_path: Path) -> None:
+    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\n"
+    head += "workflow: [{{step: start, tool: {1}}}]"
+    (tmp_path / "inner.yaml").write_text(head.format("inner", "{kind: noop}"))
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(head.format("outer", "{kind: playbook, path: inner}"))
+    db = str(tmp_path / "s.db")
+    assert call("run", str(outer), "--db", db)[0] == 0
+
+    assert json.loads(call("executions", "--limit", "1", "-o", "json", "--db", db)[1])[0]["path"] == "inner"
+    assert json.loads(call("status", "last", "-o", "json", "--db", db)[1])["path"] == "outer"
+
+
 def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
     text = look(runs, "status", "last")
     told = json.loads(look(runs, "status", "last", "-o", "json"))

@@ -51,7 +51,7 @@ db_option = click.option(
 )
 id_argument = click.argument("given", metavar="ID", type=EXECUTION)
 LOOKED_FOR = ": run a playbook first, or name another file with --db"
-ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest.'
+ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest that is not nested.'
 
 
 class Refused(click.ClickException):
@@ -140,10 +140,7 @@ def results_of(db: str | None) -> Results:
 async def found(history: History, given: str) -> ExecutionRow:
     """The execution that is meant. Refused when there is none, or more than one; the nearest are named then."""
     if given == LAST:
-        newest = await history.executions(limit=1)
-        if not newest:
-            raise Refused("there is no execution here yet")
-        return newest[0]
+        return await _newest(history)
     row = await history.execution(given)
     if row is not None:
         return row
@@ -156,6 +153,17 @@ async def found(history: History, given: str) -> ExecutionRow:
         listed = ", ".join(begin[:_NEAREST]) + (", …" if len(begin) > _NEAREST else "")
         raise Refused(f'several executions begin with "{visible(given)}": {listed}')
     raise Refused(f'no execution "{visible(given)}" here{await _nearest(history, given)}')
+
+
+async def _newest(history: History) -> ExecutionRow:
+    """The one that somebody began last, not one that is nested in another."""
+    rows = await history.executions(limit=_AMONG)
+    if not rows:
+        raise Refused("there is no execution here yet")
+    row = next((row for row in rows if row.parent_execution_id is None), rows[0])
+    while row.parent_execution_id is not None and (outer := await history.execution(row.parent_execution_id)):
+        row = outer
+    return row
 
 
 async def known_step(history: Records, row: ExecutionRow, step: str | None) -> None:
