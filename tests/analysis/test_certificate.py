@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import msgspec
 import pytest
@@ -147,12 +147,12 @@ def rounds(count: int) -> Net:
 @pytest.mark.parametrize("large", [wide(998), nested(333), rounds(200)], ids=["wide", "nested", "rounds"])
 @pytest.mark.req("ADV-06")
 def test_a_thousand_steps_take_half_a_second(large: Net) -> None:
-    """BEYOND §2. The best of three: the machine may be busy with something else."""
+    """BEYOND §2. Of the processor's time, and the best of three: the machine may be busy with something else."""
     times = []
     for _ in range(3):
-        begun = perf_counter()
+        begun = process_time()
         certificate = analyse(large, {})
-        times.append(perf_counter() - begun)
+        times.append(process_time() - begun)
 
     assert certificate.verdict == "sound"
     assert certificate.statistics.steps >= 999

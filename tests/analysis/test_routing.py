@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from noetl.analysis.certificate import analyse
+from noetl.checking import check
 from noetl.net.net import Loop, Net, Transition
 from noetl.net.routing import Admission, AdmitRule, Router
 from noetl.net.task import Directive, Policy, Rule, Task
 from noetl.net.waits import Message, Timer
+from noetl.source import Source
 from noetl.templates.authored import Authored
+from noetl.tools.kinds import KINDS
 from tests.analysis.nets import arc, net, step
 
 LOOP = Loop(items=Authored([1, 2]), iterator="x")
@@ -129,3 +132,36 @@ def test_unguarded_always_takes_failures_too() -> None:
     router = Router(arcs=(arc("tidy"),), unguarded_always=True)
 
     assert found(step("start", router=router), "W_EVENT_UNROUTED") == []
+
+
+CASE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+name: aliases
+path: tests/aliases
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    case:
+      - {when: "{{ event.name == 'ERROR' }}", then: {next: failed}}
+      - {when: "{{ event.name == 'DONE' }}", then: {next: well}}
+  - {step: failed, tool: {kind: noop}}
+  - {step: well, tool: {kind: noop}}
+"""
+
+
+@pytest.mark.req("EVT-10", "ADV-06")
+@pytest.mark.parametrize(
+    ("error", "done"),
+    [
+        ("call.error", "call.done"),
+        ("ToolErrored", "ToolCompleted"),
+        ("step.failed", "step.done"),
+        ("ToolErrored", "step.exit"),
+        ("StepStarted", "ToolCompleted"),
+    ],
+)
+def test_rules_that_name_events_as_older_playbooks_do_can_be_reached(error: str, done: str) -> None:
+    text = CASE.replace("ERROR", error).replace("DONE", done)
+
+    assert [found for found in check(Source("t.yaml", text), kinds=KINDS).diagnostics if found.code[0] == "W"] == []

@@ -150,6 +150,24 @@ def test_what_is_read_only_cannot_be_written(compiled, then, word):
     assert f'"{word}"' in result.only("E_RESERVED_NAME").message
 
 
+@pytest.mark.req("SCOPE-04")
+@pytest.mark.parametrize(
+    ("then", "hint"),
+    [
+        ("set_ctx: { ctx.total: 1 }", 'write "total"'),
+        ("set_ctx: { ctx.a.b: 1 }", 'write "a.b"'),
+        ("set_iter: { iter.page: 1 }", 'write "page"'),
+        ("set_ctx: { iter.page: 1 }", "choose another name"),
+        ("set_ctx: { ctx: 1 }", "choose another name"),
+    ],
+)
+def test_a_scope_that_names_itself_is_told_to_leave_it_out(compiled, then, hint):
+    rule = f"{{ else: {{ then: {{ {then} }} }} }}"
+    result = compiled(f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}")
+
+    assert result.only("E_RESERVED_NAME").hint.startswith(hint)
+
+
 def test_names_of_data_are_free_even_when_a_namespace_has_them(compiled):
     """`ctx.token` and `iter.result` are plain data, which nobody takes for the namespaces."""
     rule = "{ else: { then: { set_ctx: { token: 1, result: 2 }, set_iter: { error: 3 } } } }"

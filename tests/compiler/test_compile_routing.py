@@ -322,3 +322,15 @@ def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled):
     assert compiled(text("desc: x"), api="noetl.io/v2").loud == ["W_EVENT_NEVER"]
     assert compiled(text("timer: { duration: 5s }"), api="noetl.io/v2").loud == []
     assert compiled(text("spec: { eval_mode: on_event }"), api="noetl.io/v2").loud == []
+
+
+@pytest.mark.req("V2C-23", "VAL-20")
+def test_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled):
+    text = """
+    - step: start
+      loop: { in: [1], iterator: x, mode: sequential }
+      tool: { kind: noop }
+      case: [{ when: "{{ event.name == 'loop.done' }}", then: { next: end } }]
+    """
+
+    assert "lead on with next" in compiled(text, api="noetl.io/v2").only("W_EVENT_NEVER").hint

@@ -196,3 +196,45 @@ def test_secrets_are_read_in_task_inputs(compiled):
     tool = 'tool: { kind: http, url: "http://x", headers: { Authorization: "Bearer {{ keychain.k.value }}" } }'
 
     assert compiled(f"- step: start\n  {tool}", root="keychain: [{ name: k, kind: env }]").loud == []
+
+
+def slips(compiled_document, template: str, more: str = "") -> list[str]:
+    text = f"""apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {{ name: t, path: t/t }}
+workload: {{ events: [] }}
+workflow:
+- step: start
+  loop: {{ in: [1], iterator: item }}
+  tool: [{{ name: arg, kind: noop, args: {{ a: '{template}' }} }}]
+  {more}
+"""
+    return [found.hint for found in compiled_document(text).found if found.code == "W_FOREIGN_NAME"]
+
+
+@pytest.mark.req("TPL-05", "VAL-19")
+@pytest.mark.parametrize(
+    ("template", "meant"),
+    [
+        ("{{ cxt.value }}", "ctx"),
+        ("{{ wokload.value }}", "workload"),
+        ("{{ workloads.value }}", "workload"),
+        ("{{ execution_ids.x ~ itre.x }}", "iter execution_id"),
+        ("{{ cxt.value | default(1) }}", ""),  # it is provided for
+        ("{{ cxt }}", ""),  # an input of that name, it may be
+        ("{{ item.x ~ arg.x ~ events.x }}", ""),  # the author's own: an item, a task, an input
+        ("{{ items.x ~ txt.x }}", ""),  # nothing near
+    ],
+)
+def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document, template, meant):
+    """What does not exist is undefined, so that a guard with such a slip would be silent for ever."""
+    hints = slips(compiled_document, template)
+
+    assert sorted(hints) == sorted(f'did you mean "{word}"?' for word in meant.split())
+
+
+@pytest.mark.req("TPL-05")
+def test_a_slip_in_a_guard_is_told(compiled_document):
+    more = "next: { arcs: [{ step: start, when: '{{ evnt.name == 1 }}' }] }"
+
+    assert slips(compiled_document, "", more) == ['did you mean "event"?']

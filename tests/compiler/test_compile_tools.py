@@ -49,10 +49,32 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
     assert "a plug-in for Snowflake" in found.hint
 
 
+@pytest.mark.req("VAL-04", "DOC-10")
+@pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{ kind: gcs, operation: upload, source: /data/x.csv, destination: gs://bucket/x.csv }",
+        "{ kind: snowflake, sql: select 1, role: loader, file: q.sql }",
+        "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
+        "{ kind: mcp, uri: stdio, call: search }",
+    ],
+)
+def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled, api, task):
+    """Such playbooks check, and say which plug-in would run them (DESIGN §5)."""
+    result = compiled(step(task), api=api)
+
+    assert result.loud == ["W_TOOL_KIND"]
+    assert result.net is not None
+
+
 @pytest.mark.req("VAL-13", "TOOL-13")
-@pytest.mark.parametrize(("kind", "code"), [("loop", "E_LOOP_KIND"), ("sink", "E_SINK"), ("next", "E_TOOL_KIND")])
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("loop", "E_LOOP_KIND"), ("sink", "E_SINK"), ("next", "E_TOOL_KIND"), ("iterator", "E_TOOL_KIND")],
+)
 def test_words_that_are_no_kinds_have_their_own_way_out(compiled, kind, code):
-    assert compiled(step(f"{{ kind: {kind} }}")).only(code).hint
+    assert not compiled(step(f"{{ kind: {kind} }}")).only(code).hint.startswith("known kinds")
 
 
 @pytest.mark.req("DOC-10")
@@ -297,15 +319,20 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
 @pytest.mark.parametrize(
     ("condition", "codes"),
     [
-        ("a IN ({{ workload.ids | join(', ') }})", ["W_SQL_FRAGMENT"]),
-        ("a not in ( {{ workload.ids | map('string') | join(',') }} )", ["W_SQL_FRAGMENT"]),
-        (r"""b IN ('{{ workload.ids | join(\"','\") }}')""", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(', ') }})", []),
+        ("a not in ( {{ workload.ids | map('string') | join(',') }} )", []),
+        (r"""b IN ('{{ workload.ids | join(\"','\") }}')""", []),
+        (r"""b IN ({{ workload.ids | join(\"','\") }})""", ["W_SQL_FRAGMENT"]),
+        ("b IN ('{{ workload.ids | join(', ') }}')", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(';') }})", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ '0,' ~ workload.ids | join(',') }})", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(',') }}){% if workload.n %} AND n{% endif %}", ["W_SQL_FRAGMENT"]),
         ("a IN ({{ workload.ids | join(', ') | sql }})", []),
         ("a IN ({{ workload.ids }})", []),
         ("a = {{ workload.ids | join(', ') }}", []),
     ],
 )
-def test_a_joined_list_is_one_value_to_sql(compiled, condition, codes):
+def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(compiled, condition, codes):
     """Quietly no row would match, or the database would take the text for a number."""
     tool = '{ kind: postgres, auth: "{{ workload.pg }}", query: "SELECT a FROM t WHERE %s" }'
 

@@ -33,6 +33,21 @@ def test_a_misspelt_step_key_is_an_error_with_the_nearest_key(api: str) -> None:
 def test_an_unknown_step_key_is_an_error_under_v10_and_a_warning_under_v2() -> None:
     assert codes(read_step("owner: x", api="v10")[1]) == ["E_STEP_KEY"]
     assert codes(read_step("owner: x", api="v2")[1]) == ["W_UNKNOWN_KEY"]
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("type: python", "tool: {kind: …}"),
+        ("code: x = 1", "tool: {kind: …, code: …}"),
+        ("save: {}", "a task of its own"),
+    ],
+)
+def test_a_key_of_another_place_is_told_where_it_belongs(key: str, hint: str) -> None:
+    [found] = read_step(key, api="v2")[1]
+
+    assert hint in found.hint
     assert codes(read_step("owner: x", api="v2", strict=True)[1]) == ["E_STEP_KEY"]
 
 

@@ -38,6 +38,13 @@ def test_a_differing_metadata_path_is_refused() -> None:
     assert codes(read_case_text(text)[1]) == ["E_METADATA"]
 
 
+@pytest.mark.req("DOC-10", "V2C-20")
+def test_a_save_block_is_told_to_be_a_sink() -> None:
+    [found] = read_step("tool: {kind: noop}\nsave: {storage: postgres, table: t}")[1]
+
+    assert (found.code, found.hint.partition(":")[0]) == ("W_UNKNOWN_KEY", "write sink")
+
+
 @pytest.mark.req("V2C-03")
 def test_step_keys_are_kept_apart_from_the_tool() -> None:
     step, found = read_step(
@@ -354,6 +361,14 @@ def test_a_case_rule_of_another_shape_is_refused(case: str, found_codes: list[st
     assert codes(read_step(f"next: end\ncase: {case}")[1]) == found_codes
 
 
+@pytest.mark.req("V2C-08", "C-35")
+def test_else_written_as_in_v10_is_told_what_to_leave_out() -> None:
+    [found] = read_step("next: end\ncase: [{else: {then: {next: [{step: end}]}}}]")[1]
+
+    assert (found.code, found.path) == ("E_RULE_SHAPE", "workflow[0].case[0].else.then")
+    assert "leave then out" in found.hint
+
+
 @pytest.mark.req("V2C-09", "V2C-10")
 @pytest.mark.parametrize(
     ("then", "hint"),
@@ -437,6 +452,24 @@ def test_a_retry_without_bound_or_of_another_shape_is_refused(retry: str, code: 
     _, found = read_step(f"tool: {{kind: noop}}\nretry: {retry}")
 
     assert set(codes(found)) == {code}
+
+
+@pytest.mark.req("V2C-18")
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("jitter: true", "write it as spec.jitter"),
+        ("on_exhausted: continue", "write it as spec.on_exhausted"),
+        ("backoff: linear", "write it as spec.mode"),
+        ("max_retries: 3", "write max_attempts"),
+        ("max_delay: 3", "no ceiling"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{max_attempts: 2, KEY}", "[{when: true, then: {max_attempts: 2, KEY}}]"])
+def test_an_option_of_retry_in_the_wrong_place_is_told_where_it_goes(form: str, key: str, hint: str) -> None:
+    [found] = read_step(f"tool: {{kind: noop}}\nretry: {form.replace('KEY', key)}")[1]
+
+    assert (found.code, hint in found.hint) == ("E_RULE_SHAPE", True)
 
 
 @pytest.mark.req("VAL-19")

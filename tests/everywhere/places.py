@@ -183,7 +183,8 @@ class Server:
                 self._desk.open(started.execution_id, case)
         except ApiError as problem:
             errors = (one for one in problem.diagnostics if one["severity"] == "error")
-            return Told(refused=sorted(f"{one['line']}: {one['code']}" for one in errors) or [str(problem)])
+            reason = str(problem).removeprefix("no worker of this server can run it: ")  # there are none elsewhere
+            return Told(refused=sorted(f"{one['line']}: {one['code']}" for one in errors) or [reason])
         line.execution_id = started.execution_id
         speaking = _speaking(case, line)
         ended = await client.wait(line.execution_id)

@@ -33,7 +33,7 @@ VARIABLES = {"FIRST_KEY": "first-secret", "SECOND_KEY": "second-secret"}
 async def ran(text: str, payload: dict[str, Any]) -> tuple[Any, Scripted, list[Event]]:
     tool, events = Scripted(call=1), []
     tools, keychain = Registry({"python": tool}), new_keychain(environment=VARIABLES)
-    async with asyncio.timeout(10), driving(":memory:", tools=tools, watch=events.extend, keychain=keychain) as driver:
+    async with asyncio.timeout(60), driving(":memory:", tools=tools, watch=events.extend, keychain=keychain) as driver:
         return await driver.run(playbook(text), payload), tool, events
 
 

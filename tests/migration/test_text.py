@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.migration.names import expression, paths, renamed, tokens
@@ -146,6 +146,7 @@ def test_expressions_and_paths_are_told_apart() -> None:
     assert paths("{{ a.b | default(c.d.e) }} {{ f(x=g) }}") == [("a", "b"), ("c", "d", "e"), ("f",), ("g",)]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="{}%# \"'ab.|()[]=\n", max_size=40))
 def test_text_without_renames_comes_back_as_it_was(text: str) -> None:
     found = tokens(text)

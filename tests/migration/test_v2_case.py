@@ -452,6 +452,12 @@ def test_a_rule_that_took_the_event_before_is_excluded() -> None:
             "per iteration",
         ),
         (
+            "{step: s, loop: {in: [1], iterator: x}, tool: {kind: noop}, case: [{when: *x, then: *t}]}".replace(
+                "*x", "\"{{ event.name == 'call.error' }}\""
+            ).replace("*t", "[{a: {tool: {kind: noop}}}]"),
+            "leave it failed",
+        ),
+        (
             "{step: s, signal: {name: a}, case: [{when: *x, then: [{a: {tool: {kind: noop}}}]}]}".replace(
                 "*x", "\"{{ event.name == 'signal.received' }}\""
             ),

@@ -95,6 +95,8 @@ def test_a_text_is_what_jinja2_writes(text: str) -> None:
         ("{{ {'b': 1, 'a': [1.5, none]} | tojson(indent=1) }}", '{\n "b": 1,\n "a": [\n  1.5,\n  null\n ]\n}'),
         ("{{ 'ü' | b64encode }}", "w7w="),
         ("{{ 'w7w=' | b64decode }}", "ü"),
+        ("{{ {'a': '<'} | tojson | safe }}", '{"a": "<"}'),
+        ("{{ m | safe }}", {"items": "data"}),
         ("{{ [1, 2] == (1, 2) }}", True),
         ("{{ [none, 2, 1] | sort }}", [None, 1, 2]),
         ("{{ '9' * 2 }}", "99"),
@@ -168,3 +170,9 @@ def test_whatever_goes_wrong_is_a_template_error_in_one_line(text: str) -> None:
     assert "\n" not in caught.value.message
     assert caught.value.message[0].islower() or caught.value.message[0] == '"'
     assert not caught.value.message.endswith(".")
+
+
+@pytest.mark.req("TPL-09")
+def test_the_format_method_says_what_takes_its_place() -> None:
+    with pytest.raises(TemplateError, match=r"use '%\.2f' % value"):
+        parse("{{ '{:.2f}'.format(1.5) }}").evaluate({})

@@ -130,6 +130,10 @@ def test_the_server_never_sees_the_keychain() -> None:
         ("vars", "v2-case", None, None),
         ("_retry", "v10", None, "_attempt"),
         ("outcome", "v2-case", Site.CASE_WHEN, "response in when, this in then"),
+        ("error", "v2-case", Site.CASE_WHEN, "response.error"),
+        ("error", "v2-case", Site.CASE_THEN, "response.error"),
+        ("error", "v2-case", Site.RETRY, None),
+        ("status_code", "v2-case", Site.VARS, "response.status_code"),
         ("result", "v10", Site.COMPENSATE, None),
         ("ctx", "v10", Site.ARC, None),
         ("api_url", "v10", Site.ARC, None),
@@ -220,6 +224,20 @@ def test_a_payload_given_as_a_namespace_answers_the_same_way() -> None:
     scope = Scope({"result": PayloadView([ROW])})
 
     assert value("{{ result.order_id }}/{{ result[0].order_id }}/{{ result | length }}", scope) == "7/7/1"
+
+
+@pytest.mark.req("TPL-07", "RES-05")
+def test_what_a_storing_task_gives_is_its_reference() -> None:
+    kept = {"store": "results", "key": "k", "checksum": "c", "size": 1, "schema_hint": None}
+    tasks = {
+        "put": ResultView(kept),
+        "insert": ResultView({"store": "postgres.table", "key": "t"}),
+        "none": ResultView(5),
+    }
+    scope = Scope({}, tasks=tasks)
+
+    assert value("{{ put.ref }}", scope) == value("{{ put._ref }}", scope) == kept
+    assert value("{{ insert.ref }}", scope) is value("{{ none.ref }}", scope) is None
 
 
 @pytest.mark.req("TPL-07", "RES-06")

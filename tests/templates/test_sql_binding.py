@@ -310,6 +310,43 @@ def test_a_list_alone_in_in_is_bound_whole() -> None:
     ]
 
 
+@pytest.mark.req("TOOL-05", "O-23")
+@pytest.mark.parametrize(
+    ("listed", "params"),
+    [
+        ("{{ x | join(',') }}", [[1, "b'; --"]]),
+        ("{{x|join(', ')}}", [[1, "b'; --"]]),
+        ("{{ m.x[0:2] | map('string') | join(', ') }}", [["1", "b'; --"]]),
+        ("""'{{ x | join("','") }}'""", [[1, "b'; --"]]),
+        ("""'{{ x | map('upper') | join("', '") }}'""", [["1", "B'; --"]]),
+        ("{{ absent | default([]) | join(',') }}", [[]]),
+    ],
+)
+def test_a_list_joined_for_in_is_bound_as_the_list_it_is(listed: str, params: list[Any]) -> None:
+    """Their author thinks of SQL as text; the text could not be bound, and says no more than the list."""
+    for written, compared in (("IN", "= ANY"), ("NOT IN", "<> ALL")):
+        found = bound(f"SELECT 1 WHERE a {written} ({listed})", x=[1, "b'; --"], m={"x": [1, "b'; --"]})
+
+        assert found == [(f"SELECT 1 WHERE a {compared} ($1)", params)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a = {{ x | join(',') }}",
+        "a IN ('z', {{ x | join(',') }})",
+        "a IN ({{ x | join('-') }})",
+        "a IN ('{{ x | join(',') }}')",
+        "a IN ({{ '0,' ~ x | join(',') }})",
+        "a IN ({{ x | join(',') if x else 'none' }})",
+    ],
+)
+def test_joined_text_elsewhere_is_text(condition: str) -> None:
+    [(_, params)] = bound(f"SELECT 1 WHERE {condition}", x=[1, 2])
+
+    assert [type(value) for value in params] == [str]
+
+
 def test_a_template_that_fails_is_a_template_error() -> None:
     with pytest.raises(TemplateError):
         bound("SELECT {{ 1 / 0 }} + 1")
@@ -335,12 +372,31 @@ def test_sql_that_ends_inside_a_quote_is_refused(sql: str) -> None:
         ("SELECT a::int, b[1:2], :n", {"n": 1, "int": 2}, "SELECT a::int, b[1:2], $1", [1]),
         ("SELECT %(n)s, :n, :other", {"n": 1}, "SELECT $1, $2, :other", [1, 1]),
         ("SELECT a ? 'k', %s", ["x"], "SELECT a ? 'k', $1", ["x"]),
+        ("SELECT a=%s, -%s, a <% s", ["x", 1], "SELECT a=$1, -$2, a <% s", ["x", 1]),
+        ("SELECT a>=%(n)s, :n", {"n": 1}, "SELECT a>=$1, $2", [1, 1]),
+        ("SELECT a LIKE '5%%', a %% 2, %s", ["x"], "SELECT a LIKE '5%', a % 2, $1", ["x"]),
+        ("SELECT 5 %%%s, '%%s'", [3], "SELECT 5 %$1, '%s'", [3]),
+        ("SELECT a LIKE '5%%', %(n)s", {"n": "50%%"}, "SELECT a LIKE '5%', $1", ["50%%"]),
+        ("SELECT a LIKE '5%%', a %% 2, $1", ["x"], "SELECT a LIKE '5%%', a %% 2, $1", ["x"]),
+        ("SELECT a LIKE '5%%', :n", {"n": 1}, "SELECT a LIKE '5%%', $1", [1]),
     ],
 )
 def test_params_fill_placeholders_outside_of_quotes(sql: str, params: Any, text: str, values: list[Any]) -> None:
     (statement,) = with_params(read(sql), params).statements
 
     assert (statement.text, list(statement.params)) == (text, values)
+
+
+def test_where_a_question_mark_is_no_operator_it_is_a_placeholder_beside_any() -> None:
+    (statement,) = with_params(read("SELECT a=?, ?+?, '?'"), [1, 2, 3], question_marks=True).statements
+
+    assert (statement.text, list(statement.params)) == ("SELECT a=$1, $2+$3, '?'", [1, 2, 3])
+
+
+def test_a_doubled_percent_is_one_only_in_a_statement_with_such_a_placeholder() -> None:
+    first, second = with_params(read("SELECT '5%%';SELECT '5%%', %s"), ["x"]).statements
+
+    assert (first.text, second.text) == ("SELECT '5%%'", "SELECT '5%', $1")
 
 
 def test_the_inputs_that_are_bound_are_those_the_kinds_declare_as_sql() -> None:

@@ -13,6 +13,7 @@ from noetl.analysis.targets import Targets
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import arc_address, transition_address
 from noetl.net.net import Transition
+from noetl.records.legacy_names import ENTERING
 
 Transitions = list[tuple[CaseRule, Action, tuple[Way, ...]]]
 
@@ -28,7 +29,7 @@ def case_firings(step: Transition, case: Case, targets: Targets) -> list[Firing]
         return together + _shortcut(step, "loop.done", targets)
     found: list[Firing] = []
     for event in boundary_events(step):
-        seen = ("start", "step.enter", event)
+        seen = (*ENTERING, event)
         certain = _always_decides(case)
         for rule, action, ways in transitions:
             truths = _rule_truths(rule, seen)

@@ -15,9 +15,9 @@ _ALIASES: dict[str, frozenset[str] | None] = {
     "call.done": frozenset({"step.done", "loop.done"}),
     "ToolCompleted": frozenset({"step.done", "loop.done"}),
     "call.error": frozenset({FAILED}),
-    "ToolFailed": frozenset({FAILED}),
-    "step.exit": None,  # any of them
-    "StepCompleted": None,
+    "ToolErrored": frozenset({FAILED}),
+    "task.processed": None,  # any of them
+    "step.exit": None,
 }
 
 

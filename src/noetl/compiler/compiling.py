@@ -24,6 +24,7 @@ from noetl.compiler.sugar import expand_sugar
 from noetl.compiler.targets import check_targets
 from noetl.compiler.task_names import check_task_names
 from noetl.compiler.task_naming import name_tasks
+from noetl.compiler.task_results import check_task_results
 from noetl.compiler.template_syntax import check_template_syntax
 from noetl.compiler.tool_kinds import check_tool_kinds
 from noetl.compiler.unmatched import check_unmatched
@@ -54,6 +55,7 @@ PASSES: tuple[Pass, ...] = (
     # checking: templates
     check_template_syntax,
     check_scope_names,
+    check_task_results,
     check_sql_fragments,
     # advice (VAL-20)
     check_unmatched,

@@ -72,6 +72,10 @@ def _check(name: str, place: Placed, step: Step, compilation: Compilation) -> No
 
 
 def _check_case(name: str, place: Placed, step: Step, compilation: Compilation) -> None:
+    if name == "loop.done" and step.loop is not None:
+        message = 'case rules are judged in each iteration, and never on "loop.done"'
+        compilation.note("W_EVENT_NEVER", place, message, "lead on with next, which is taken once, after the loop")
+        return
     block = _OF_WAITS.get(name)
     if block is not None and getattr(step, block) is None:
         message = f'step "{step.name}" never has the event "{name}": it has no {block} block'

@@ -36,7 +36,7 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
             return task
         reading = _Inputs(task, kind, compilation, closed, refuses_knobs)
         reading.sort()
-        if not pipeline.in_workbook:  # a definition may leave an input to its references
+        if not pipeline.in_workbook and kind.plugin is None:  # a definition may leave an input to its references
             reading.check_present()
         return replace(task, inputs=reading.inputs, knobs=reading.knobs)
 
@@ -58,7 +58,7 @@ class _Inputs:
             known = self._kind.input(key)
             if known is not None and known.name != key:
                 self._take_alias(key, known.name, node)
-            elif known is not None or key == "args" or self._kind.open_inputs:
+            elif known is not None or key == "args" or self._kind.takes_anything:
                 self.inputs[key] = node
             elif key in self._knob_names:
                 self._take_knob(key, node)

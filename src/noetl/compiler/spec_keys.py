@@ -50,7 +50,7 @@ def _check_outer(spec: Mapping | None, options: frozenset[str], what: str, compi
 
 def _check_task(task: Task, compilation: Compilation) -> None:
     kind = compilation.kinds.get(task.kind)
-    if kind is None or kind.plugin is not None or kind.open_inputs:
+    if kind is None or kind.takes_anything:
         return
     known = _COMMON | {knob.name for knob in kind.spec}
     hint = f"known are {', '.join(sorted(known))}"

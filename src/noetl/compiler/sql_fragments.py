@@ -18,7 +18,9 @@ from noetl.document.playbook import Playbook, Task
 from noetl.pipeline.transfer_ends import ENDS, SQL_KEYS
 from noetl.pipeline.transfer_ends import KIND as TRANSFER
 from noetl.source import is_template
+from noetl.templates.sql.cutting import has_blocks
 from noetl.templates.sql.impossible import KEYCHAIN, impossible
+from noetl.templates.sql.plan import bound_lists
 
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(
@@ -40,10 +42,8 @@ def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playboo
                 why, _, way_out = found.why.partition("; ")
                 place = place_in(scalar, found.at, playbook.source)
                 compilation.note("E_TEMPLATE", place, f"this SQL cannot run: {why}", way_out or _BIND)
-            for joined in _JOINED.finditer(text):
-                place = place_in(scalar, joined.start(1), playbook.source)
-                message = "joined text is bound as one value, and IN compares with that text alone"
-                compilation.note("W_SQL_FRAGMENT", place, message, "leave join out: IN ({{ … }}) takes a list")
+            else:
+                _note_joined(scalar, text, playbook, compilation)
         elif any(read.root in KEYCHAIN for read in template.references):
             message = "this SQL cannot run: it is wholly made of a secret, and a secret can only be bound"
             compilation.note("E_TEMPLATE", scalar, message, _BIND)
@@ -55,6 +55,15 @@ def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playboo
                 "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
             )
     return playbook
+
+
+def _note_joined(scalar: Scalar, text: str, playbook: Playbook, compilation: Compilation) -> None:
+    lists = frozenset() if has_blocks(text) else bound_lists(text)
+    for joined in _JOINED.finditer(text):
+        if joined.start(1) not in lists:
+            place = place_in(scalar, joined.start(1), playbook.source)
+            message = "joined text is bound as one value, and IN compares with that text alone"
+            compilation.note("W_SQL_FRAGMENT", place, message, "leave join out: IN ({{ … }}) takes a list")
 
 
 def _sql_of(task: Task, compilation: Compilation) -> Iterator[Scalar]:

@@ -20,6 +20,11 @@ _NO_KINDS = {
         "loop is not a tool kind",
         "a loop modifies a step: loop: {in: …, iterator: …} beside tool",
     ),
+    "iterator": (
+        "E_TOOL_KIND",
+        "iterator is not a tool kind",
+        "a loop modifies a step: loop: {in: …, iterator: …} beside tool, which runs for each",
+    ),
     "next": (
         "E_TOOL_KIND",
         "next is not a tool kind here",

@@ -14,6 +14,7 @@ from noetl.document.nodes import Mapping, Scalar
 from noetl.document.playbook import Loop, Playbook, SetVars, Step, Then
 
 _NAMESPACES = ("workload", "keychain", "ctx", "iter", "vars", "execution_id")
+_TARGETS = {"set_iter": "iter"}  # where the others but set_ctx, vars and set write
 _OF_ITER = ("workload", "keychain", "ctx", "iter", "index", "parent")
 
 
@@ -55,16 +56,18 @@ def _check(written: Mapping | None, refused: tuple[str, ...], word: str, compila
     for key, place, _ in written.items() if written is not None else ():
         name = key.partition(".")[0].strip()
         if name in refused:
-            _note(name, place, word, compilation)
+            _note(name, key.partition(".")[2], place, word, compilation)
 
 
-def _note(name: str, place: Scalar, word: str, compilation: Compilation) -> None:
+def _note(name: str, rest: str, place: Scalar, word: str, compilation: Compilation) -> None:
     read_only = name in ("workload", "keychain", "execution_id")
     reason = "is read-only" if read_only else "belongs to the iteration itself" if word == "set_iter" else "is a scope"
     hint = {
         "workload": "execution state goes to ctx under a name of its own",
         "keychain": "a task of kind secrets with op: refresh renews an entry",
     }.get(name, "choose another name")
+    if rest and name == _TARGETS.get(word, "ctx"):
+        hint = f'write "{rest}": {word} writes into {name} by itself'
     compilation.note("E_RESERVED_NAME", place, f'{word} cannot write "{name}": it {reason}', hint)
 
 

@@ -12,20 +12,21 @@ from noetl.net.net import KeychainEntry
 from noetl.records.materials import VALUE, Material
 
 _NAMES = ("credential", "secret", "secret_name", "key", "ref")
+_OR_AUTH = (*_NAMES, "auth")  # as bearer and oauth2 write it; to a secret manager `auth` is how it is entered
 
 
 class StoredResolver:
     """`credential` names the stored one; without it the entry's own name does."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
-        return await stored(entry, sources, word(entry, *_NAMES) or entry.name)
+        return await stored(entry, sources, word(entry, *_OR_AUTH) or entry.name)
 
 
 class PostgresResolver:
     """The same, and it must be one that a postgres task can connect with."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
-        found = await stored(entry, sources, word(entry, *_NAMES) or entry.name)
+        found = await stored(entry, sources, word(entry, *_OR_AUTH) or entry.name)
         try:
             return Material(fields=postgres(found.whole()), refresh_after=found.refresh_after)
         except RefusedError as problem:

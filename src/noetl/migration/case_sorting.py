@@ -64,6 +64,9 @@ class CaseSorting:
         elif guard.waits:
             hint = "write them as an on_event handler, or lead to a step that runs them"
             self.notes.blocked(parts.rule, "tasks on an event that lead nowhere", hint)
+        elif parts.transition is None and guard.only(ERROR):
+            hint = "let the call's policy jump to them (do: jump), and the last of them end with do: fail"
+            self.notes.blocked(parts.rule, "tasks for an iteration whose call has failed, which leave it failed", hint)
         else:
             message = "this rule decides per iteration where the step leads, and a v10 router decides once"
             self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")

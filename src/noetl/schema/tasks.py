@@ -67,9 +67,9 @@ def _of_kind(kind: ToolKind) -> Schema:
     }
     for one in kind.inputs:
         properties |= {name: _value(one, name) for name in (one.name, *one.aliases)}
-    shape = mapping(properties, "kind", closed=not kind.open_inputs, doc=kind.doc)
+    shape = mapping(properties, "kind", closed=not kind.takes_anything, doc=kind.doc)
     needs = [(one.name,) for one in kind.inputs if one.required] + list(kind.one_of)
-    if needs:
+    if needs and kind.plugin is None:
         shape["allOf"] = [_any_present(kind, names) for names in needs]
     return shape
 

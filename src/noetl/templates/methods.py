@@ -68,6 +68,8 @@ def _no_method(value: Any, name: str, known: dict[str, Method]) -> str:
     message = f'"{clipped(name)}" cannot be called on {described(value)}'
     if name in _CHANGING:
         return f"{message}: templates read data and never change it"
+    if name == "format":
+        return f"{message}: use '%.2f' % value, or join text with ~"
     near = get_close_matches(name, known, n=1)
     if near:
         return f'{message}: did you mean "{near[0]}"?'

@@ -18,7 +18,6 @@ _WAYS_OUT = {
     "random": "a replay would differ: use a python task",
     "regex_replace": "use replace, or a python task",
     "regex_search": "use in, or a python task",
-    "safe": "text here is never escaped, so nothing has to be marked safe",
     "pprint": 'use "tojson" with an indent',
     "namespace": "use a python task to count or collect",
     "combine": "use a python task to merge mappings",

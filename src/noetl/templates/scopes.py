@@ -124,6 +124,10 @@ _CONDITION_NAMES = {
 }
 
 
+_ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}
+_ACTIONS = frozenset({Site.CASE_THEN, Site.SINK, Site.ARC, Site.VARS})
+
+
 def visible(site: Site, dialect: str) -> frozenset[str]:
     """The reserved names that can be read at `site`; none where the dialect has no such place."""
     return _TABLE[dialect].get(site, frozenset())
@@ -135,7 +139,8 @@ def foreign(name: str, dialect: str, site: Site | None = None) -> str | None:
     if site is not None and name in visible(site, dialect):
         return None
     if dialect == V2_CASE:
-        return (_CONDITION_NAMES.get(name) if site is Site.CASE_WHEN else None) or _CASE_NAMES.get(name)
+        there = _CONDITION_NAMES if site is Site.CASE_WHEN else _ACTION_NAMES if site in _ACTIONS else {}
+        return there.get(name) or _CASE_NAMES.get(name)
     if name == "vars":
         return "ctx" if dialect == V10 else None
     routing = site in (Site.ARC, Site.SET_CTX_STEP, Site.EMIT, Site.HANDLER)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 _STATEMENT = re.compile(r"command_\d+\Z")
 _NOT_LOADED: Any = object()
+_REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
 
 
 class View(Protocol):
@@ -95,7 +96,7 @@ class ResultView:
             case "error":
                 return self._error
             case "ref" | "_ref":
-                return self._ref
+                return self._ref if self._ref is not None else self._own_reference()
         if name in self._inline:
             return self._inline[str(name)]
         return self._field(name)
@@ -112,6 +113,11 @@ class ResultView:
     def _payload(self) -> Any:
         full = self._full()
         return full["data"] if self._unwrap and isinstance(full, dict) and "data" in full else full
+
+    def _own_reference(self) -> Any:
+        """The payload where it is a reference itself: what a task gives that puts something away (RES-05)."""
+        payload = self._payload() if self._load is None else None
+        return payload if isinstance(payload, dict) and payload.keys() >= _REFERENCE else None
 
     def _field(self, name: str | int) -> Any:
         """A field of the payload, then of the full result."""

@@ -23,6 +23,7 @@ from noetl.document.waits.blocks import BLOCKS, WAITS, read_wait_blocks
 
 _KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
 _EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (DESIGN §8)
+_MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
 _REFUSED = {
     "when": ("E_STEP_KEY", "a v2-case step has no when", "put the condition in the case of the step before"),
     "eval": ("E_EVAL", "eval belongs to another dialect", "write the condition in case or retry"),
@@ -37,7 +38,7 @@ def read_v2_case(root: Mapping, reading: Reading) -> Playbook | None:
 
 def _step(reading: Reading, node: Mapping, name: Scalar) -> Step:
     keys = (*_KEYS, *_EVERYWHERE, *BLOCKS)
-    known_keys(reading, node, keys, "E_STEP_KEY", "a step", handled=tuple(_REFUSED), elsewhere=ELSEWHERE)
+    known_keys(reading, node, keys, "E_STEP_KEY", "a step", handled=tuple(_REFUSED), elsewhere=_MOVED)
     for key, (code, message, hint) in _REFUSED.items():
         if key in node:
             reading.error(code, node.keys[key], message, hint)

@@ -25,6 +25,12 @@ _POLICY_KEYS = (
     "sink",
     "spec",
 )
+_ELSEWHERE = {
+    **{key: f"write it as spec.{key}" for key in ("mode", "jitter", "backoff_base", "on_exhausted")},
+    **dict.fromkeys(("backoff", "strategy"), "write it as spec.mode"),
+    **dict.fromkeys(("attempts", "max_retries", "retries", "count"), "write max_attempts, the first call included"),
+    "max_delay": "leave it out: these delays have no ceiling, and v10's do (max_delay)",
+}
 _FORM = "write a list of {when: …, then: {max_attempts: …}}, or one mapping with max_attempts"
 
 
@@ -48,7 +54,7 @@ def _single(reading: Reading, node: Mapping) -> Retry | None:
     if "then" in node:
         reading.error("E_RULE_SHAPE", node.keys["then"], "a retry mapping has no then", _FORM)
         return None
-    known_keys(reading, node, ("when", *_POLICY_KEYS), "E_RULE_SHAPE", "retry", closed=True)
+    known_keys(reading, node, ("when", *_POLICY_KEYS), "E_RULE_SHAPE", "retry", closed=True, elsewhere=_ELSEWHERE)
     return _policy(reading, node, guard(reading, node.get("when")), mode="exponential")
 
 
@@ -68,7 +74,7 @@ def _listed(reading: Reading, node: Node) -> Retry | None:
                 "E_RETRY_ARGS", opening(item), "this retry policy says nothing to do", "add then: {max_attempts: …}"
             )
         return None
-    known_keys(reading, then, _POLICY_KEYS, "E_RULE_SHAPE", "a retry policy's then", closed=True)
+    known_keys(reading, then, _POLICY_KEYS, "E_RULE_SHAPE", "a retry policy's then", closed=True, elsewhere=_ELSEWHERE)
     return _policy(reading, then, when, mode=None) if when is not None else None
 
 

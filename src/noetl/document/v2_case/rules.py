@@ -55,7 +55,12 @@ def _else(reading: Reading, block: Mapping, *, last: bool) -> CaseRule:
     known_keys(reading, block, ("else", "when"), "E_RULE_SHAPE", "an else rule", closed=True)
     if not last:
         reading.error("E_ELSE_ORDER", block.keys["else"], "else must be the last rule", "move it to the end of case")
-    actions, retry = _then(reading, block.get("else"))
+    held = block.get("else")
+    if isinstance(held, Mapping) and list(held.values) == ["then"]:  # as v10 writes it (C-35)
+        message = "else of a v2-case rule holds its actions itself, without then"
+        reading.error("E_RULE_SHAPE", held.keys["then"], message, "leave then out: else: {next: [{step: …}]}")
+        held = held.get("then")
+    actions, retry = _then(reading, held)
     return CaseRule(node=block, when=None, actions=actions, retry=retry)
 
 

@@ -1,7 +1,7 @@
 """The table of filters: an allow-list, and what each may be given.
 
 Left out on purpose: `attr`, `format`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
-(a replay would differ), `safe` and `forceescape` (nothing here is HTML), and anything that would parse text
+(a replay would differ), `forceescape` (nothing here is HTML), and anything that would parse text
 into another type (TPL-02).
 """
 
@@ -40,6 +40,11 @@ def tojson(run: Run, value: Any, indent: int | None = None) -> str:
         return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
     except ValueError:
         raise TemplateError("a number that is not finite has no JSON form") from None
+
+
+def safe(run: Run, value: Any) -> Any:
+    """The value as it is: nothing is escaped here, and `| tojson | safe` is a habit from where everything is."""
+    return value
 
 
 def find(name: str) -> Filter:
@@ -84,6 +89,7 @@ FILTERS: dict[str, Filter] = {
     "replace": text.replace,
     "reverse": lists.reverse,
     "round": numbers.rounded,
+    "safe": safe,
     "select": choosing.chooser(wanted=True, by_attribute=False),
     "selectattr": choosing.chooser(wanted=True, by_attribute=True),
     "slice": lists.sliced,

@@ -1,7 +1,8 @@
 """Placeholders: the author's own, filled from `params`, by position or by name (TOOL-05).
 
 By position: `$1`, `%s`, and `?` where the database has no operator of that name. By name: `:name`, `%(name)s`,
-`$name`, for names that `params` holds; whatever else looks like one is left to the database.
+`$name`, for names that `params` holds; whatever else looks like one is left to the database. In a statement that has a
+placeholder with `%`, `%%` is a plain `%`, wherever it stands, as it is for drivers that know these placeholders.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from noetl.errors import ToolError
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 
 _NAMED = re.compile(r"%\((\w+)\)s\Z|[:$](\w+)\Z")
+_OPERATOR = re.compile(r"[+\-*/<>=~!@#%^&|`?]+")
+_BEFORE = re.compile(r"((?:[+\-*/<>=~!@#^&|`?]|%%)+)%")  # a placeholder, as in `a=%s`
 
 
 def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> Bound:
@@ -23,10 +26,29 @@ def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> B
     if not isinstance(params, dict | list):
         raise ToolError("sql.input", f"params is a list or a mapping, not {type(params).__name__}")
     filling = _Named(params) if isinstance(params, dict) else _Numbered(params, question_marks)
-    statements = tuple(Statement(tuple(filling.filled(one.parts)), one.keyword) for one in bound.statements)
+    statements = tuple(Statement(_filled(filling, one.parts), one.keyword) for one in bound.statements)
     if isinstance(filling, _Numbered):
         filling.check()
     return Bound(statements)
+
+
+def _filled(filling: _Numbered | _Named, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    filling.percents = False
+    found = tuple(filling.filled(tuple(_apart(parts, filling.signs))))
+    if not filling.percents:
+        return found
+    return tuple(part.replace("%%", "%") if isinstance(part, str) else part for part in found)
+
+
+def _apart(parts: tuple[Part, ...], signs: tuple[str, ...]) -> Iterator[Part]:
+    """`=%s` was cut as an operator `=%` and a word, `=?` as an operator: here placeholders stand by themselves."""
+    for part, following in zip(parts, (*parts[1:], ""), strict=True):
+        if not isinstance(part, str) or not _OPERATOR.fullmatch(part):
+            yield part
+        elif following in ("s", "(") and (before := _BEFORE.fullmatch(part)):
+            yield from (before[1], "%")
+        else:
+            yield from filter(None, re.split(r"(\?)", part)) if signs else (part,)
 
 
 class _Numbered:
@@ -34,7 +56,8 @@ class _Numbered:
 
     def __init__(self, params: list[Any], question_marks: bool) -> None:
         self._params = params
-        self._signs = ("?",) if question_marks else ()
+        self.signs: tuple[str, ...] = ("?",) if question_marks else ()
+        self.percents = False  # whether one with % was filled
         self._next = 0
         self._used: set[int] = set()
 
@@ -46,9 +69,9 @@ class _Numbered:
             elif isinstance(part, str) and part[:1] == "$" and part[1:].isdigit():
                 yield self._at(int(part[1:]) - 1, part)
             elif part == "%" and index + 1 < len(parts) and parts[index + 1] == "s":
-                skip = True
+                skip = self.percents = True
                 yield self._following("%s")
-            elif part in self._signs:
+            elif part in self.signs:
                 yield self._following(str(part))
             else:
                 yield part
@@ -69,8 +92,11 @@ class _Numbered:
 
 
 class _Named:
+    signs = ()
+
     def __init__(self, params: dict[str, Any]) -> None:
         self._params = params
+        self.percents = False
 
     def filled(self, parts: tuple[Part, ...]) -> Iterator[Part]:
         index = 0
@@ -87,5 +113,6 @@ class _Named:
                 match = _NAMED.match("".join(map(str, group)))
                 name = (match[1] or match[2]) if match else None
                 if name in self._params:
+                    self.percents = self.percents or taken == 5
                     return taken, Parameter(self._params[name])
         return 1, parts[index]

@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.errors import ToolError
 from noetl.templates.sql.cutting import Hole, cut
+from noetl.templates.sql.joined import is_joined, unjoined
 from noetl.templates.sql.lexer import HOLE, Kind, Token, tokens
 from noetl.templates.sql.places import Place, Walk
 
@@ -84,6 +85,12 @@ def plan(text: str) -> tuple[PlannedStatement, ...]:
     return planned(*cut(text))
 
 
+def bound_lists(text: str) -> frozenset[int]:
+    """Where in SQL without blocks the templates stand that are bound as the whole of an `IN (…)`, as lists."""
+    pieces = (piece for statement in plan(text) for piece in statement.pieces if isinstance(piece, Bare))
+    return frozenset(one.hole.at for one in pieces if one.listed and one.bindable and not is_joined(one.hole))
+
+
 def planned(masked: str, holes: tuple[Hole, ...]) -> tuple[PlannedStatement, ...]:
     """The statements of a text in which each template is a HOLE."""
     following = iter(holes)
@@ -150,7 +157,7 @@ class _Planning:
             case Kind.NAME:
                 return QuotedName(self._texts(token.text[1:-1])) if token.text[0] == '"' else self._refuse(token)
             case Kind.TEXT:
-                return self._text(token)
+                return self._text(index, token)
             case Kind.DOLLAR:
                 return self._dollar(token)
             case _:
@@ -164,15 +171,23 @@ class _Planning:
             place = Place.VALUE
         hole = next(self._holes)
         single = following in (".", "(") or self._next(index, -1) in (".", "::")
-        return Bare(hole, place, self._binds, self._listed(index) if place is Place.VALUE else "", single)
+        listed = self._listed(index) if place is Place.VALUE else ""
+        if listed and self._binds:
+            hole = unjoined(hole, quoted=False) or hole
+        return Bare(hole, place, self._binds, listed, single)
 
-    def _text(self, token: Token) -> QuotedText | str:
+    def _text(self, index: int, token: Token) -> QuotedText | Bare | str:
         escapes = token.text[0] in "eE"
         if not escapes and token.text[0] != "'":
             return self._refuse(token)
         body = token.text[2:-1] if escapes else token.text[1:-1]
+        texts = self._texts(body)
+        if body == HOLE and self._binds and (listed := self._listed(index)):
+            assert isinstance(texts[0], Hole)
+            if hole := unjoined(texts[0], quoted=True):
+                return Bare(hole, Place.VALUE, True, listed)
         # after a type name (DATE '…') or FROM the grammar takes a constant and no parameter
-        return QuotedText(self._texts(body), self._binds and self._walk.place is not Place.NAME, escapes)
+        return QuotedText(texts, self._binds and self._walk.place is not Place.NAME, escapes)
 
     def _dollar(self, token: Token) -> QuotedText | Code:
         tag = token.text[: token.text.index("$", 1) + 1]

@@ -1,0 +1,76 @@
+"""What is said of a task's result that is read outside of its step (SCOPE-10, TPL-05)."""
+
+from __future__ import annotations
+
+import pytest
+
+STEPS = """
+- step: start
+  tool:
+    - { name: fetch, kind: http, url: https://example.com }
+    - { name: seen, kind: noop, args: { n: "{{ fetch.n }}" } }
+  next: { arcs: [{ step: last, when: "WHEN" }] }
+- step: last
+  loop: { in: [1], iterator: row }
+  tool:
+    - { name: own, kind: noop, args: { x: "{{ row }}" } }
+    - { name: told, kind: noop, args: { x: "INPUT" } }
+"""
+
+
+@pytest.mark.req("SCOPE-10", "TPL-05", "VAL-20")
+@pytest.mark.parametrize(
+    ("when", "read", "path"),
+    [
+        ("{{ fetch.data.n > 1 }}", "{{ own.data }}", "workflow[0].next.arcs[0].when"),
+        ("{{ true }}", "{{ fetch.data.n }}", "workflow[1].tool[1].args.x"),
+        ("{{ true }}", "{{ seen.n | default(1) }}", "workflow[1].tool[1].args.x"),
+    ],
+)
+def test_a_task_read_outside_of_its_step_is_told_what_can_be_read(compiled, when, read, path):
+    """Quietly undefined, the arc would not be taken, and the value be empty."""
+    found = compiled(STEPS.replace("WHEN", when).replace("INPUT", read)).only("W_FOREIGN_NAME")
+
+    assert (found.path, found.hint.partition(" for")[0]) == (path, "write start.data")
+    assert 'task of step "start"' in found.message
+
+
+@pytest.mark.req("SCOPE-10")
+@pytest.mark.parametrize(
+    ("when", "read", "root"),
+    [
+        ("{{ start.n > 1 }}", "{{ own.x }} {{ row }}", ""),
+        ("{{ fetch.n > 1 }}", "{{ fetch.n }}", "workload: { fetch: { n: 2 } }"),
+        ("{{ true }}", "{% for seen in [1] %}{{ seen }}{% endfor %}", ""),
+    ],
+)
+def test_other_names_and_other_things_of_that_name_are_let_be(compiled, when, read, root):
+    assert compiled(STEPS.replace("WHEN", when).replace("INPUT", read), root=root).loud == []
+
+
+@pytest.mark.req("SCOPE-10", "V2E-09")
+def test_the_arcs_of_v2_eval_are_told_the_same(compiled):
+    steps = """
+    - step: start
+      tool: [{ fetch: { kind: noop, args: { n: 1 } } }]
+      next: [{ step: end, when: "{{ fetch.n == 1 }}" }]
+    - step: end
+    """
+
+    assert compiled(steps, api="noetl.io/v2").loud == ["W_FOREIGN_NAME"]
+
+
+@pytest.mark.req("V2C-10")
+def test_a_transition_of_v2_case_reads_the_tasks_of_its_rule(compiled):
+    steps = """
+    - step: start
+      tool: { kind: noop }
+      case:
+        - when: "{{ event.name == 'call.done' }}"
+          then:
+            - fetch: { tool: { kind: noop, args: { n: 1 } } }
+            - next: { next: [{ step: last, args: { n: "{{ fetch.result.n }}" } }] }
+    - { step: last, tool: { kind: noop } }
+    """
+
+    assert compiled(steps, api="noetl.io/v2").loud == []
