@@ -34,5 +34,10 @@ class ManualClock:
 
 
 def rfc3339(seconds: float) -> str:
-    """The time as text, to the microsecond, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    """The time as text, to the microsecond, in UTC. Beyond what a date can say it is the first or the last there is:
+    a moment that somebody wrote must not keep a list from being read."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError):
+        moment = datetime.max.replace(tzinfo=UTC) if seconds > 0 else datetime.min.replace(tzinfo=UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

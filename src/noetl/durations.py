@@ -9,6 +9,8 @@ import re
 
 FORMS = "write seconds (90), a short form (48h, 1h30m, 300s) or ISO 8601 (PT2H30M, P2D)"
 
+LONGEST_S = 1e11  # over three thousand years: what ends later has no date that anybody could write
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _NUMBER = r"\d{1,15}(?:[.,]\d{1,9})?"
 _PLAIN = re.compile(rf"{_NUMBER}\Z")
@@ -25,11 +27,14 @@ def seconds(value: object) -> float:
     if isinstance(value, bool):
         raise ValueError(f"{value} is not a duration: {FORMS}")
     if isinstance(value, int | float):
-        if not 0 <= value < 1e12:
-            raise ValueError(f"{value} is not a duration: it must be zero or more seconds")
+        if not 0 <= value < LONGEST_S:
+            raise ValueError(f"{value} is not a duration: it must be zero or more seconds, and less than {LONGEST_S:g}")
         return float(value)
     if isinstance(value, str):
-        return _from_text(value.strip())
+        found = _from_text(value.strip())
+        if found >= LONGEST_S:
+            raise ValueError(f'"{value.strip()}" is not a duration: it must be less than {LONGEST_S:g} seconds')
+        return found
     raise ValueError(f"a {type(value).__name__} is not a duration: {FORMS}")
 
 

@@ -54,7 +54,7 @@ def _text(value: Any) -> str:
             return "-"
         case bool():
             return str(value).lower()
-        case list():
+        case list() | tuple():
             return ",".join(map(str, value))
         case _:
             return str(value)

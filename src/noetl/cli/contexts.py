@@ -63,9 +63,13 @@ def use(name: str | None) -> None:
     """Have commands talk to this one from now on; None: to none."""
     contexts = load_contexts()
     if name is not None and name not in contexts.known:
-        known = ", ".join(contexts.known) or "none yet"
-        raise RefusedError(f'there is no context "{name}"; there is {known}: noetl context add NAME URL')
+        raise no_context(name, contexts)
     _store(msgspec.structs.replace(contexts, current=name))
+
+
+def no_context(name: str, contexts: Contexts) -> RefusedError:
+    known = ", ".join(contexts.known) or "none yet"
+    return RefusedError(f'there is no context "{name}"; there is {known}: noetl context add NAME URL')
 
 
 def remove(name: str) -> None:
@@ -76,6 +80,11 @@ def remove(name: str) -> None:
         Path(context.token_file).unlink(missing_ok=True)
     known = {one: value for one, value in contexts.known.items() if one != name}
     _store(Contexts(current=contexts.current if contexts.current != name else None, known=known))
+
+
+def is_only_a_name(server: str) -> bool:
+    """Whether this can only be meant as a context: a bare word is a host of no network that people mean."""
+    return server != "localhost" and re.fullmatch(r"[A-Za-z][\w-]*", server) is not None
 
 
 def address(server: str) -> str:
@@ -102,9 +111,14 @@ def ca_for(server: str) -> str | None:
 
 def read_token(file: str | Path) -> str:
     try:
-        return Path(file).expanduser().read_text("utf-8").strip()
+        token = Path(file).expanduser().read_text("utf-8").strip()
     except OSError as problem:
         raise RefusedError(f"the token file {file} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        token = ""
+    if not token or not token.isascii() or len(token.split()) != 1:
+        raise RefusedError(f"the token file {file} must hold a token and nothing else, as noetl token create prints it")
+    return token
 
 
 def write_token(file: Path, token: str) -> None:

@@ -22,8 +22,8 @@ CONTEXT = "dev"
 def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allow: tuple[str, ...]) -> None:
     """Run everything here: server, worker and store, on one port of this machine.
 
-    Its address and the first token are printed once; the token is kept as the context "dev", so that
-    `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
+    Its address and the first token are printed once; the token is kept as the context "dev" (of --cluster: "cluster"),
+    so that `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
     """
     from noetl.cli.reading import refusals
     from noetl.settings import load_settings

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.cli.errand_lines import errand_line
-from noetl.cli.live_words import at_work, clipped, counted, limit_words, printed, told
+from noetl.cli.live_words import at_work, clipped, counted, limit_words, named, printed, told
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import Paint, plain, visible
@@ -95,7 +95,7 @@ class Lines:
         self._spoken_at = self._clock.now()
         began = self._progress.started_at
         elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
-        self._write(f"{elapsed}  {visible(step):{_STEP}}  {line}")
+        self._write(f"{elapsed}  {named(step):{_STEP}}  {line}")
 
     def _lines(self, event: Event, view: StepView | None) -> Iterable[str]:
         payload = event.payload
@@ -124,7 +124,7 @@ class Lines:
             case NextSelected():
                 yield from self._route(payload)
             case RetryStarted() if not payload.path and payload.delay_s:
-                yield f"  ↻ {visible(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
+                yield f"  ↻ {named(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
             case _:
                 yield from self._other(event)
 
@@ -132,7 +132,7 @@ class Lines:
         payload = event.payload
         match payload:
             case WorkflowStarted():
-                yield f"▸ started at {visible(payload.entry)}"
+                yield f"▸ started at {named(payload.entry)}"
             case StepStarted() if not event.on_behalf and payload.worker_id != "server":
                 yield "▸ started"
             case TokenClaimed() if payload.lease_epoch > 1:
@@ -175,7 +175,7 @@ class Lines:
             yield f"  {counted(view)}"
 
     def _task(self, processed: TaskProcessed) -> Iterable[str]:
-        name, outcome, decision = visible(processed.task), processed.outcome, processed.decision
+        name, outcome, decision = named(processed.task), processed.outcome, processed.decision
         yield from (f"  │ {line}" for line in output_lines(outcome.meta.stdout, most=_OUTPUT))
         if outcome.error is None:
             line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
@@ -184,13 +184,13 @@ class Lines:
         if decision.do == "retry":
             line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
         elif decision.do == "jump":
-            line += f"; jump to {visible(decision.next or '')}"
+            line += f"; jump to {named(decision.next or '')}"
         elif outcome.error is not None and decision.error is None:
             line += f"; {decision.do}, policy {decision.rule}"
         yield line
 
     def _route(self, selected: NextSelected) -> Iterable[str]:
-        fired = [visible(arc.step) for arc in selected.arcs if arc.fired]
+        fired = [named(arc.step) for arc in selected.arcs if arc.fired]
         if fired:
             yield f"→ {', '.join(fired)}"
         elif selected.ended == "tolerated":

@@ -15,7 +15,18 @@ from rich.text import Text
 
 from noetl.cli.errand_lines import errand_line
 from noetl.cli.live_lines import output_lines
-from noetl.cli.live_words import counted, doing, errand_words, lasted, limit_words, many, printed, told, waiting
+from noetl.cli.live_words import (
+    counted,
+    doing,
+    errand_words,
+    lasted,
+    limit_words,
+    many,
+    named,
+    printed,
+    told,
+    waiting,
+)
 from noetl.cli.progress import Progress
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import visible
@@ -118,10 +129,10 @@ class Screen:
         if processed.path:
             where = ".".join(map(str, processed.path))
             lines = outcome.meta.stdout.rstrip("\n").split("\n")[-_LOGS:]
-            name = visible(self._progress.name(event))
+            name = named(self._progress.name(event))
             self._logs.extend(f"{name}[{where}] │ {printed(line)}" for line in lines)
             return
-        name = visible(self._progress.name(event))
+        name = named(self._progress.name(event))
         for line in output_lines(outcome.meta.stdout, most=_KEPT):
             shown = Text.assemble((f"  {name:{_NAME}}  │ ", "dim"), line)
             shown.truncate(self._console.width - 1, overflow="ellipsis")  # `noetl logs` has the rest
@@ -131,7 +142,7 @@ class Screen:
         line = self._ended.pop(event.step_run_id or "", None)
         if line is None:
             return
-        fired = [visible(arc.step) for arc in selected.arcs if arc.fired]
+        fired = [named(arc.step) for arc in selected.arcs if arc.fired]
         if fired:
             line.append(f"  → {', '.join(fired)}", "dim")
         elif selected.ended == "tolerated":
@@ -191,7 +202,7 @@ class Screen:
 
 
 def _line(sign: str, style: str, step: str | None, words: str) -> Text:
-    return Text.assemble((sign, style), f"{visible(step or ''):{_NAME}}  ", words)
+    return Text.assemble((sign, style), f"{named(step or ''):{_NAME}}  ", words)
 
 
 def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepView) -> Text:
@@ -200,7 +211,7 @@ def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepVi
     retries = ", " + many(view.retries, "retry", "retries") if view.retries else ""
     match payload:
         case StepFailed():
-            where = f" at {visible(view.failing_task)}" if view.failing_task else ""
+            where = f" at {named(view.failing_task)}" if view.failing_task else ""
             words = f"failed{where} after {took}{retries}: {told(payload.error)}"
             return _line("✗ ", "red", view.step, words)
         case LoopDone():

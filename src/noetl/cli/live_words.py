@@ -15,6 +15,7 @@ from noetl.records.control import LimitChanged
 from noetl.records.outcomes import Error
 
 WIDEST = 160  # of a message; the log has the rest
+NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
 _HELD = {
     "join": "waits for the others at the join",
     "park": "waits for a change of ctx",
@@ -43,6 +44,11 @@ def clipped(text: str, widest: int = WIDEST) -> str:
     """Text on one line, safe to print."""
     first = visible(" ".join(text.split()))
     return first if len(first) <= widest else first[: widest - 1] + "…"
+
+
+def named(name: str) -> str:
+    """The name of a step or task, safe to print; a very long one is cut."""
+    return clipped(name, NAME)
 
 
 def lasted(seconds: float) -> str:
@@ -91,7 +97,7 @@ def doing(view: StepView, now: float) -> str:
         return counted(view)
     if view.started_at is None:
         return "waits for a worker"
-    task = visible(view.task or "")
+    task = named(view.task or "")
     if view.retry is not None and view.retry.at > now:
         return f"{task} again in {lasted(view.retry.at - now)} (attempt {view.retry.attempt})"
     attempt = f" (attempt {view.attempt})" if view.attempt > 1 else ""
@@ -125,8 +131,8 @@ def _does(view: StepView, now: float) -> str:
 def at_work(progress: Progress, now: float, *, most: int = 5) -> str:
     """Everything that is under way, in one line."""
     views = [*progress.steps.values(), *progress.errands.values()]
-    parts = [f"{visible(view.step)} {_does(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
-    parts += [f"{visible(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
+    parts = [f"{named(view.step)} {_does(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
+    parts += [f"{named(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
     more = len(views) + len(progress.held) - len(parts)
     if more > 0:
         parts.append(f"{more} more")

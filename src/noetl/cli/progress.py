@@ -60,6 +60,11 @@ class Progress:
         self._waits: dict[str, list[str]] = {}  # what a step run waits for; these are among those held
         self._failing: dict[str, str | None] = {}  # the task that a failed step run failed at
 
+    @property
+    def waiting(self) -> int:
+        """Step runs whose tasks are done, and which wait for a moment or for somebody outside."""
+        return sum(step_run_id not in self.steps for step_run_id in self._waits)
+
     def take_all(self, events: Iterable[Event]) -> None:
         for event in events:
             self.take(event)
@@ -215,6 +220,7 @@ class Progress:
         self.status, self.finished_at = payload.status.value, event.ts
         self.steps.clear()
         self.held.clear()
+        self._waits.clear()
         self.errands.clear()
         if payload.error is not None:
             self._note(event, Failure(payload.error))

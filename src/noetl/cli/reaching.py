@@ -101,7 +101,7 @@ def must_reach(server: str | None, token_file: str | None = None, ca: str | None
 def _found(
     server: str | None, configured: bool, token_file: str | None = None, ca: str | None = None
 ) -> Reached | None:
-    from noetl.cli.contexts import address, ca_for, load_contexts, read_token, token_for
+    from noetl.cli.contexts import address, ca_for, is_only_a_name, load_contexts, no_context, read_token, token_for
     from noetl.settings import load_settings
 
     settings = load_settings({"server": server, "token_file": token_file, "ca": ca}).settings
@@ -112,6 +112,8 @@ def _found(
     if named is None:
         return None
     context = contexts.known.get(named)
+    if context is None and is_only_a_name(named):
+        raise no_context(named, contexts)
     url = context.server if context is not None else address(named)
     ca = settings.ca or (context.ca if context is not None else ca_for(url))
     if settings.token is not None:

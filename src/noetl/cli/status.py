@@ -78,7 +78,7 @@ async def _anybody_works_on(shelf: Shelf) -> bool:
 
 
 def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
-    from noetl.cli.live_words import doing, errand_words, lasted, local_time, told, waiting
+    from noetl.cli.live_words import doing, errand_words, lasted, local_time, named, told, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -86,17 +86,19 @@ def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]
     yield f"playbook  {visible(row.path)} ({visible(row.name)})"
     yield f"started   {local_time(row.created_at)}, {'took' if row.finished_at else 'runs for'} {took}"
     failed = f", {progress.failed:,} failed" if progress.failed else ""
-    yield f"steps     {progress.done:,} done{failed}, {len(progress.steps):,} under way; {row.last_seq:,} events"
+    waits = f", {progress.waiting:,} waiting" if progress.waiting else ""
+    done = progress.done - progress.waiting  # whose tasks are done and whose wait is not over
+    yield f"steps     {done:,} done{failed}, {len(progress.steps):,} under way{waits}; {row.last_seq:,} events"
     if progress.failure is not None:
         yield click.style("error", fg="red") + f"     {_place(progress.failure)}{told(progress.failure.error)}"
     for view in progress.steps.values():
-        yield f"  ▸ {visible(view.step):16}  {doing(view, now)}, since {_since(view)}"
+        yield f"  ▸ {named(view.step):16}  {doing(view, now)}, since {_since(view)}"
         if view.retry is not None and view.retry.error is not None:
             yield f"    {'':16}  ↻ {told(view.retry.error)}"
     for held in progress.held.values():
-        yield f"  · {visible(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
+        yield f"  · {named(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
     for view in progress.errands.values():
-        yield f"  ↶ {visible(view.step):16}  {errand_words(view, now)}, since {_since(view)}"
+        yield f"  ↶ {named(view.step):16}  {errand_words(view, now)}, since {_since(view)}"
         if view.retry is not None and view.retry.error is not None:
             yield f"    {'':16}  ↻ {told(view.retry.error)}"
     if progress.to_undo:

@@ -107,6 +107,8 @@ async def _backfilled(store: Store, path: str, span: tuple[float, float], limit:
     from noetl.orchestrator.schedules import execution_id_of
 
     timetable, now = Timetable(store.shelf), time.time()
+    if span[1] < span[0]:
+        raise RefusedError("--to is before --from")
     wanted = _wanted(await timetable.get(path), span[0] - 1.0, min(span[1], now), limit)
     found = list(islice(times(wanted.cron, wanted.timezone, after=wanted.kept, until=wanted.until), _MOST + 1))
     if len(found) > _MOST:

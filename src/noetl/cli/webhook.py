@@ -42,6 +42,8 @@ def create_command(
 
     Its key is kept sealed under the master key, which is made when there is none (see noetl credential).
     """
+    if (given["path"] is None) == (given["message"] is None):
+        raise click.UsageError("say what it does: --playbook PATH or --message NAME, one of them")
     wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
     found = reached(server, db)
     made = asked(found, lambda it: it.make_webhook(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +48,8 @@ def error_of(response: httpx2.Response) -> ApiError:
     detail = problem.get("detail") or problem.get("title") or response.reason_phrase
     match status:
         case 401:
+            if "authorization" in response.request.headers:
+                detail = "this server does not know the token it was shown, or it has ended"
             detail = f"{detail}: noetl login {where.scheme}://{where.netloc.decode()}, or set NOETL_TOKEN"
         case 404 if not problem:
             detail = f"there is no {where.path} at {where.netloc.decode()}: is this a NoETL server?"
@@ -54,5 +59,16 @@ def error_of(response: httpx2.Response) -> ApiError:
 def unreachable(url: str, problem: Exception) -> UnreachableError:
     if is_distrust(problem):
         return UnreachableError(f"{url}: {UNTRUSTED}")
-    why = _ERRNO.sub("", str(problem)) or type(problem).__name__
+    why = _reason(problem) or _ERRNO.sub("", str(problem)) or type(problem).__name__
     return UnreachableError(f"{url} does not answer: {why}; is a server running there?")
+
+
+def _reason(problem: BaseException | None) -> str | None:
+    """What the system said, below those who pass it on: "connection refused", not "all attempts failed"."""
+    while problem is not None:
+        if isinstance(problem, ssl.SSLError | socket.gaierror) and problem.strerror:  # with numbers of their own
+            return problem.strerror
+        if isinstance(problem, OSError) and problem.errno:
+            return os.strerror(problem.errno)
+        problem = problem.__cause__ or problem.__context__
+    return None
