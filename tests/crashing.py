@@ -47,7 +47,7 @@ async def drive(
     conductor.stop = worker.stop
     serving = asyncio.create_task(worker.serve())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             if resumed:
                 await conductor.take_up("x1", is_gone=lambda owner: True)
             else:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 
-def last_words(process: subprocess.Popen[str], *, timeout_s: float = 30) -> tuple[str, str]:
+def last_words(process: subprocess.Popen[str], *, timeout_s: float = 60) -> tuple[str, str]:
     """The rest of its output and of its errors. `communicate` would leave out what `readline` has read ahead."""
     with ThreadPoolExecutor(2) as readers:
         said = [readers.submit(_rest, stream) for stream in (process.stdout, process.stderr)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ MANUAL = ROOT / "docs" / "ui.md"
 WIDTH, HEIGHT = 1280, 800
 DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
-PATIENCE_MS = 20_000  # on a busy machine; nothing waits so long where it is right
+PATIENCE_MS = 60_000  # on a busy machine; nothing waits so long where it is right
 expect.set_options(timeout=PATIENCE_MS)
 PLAYBOOKS = (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT, BOOKING, BESIDE, LIMITED)
 Picture = Callable[..., None]
@@ -92,6 +93,13 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
 
 def _is_ours(url: str, here: Site) -> bool:
     return url.startswith((here.url + "/", "data:", "blob:"))
+
+
+def is_copied(page: Page, words: str) -> None:
+    """Once what was copied is there, which is a moment after it was asked for."""
+    until = time.monotonic() + PATIENCE_MS / 1000
+    while words not in (found := page.evaluate("navigator.clipboard.readText()")):
+        assert time.monotonic() < until, found
 
 
 @pytest.fixture

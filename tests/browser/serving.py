@@ -50,7 +50,7 @@ class Site:
         raise AssertionError("unreachable")
 
     @staticmethod
-    def _looks(patience_s: float = 30.0) -> Iterator[None]:
+    def _looks(patience_s: float = 100.0) -> Iterator[None]:
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
             yield
@@ -80,7 +80,7 @@ def site(folder: Path) -> Iterator[Site]:
         found.api.close()
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         process.stdout.close()
 
 

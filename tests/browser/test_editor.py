@@ -39,6 +39,7 @@ def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: P
     options = page.locator(".cm-tooltip-autocomplete li")
     expect(options.filter(has_text="python")).to_be_visible()
     picture(page, "editor-completion")
+    expect(options.and_(page.locator("[aria-selected=true]"))).to_contain_text("python")
     page.wait_for_timeout(200)  # for 75 ms the list takes no key, so that nobody accepts what came up a moment ago
     page.keyboard.press("Enter")
     expect(page.locator(".cm-activeLine")).to_contain_text("kind: python")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor
+from tests.browser.conftest import Picture, Visitor, is_copied
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -92,7 +92,7 @@ def test_events_are_found_and_opened_whole(open_at: Open, chain: str) -> None:
     expect(aside).to_contain_text("event_id")
     expect(aside).to_contain_text("Hello, world!")
     aside.get_by_role("button", name="Copy").click()
-    assert '"step.done"' in page.evaluate("navigator.clipboard.readText()")
+    is_copied(page, '"step.done"')
     aside.get_by_role("button", name="Look from here").click()
     expect(page.get_by_role("button", name="Back to now")).to_be_visible()
 
@@ -273,6 +273,7 @@ def test_a_stream_that_was_cut_goes_on_where_it_was(open_at: Open, here: Site) -
     here.api.post("messages", json={"name": "paid", "correlation": {"order": 43}})
     page.context.set_offline(False)
     expect(page.locator("header .status")).to_contain_text("completed")
+    expect(page.locator(".event", has_text="playbook.processed")).to_be_visible()
     numbers = [int(text) for text in page.locator(".event .seq").all_inner_texts()]
     assert len(numbers) > before or numbers[0] > 1
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # none is missing and none is told twice

@@ -124,10 +124,10 @@ def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here
     page = visitor()
     page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Token").fill("noetl_wrong")
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_label("Token").fill(here.token)
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")
     assert "token" not in page.url
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, is_copied
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -37,9 +37,9 @@ def test_a_start_form_says_what_does_not_fit_and_remembers_what_did(open_at: Ope
     page.get_by_label("n integer").fill("5")
     page.get_by_label("who string").fill("it's me")
     page.get_by_role("button", name="Copy as CLI").click()
-    assert """--payload '{"n":5,"who":"it'\\''s me"}'""" in page.evaluate("navigator.clipboard.readText()")
+    is_copied(page, """--payload '{"n":5,"who":"it'\\''s me"}'""")
     page.get_by_role("button", name="Copy as curl").click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("curl -X POST")
+    is_copied(page, "curl -X POST")
     page.get_by_role("button", name="JSON").click()
     expect(page.get_by_label("Inputs as JSON")).to_have_value('{\n  "n": 5,\n  "who": "it\'s me"\n}')
     page.get_by_role("button", name="Form").click()
@@ -173,6 +173,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Vis
     token = page.locator(".made code").inner_text()
     expect(visitor(token).get_by_text("nora")).to_be_visible()
     page.get_by_role("button", name="I have it").click()
+    expect(page.locator(".made")).to_have_count(0)
     assert token not in page.content()
     page.get_by_role("row", name="nora").get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog", name="Revoke the token of nora?").get_by_role("button", name="Revoke it").click()

@@ -71,6 +71,7 @@ SCREENS = {
     "settings": ("/settings", "Settings"),
     "audit": ("/audit", "Audit"),
     "missing": ("/executions/none/at/all", "There is nothing here"),
+    "nonsense": ("/nonsense", "There is nothing here"),
 }
 READY = {  # what a screen shows once its data is there
     "home": ".tile",
@@ -120,7 +121,8 @@ def test_the_screen_can_be_read_in_every_light_and_width(
         assert findings(page) == []
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": NARROW, "height": 780})
-    page.wait_for_timeout(200)  # the net fits itself into its new place
+    page.wait_for_timeout(200)  # the net fits itself into its new place, with the next frames
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     picture(page, f"{name}-narrow")
     assert findings(page) == []
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})

@@ -1,4 +1,7 @@
-"""Fast where it counts: the first look, a log of 100,000 events, a loop of as many cells, a text of 4,600 lines."""
+"""Fast where it counts: the first look, a log of 100,000 events, a loop of as many cells, a text of 4,600 lines.
+
+Times are those of the processor: how long a person waits is that on a machine that has nothing else to do.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import UI
 from tests.browser.conftest import Picture
+from tests.browser.effort import effort
 from tests.browser.playbooks import BIG, long
 from tests.browser.serving import Site
 
@@ -19,19 +23,6 @@ FIRST_JS_BYTES = 120_000
 LOADED_MS = 1_000
 TASK_MS = 50
 KEY_MS = 100
-
-# Tasks of the page's own script that took longer, in milliseconds.
-WATCH = """() => {
-  window.longTasks = [];
-  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((one) => Math.round(one.duration))))
-    .observe({ entryTypes: ["longtask"] });
-}"""
-
-
-def _slow(page: Page, at_least: float) -> list[int]:
-    page.wait_for_timeout(60)
-    tasks: list[int] = page.evaluate("window.longTasks.splice(0)")
-    return [one for one in tasks if one > at_least]
 
 
 def test_the_first_script_is_small() -> None:
@@ -52,21 +43,19 @@ def test_the_first_script_is_small() -> None:
 
 
 def test_the_page_is_there_within_a_second_on_a_cold_cache(browser: Browser, here: Site) -> None:
-    took = []
-    for _ in range(3):
-        context = browser.new_context()
-        page = context.new_page()
+    context = browser.new_context()
+    page = context.new_page()
+    with effort(page) as tasks:
         page.goto(f"{here.url}/")
         page.get_by_label("Token").wait_for()
-        took.append(page.evaluate("performance.getEntriesByType('paint').at(-1).startTime"))
-        sizes: list[dict[str, Any]] = page.evaluate(
-            "performance.getEntriesByType('resource').map(({name, encodedBodySize, decodedBodySize}) =>"
-            " ({name, encodedBodySize, decodedBodySize}))"
-        )
-        context.close()
+    sizes: list[dict[str, Any]] = page.evaluate(
+        "performance.getEntriesByType('resource').map(({name, encodedBodySize, decodedBodySize}) =>"
+        " ({name, encodedBodySize, decodedBodySize}))"
+    )
+    context.close()
 
     scripts = [one for one in sizes if one["name"].endswith(".js")]
-    assert min(took) <= LOADED_MS
+    assert sum(tasks) <= LOADED_MS
     assert sum(one["encodedBodySize"] for one in scripts) <= FIRST_JS_BYTES
     assert all(one["encodedBodySize"] < one["decodedBodySize"] for one in scripts if one["decodedBodySize"] > 2_000)
 
@@ -84,39 +73,37 @@ def test_a_hundred_thousand_events_scroll_without_a_hitch(
 ) -> None:
     page = open_at(f"/executions/{big}?tab=events")
     expect(page.locator("header .status")).to_contain_text("completed")
-    expect(page.locator(".where")).to_have_text(re.compile(r"^(10[4-9],\d{3}) / \1$"), timeout=30_000)
+    expect(page.locator(".where")).to_have_text(re.compile(r"^(10[4-9],\d{3}) / \1$"))
     page.get_by_label("follow").uncheck()
-    page.evaluate(WATCH)
     box = page.locator(".box")
-    for share in (0.9, 0.1, 0.5):
-        box.evaluate(f"(element) => (element.scrollTop = {share} * element.scrollHeight)")
-        page.wait_for_timeout(30)
-    box.hover()
-    for _ in range(20):
-        page.mouse.wheel(0, 700)
-    assert _slow(page, TASK_MS) == []
+    with effort(page) as tasks:
+        for share in (0.9, 0.1, 0.5):
+            box.evaluate(f"(element) => (element.scrollTop = {share} * element.scrollHeight)")
+            page.wait_for_timeout(30)
+        box.hover()
+        for _ in range(20):
+            page.mouse.wheel(0, 700)
+    assert max(tasks) <= TASK_MS
 
-    page.get_by_label("Find in events").fill("loop.done")
-    expect(page.locator(".event")).to_have_count(1)
-    assert _slow(page, TASK_MS) == []
+    with effort(page) as tasks:
+        page.get_by_label("Find in events").fill("loop.done")
+        expect(page.locator(".event")).to_have_count(1)
+    assert max(tasks) <= TASK_MS
 
-    page.get_by_role("tab", name="Loops").click()
-    expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
-    assert _slow(page, 2 * TASK_MS) == []
+    with effort(page) as tasks:
+        page.get_by_role("tab", name="Loops").click()
+        expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
+    assert max(tasks) <= 2 * TASK_MS
     picture(page, "loops-big")
 
 
 def test_a_long_playbook_is_typed_into_without_waiting(open_at: Callable[[str], Page], here: Site) -> None:
     here.register(long(4600))
     page = open_at("/catalog/edit/tests/long")
-    expect(page.locator(".facts")).to_contain_text("no errors", timeout=20_000)
-    page.locator(".step").first.wait_for(state="attached", timeout=20_000)
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    page.locator(".step").first.wait_for(state="attached")
     page.locator(".editor .cm-content").click()
     page.keyboard.press("Control+End")
-    page.wait_for_timeout(300)
-    page.evaluate(WATCH)
-    rounds = []
-    for _ in range(3):  # a busy machine may hold one of them up
+    with effort(page) as tasks:
         page.keyboard.type("# as one writes", delay=20)
-        rounds.append(_slow(page, KEY_MS))
-    assert [] in rounds
+    assert max(tasks) <= KEY_MS

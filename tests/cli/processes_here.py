@@ -92,7 +92,7 @@ class Here:
                 child.terminate()
         for child in self.children:
             try:
-                child.wait(20)
+                child.wait(30)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
@@ -107,7 +107,7 @@ def here(folder: Path) -> Iterator[Here]:
         place.end()
 
 
-def until(look: Callable[[], Found | None], within_s: float = 40) -> Found:
+def until(look: Callable[[], Found | None], within_s: float = 60) -> Found:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if found := look():

@@ -28,7 +28,7 @@ def served_here(db: Path) -> Iterator[str]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(up()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(60)
         yield found[0].url
     finally:
         loop.call_soon_threadsafe(stop.set)

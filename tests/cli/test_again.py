@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from noetl.embedded import RunResult, driving, run
+from noetl.embedded import RunResult, run
 from tests.cli.running import call
 from tests.cli.stored import stored
+from tests.cli.waiting_run import left_waiting
 from tests.conversing import playbook
 
 Runs = tuple[str, RunResult, RunResult]
@@ -106,13 +106,8 @@ def test_explain_says_how_it_ended(runs: Runs) -> None:
 
 def test_explain_says_what_a_token_waits_for(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
+    left_waiting(db, playbook(WAITING))
 
-    async def begun() -> None:
-        async with driving(db) as driver:
-            await driver.start(playbook(WAITING))
-            await asyncio.sleep(0.05)
-
-    asyncio.run(begun())
     code, stdout, _ = call("explain", "last", "-o", "json", "--db", db)
     told = json.loads(stdout)
 

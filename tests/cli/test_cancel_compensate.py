@@ -51,7 +51,7 @@ def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     try:
         code, said, told = call("cancel", "last", "--compensate", "--db", str(db))
-        running.communicate(timeout=30)
+        running.communicate(timeout=60)
     finally:
         running.kill()
 
@@ -65,7 +65,7 @@ def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
 def test_an_execution_that_nobody_runs_is_undone_once_it_is_taken_up(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     running.kill()
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
 
     code, _, told = call("cancel", "last", "--compensate", "--db", str(db))
     assert code == 0, told

@@ -89,10 +89,26 @@ def test_config_show_hides_the_token_and_tells_origins(folder: Path, monkeypatch
 
     code, out, _ = call("config", "show", "--origin", "-o", "json")
     text = call("config", "show")[1]
+    assert "pools               default\n" in text
 
     assert code == 0
     assert json.loads(out)["token"] == {"value": "***", "origin": "NOETL_TOKEN"}
     assert "noetl_secret_value" not in out + text
+
+
+@pytest.mark.parametrize(
+    "content", ["", "\n", "noetl_a_b\nthis is token a (worker); it is not shown again\n", "é", "\udcff"]
+)
+def test_a_file_that_holds_more_or_less_than_a_token_is_refused_before_anybody_is_asked(
+    folder: Path, content: str
+) -> None:
+    file = folder / "t"
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
+
+    code, _, err = call("worker", "start", "--server", "http://127.0.0.1:9", "--token-file", str(file))
+
+    assert code == 4
+    assert "must hold a token and nothing else" in err
 
 
 def test_contexts_are_added_used_and_removed_with_their_tokens(folder: Path) -> None:

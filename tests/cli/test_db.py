@@ -143,7 +143,7 @@ def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) ->
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while "task.started" not in call("events", "last", "--db", db)[1]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -151,7 +151,7 @@ def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) ->
         assert call("pause", "last", "--db", db)[1].startswith("paused execution ")
         assert call("resume", "last", "--db", db)[1].startswith("resumed execution ")
         assert call("cancel", "last", "--db", db)[1].startswith("cancelled execution ")
-        assert running.wait(30) == 5
+        assert running.wait(60) == 5
     finally:
         running.kill()
         running.wait()

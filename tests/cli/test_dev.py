@@ -33,13 +33,13 @@ def test_dev_prints_its_address_and_token_once_and_runs_what_it_is_given(tmp_pat
         said = _said(place, first, "noetl_first_")
         ran = place.call("run", HELLO, "--server", "dev", "-o", "json")
         first.send_signal(signal.SIGINT)
-        assert first.wait(20) == 0
+        assert first.wait(60) == 0
 
         again = place.spawn("dev", "--port", "0", "--no-open")
         until(lambda: (tmp_path / "1-dev.log").read_text().startswith("NoETL at") or None)
         listed = place.call("executions", "--server", "dev", "-o", "id").stdout.split()
         again.send_signal(signal.SIGTERM)
-        assert again.wait(20) == 0
+        assert again.wait(60) == 0
 
     assert "NoETL at http://127.0.0.1:" in said
     assert json.loads(ran.stdout)["status"] == "completed"

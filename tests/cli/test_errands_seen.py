@@ -56,7 +56,7 @@ def run(tmp_path: Path) -> Iterator[WaitingRun]:
 
 @pytest.mark.req("SAGA-02", "TOOL-12")
 def test_status_and_explain_tell_what_runs_beside_the_tokens(run: WaitingRun) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     status = told(run.db, "status", "last")
     while any(one["state"] != "running" for one in status["errands"]):
         assert time.monotonic() < until

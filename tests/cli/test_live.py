@@ -56,6 +56,16 @@ def happened(*payloads: object, at: float = 0.0, first: int = 1) -> list[Event]:
     ]
 
 
+def test_a_very_long_name_leaves_room_for_what_is_said_of_it() -> None:
+    said: list[str] = []
+    events = happened(StepScheduled(token_id="k1"), StepStarted(worker_id="w"))
+    Lines(said.append)([msgspec.structs.replace(event, step="x" * 300) for event in events])
+
+    [line] = said
+    assert line.endswith("▸ started")
+    assert len(line) < 80
+
+
 def looping(total: int) -> list[Event]:
     return happened(StepScheduled(token_id="k1"), StepStarted(worker_id="w"), LoopStarted(total=total, parallel=True))
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.processes_here import until
 from tests.cli.running import call
 from tests.cli.served_here import served_here
 from tests.conversing import playbook
@@ -94,12 +95,13 @@ def begun(place: Place) -> str:
 
 def awaits(place: Place, execution_id: str, event_type: str) -> None:
     """Until the log has this event."""
-    import time
+    until(lambda: place.told("events", execution_id, "--type", event_type))
 
-    end = time.monotonic() + 30
-    while not place.told("events", execution_id, "--type", event_type):
-        assert time.monotonic() < end, place.said("events", execution_id)
-        time.sleep(0.05)
+
+def are_over(place: Place, *, number: int) -> bool:
+    """Whether there are so many executions, and all of them have ended."""
+    rows = place.told("executions")
+    return len(rows) == number and all(one["status"] not in ("running", "paused") for one in rows)
 
 
 @pytest.mark.req("CLI-02", "CLI-05")
@@ -147,6 +149,7 @@ def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Pla
 @pytest.mark.req("CLI-02", "TMR-01")
 def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None:
     path = place.said("register", str(place.home / "nightly.yaml")).split()[0]
+    before = len(place.told("executions"))
 
     assert [one["path"] for one in json.loads(place.both("schedule", "list", "-o", "json"))] == [path]
     assert place.both("schedule", "list").splitlines()[1].startswith(path)
@@ -161,6 +164,7 @@ def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None
     assert place.said("schedule", "backfill", path, *span) == (
         "3 of 3 times to run, 0 have run; the server runs them, 5 at a time\n"
     )
+    until(lambda: are_over(place, number=before + 3))  # other tests compare them
     assert "no schedule" in place.refused("schedule", "pause", "tests/nowhere")
 
 

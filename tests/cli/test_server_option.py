@@ -69,7 +69,7 @@ def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
     until(lambda: "start" in log.read_text() and "started" in log.read_text())
     child.send_signal(signal.SIGINT)
 
-    assert child.wait(20) == 130
+    assert child.wait(60) == 130
     said = log.read_text()
     assert "goes on at http://127.0.0.1" in said
     assert "noetl watch" in said
@@ -87,6 +87,7 @@ def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
         (["run", "quick.yaml", "--server", "here", "--memory"], 2, "--memory"),
         (["run", "quick.yaml", "--detach"], 2, "--detach"),
         (["pool", "list"], 4, "which server?"),
+        (["executions", "--server", "her"], 4, 'there is no context "her"; there is here'),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:
@@ -94,3 +95,21 @@ def test_what_cannot_be_done_is_a_sentence(place: Here, arguments: list[str], co
 
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stderr
+
+
+def test_a_token_that_the_server_does_not_know_is_told_from_none_at_all(place: Here) -> None:
+    url = json.loads(place.call("server", "status", "-o", "json").stdout)[0]["url"]
+
+    wrong = place.call("executions", "--server", url, NOETL_TOKEN="noetl_first_wrong")
+
+    assert wrong.returncode == 4
+    assert f"does not know the token it was shown, or it has ended: noetl login {url}" in wrong.stderr
+
+
+def test_a_tool_that_no_worker_allows_is_refused_in_words_about_workers(place: Here) -> None:
+    (place.folder / "shell.yaml").write_text(QUICK.replace("kind: python", "kind: shell").replace("code:", "command:"))
+
+    refused = place.call("run", "shell.yaml", "--server", "here")
+
+    assert refused.returncode == 4
+    assert 'no worker of this server can run it: tool kind "shell"' in refused.stderr

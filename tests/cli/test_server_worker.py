@@ -13,6 +13,7 @@ import pytest
 
 from noetl.cli.processes import Record, is_alive, leave, listed, own_record, stop
 from tests.cli.processes_here import Here, here, until
+from tests.living import is_alive as lives
 
 SLOW = """
 apiVersion: noetl.io/v10
@@ -27,14 +28,6 @@ workflow:
     tool: [{ name: more, kind: python, code: "result = 'and more'" }]
 workload: { s: 1 }
 """
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.req("CLI-01")
@@ -53,15 +46,15 @@ def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path
         servers = json.loads(place.call("server", "status", "-o", "json").stdout)
         workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
         assert [one["name"] for one in workers] == ["one"]
-        assert _is_there(servers[0]["pid"])
+        assert lives(servers[0]["pid"])
         shown = json.loads(place.call("pool", "list", "--server", "team", "-o", "json").stdout)
         assert [(one["name"], one["workers"]) for one in shown] == [("default", 1)]
         assert place.call("pool", "set", "gpu", "--capacity", "3", "--server", "team").stdout == "gpu: 3 at once\n"
 
         assert place.call("worker", "stop", "one").stdout == f"stopped worker one ({workers[0]['pid']})\n"
         assert place.call("server", "stop").stdout.startswith("stopped server ")
-        assert not _is_there(workers[0]["pid"])
-        assert not _is_there(servers[0]["pid"])
+        assert not lives(workers[0]["pid"])
+        assert not lives(servers[0]["pid"])
         assert list((tmp_path / "home" / "run").glob("*.json")) == []
         assert place.call("server", "status").returncode == 4
     finally:
@@ -100,18 +93,22 @@ def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> N
         place.server()
         worker = place.worker()
         with place.client() as client:
-            client.register(SLOW)
-            started = client.start("tests/slow", {"s": 1})
+            gate = tmp_path / "gate"
+            code = f"import os, time\nwhile not os.path.exists('{gate}'): time.sleep(0.01)"
+            client.register(SLOW.replace('"import time; time.sleep(s); result = 1"', json.dumps(code)))
+            started = client.start("tests/slow")
             until(lambda: [e for e in client.events(started.execution_id) if e.event_type == "task.started"])
             worker.send_signal(signal.SIGTERM)
+            until(lambda: "draining" in place.logs())
+            gate.touch()
 
-            assert worker.wait(20) == 0, place.logs()
+            assert worker.wait(60) == 0, place.logs()
             names = [event.event_type for event in client.events(started.execution_id)]
             assert names.count("step.done") == 1, "what it ran is reported"
             assert client.workers() == [], "it has said goodbye"
             assert client.get(started.execution_id).status == "running", "the rest is for somebody else"
             place.worker()
-            ended = client.wait(started.execution_id, timeout=20)
+            ended = client.wait(started.execution_id, timeout=60)
 
     assert ended is not None
     assert ended.result == "and more"
@@ -129,7 +126,7 @@ def test_a_second_signal_stops_a_worker_at_once(tmp_path: Path) -> None:
             until(lambda: "draining" in place.logs())
             worker.send_signal(signal.SIGTERM)
 
-            assert worker.wait(15) == 1
+            assert worker.wait(50) == 1
             assert "another worker takes it up" in place.logs()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.steering import PATIENCE_S
+from tests.cli.conftest import PATIENT_S
 from tests.cli.running import call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
 from tests.conversing import playbook
@@ -101,5 +101,5 @@ def test_a_run_that_only_waits_and_that_nobody_runs_is_steered_at_once(tmp_path:
     assert done(db, "pause", "last").startswith("paused execution")
     assert done(db, "cancel", "last").startswith("cancelled execution")
 
-    assert time.monotonic() - began < PATIENCE_S, "there is nobody to be waited for"
+    assert time.monotonic() - began < PATIENT_S, "there is nobody to be waited for"
     assert done(db, "timer", "list") == "no timers\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.telling import PATIENCE_S
+from tests.cli.conftest import PATIENT_S
 from tests.cli.running import FIXTURES, call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
 from tests.conversing import playbook
@@ -61,7 +61,7 @@ def test_a_task_of_a_run_that_was_killed_is_completed_without_waiting_for_the_de
 
     done(run.db, "task", "complete", task_id(run.db), *MANAGER, "--set", "decision=reject")
 
-    assert time.monotonic() - began < PATIENCE_S
+    assert time.monotonic() - began < PATIENT_S
     assert told(run.db, "status", "last")["status"] == "completed"
 
 
@@ -128,3 +128,13 @@ def test_values_are_given_as_json_or_one_by_one(left: str) -> None:
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert "there is no store" in refused(str(tmp_path / "none.db"), "task", "list")
     assert not (tmp_path / "none.db").exists()
+
+
+def test_status_counts_a_step_that_waits_as_waiting_and_not_as_done(tmp_path: Path) -> None:
+    """Its tasks are done, and `step.done` is in the log; the step itself is over with its wait."""
+    db = str(tmp_path / "s.db")
+    file = tmp_path / "one.yaml"
+    file.write_text(playbook("workflow: [{step: start, human_task: {title: T, form: [{field: n, type: text}]}}]"))
+    left_waiting(db, file)
+
+    assert "steps     0 done, 0 under way, 1 waiting; " in call("status", "last", "--db", db)[1]

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 
+from noetl.cli.main import noetl
 from tests.cli.running import call, process
 from tests.cli.stored import stored
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
@@ -74,11 +76,18 @@ def test_tools_says_where_each_kind_comes_from() -> None:
     assert "http" in call("tools", "-o", "id")[1].split()
 
 
+def asked(words: str) -> dict[str, str]:
+    """What a shell says of the line that is to be completed."""
+    return {"_NOETL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+
+
 def completed(words: str, **environment: str) -> list[str]:
-    shell = {"_NOETL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    ended = process(**shell, **environment)
-    assert ended.stderr == ""
-    return [line.partition(",")[2] for line in ended.stdout.split()]
+    """In this process, where it has the time it takes: a person's shell is told nothing after a second."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in {**asked(words), **environment}.items():
+            patched.setenv(name, value)
+        found = BashComplete(noetl, {}, "noetl", "_NOETL_COMPLETE").complete()
+    return [line.partition(",")[2] for line in found.split()]
 
 
 def test_execution_ids_and_steps_are_completed_from_the_store(runs: tuple[str, str, str], tmp_path: Path) -> None:
@@ -92,6 +101,7 @@ def test_execution_ids_and_steps_are_completed_from_the_store(runs: tuple[str, s
 
 
 def test_completion_is_silent_about_what_goes_wrong(tmp_path: Path) -> None:
-    assert completed("noetl status ", NOETL_DB=str(tmp_path / "none.db"), NOETL_HOME=str(tmp_path)) == []
-    assert completed("noetl status ", NOETL_SERVER="http://127.0.0.1:9", NOETL_HOME=str(tmp_path)) == []
+    for where in ({"NOETL_DB": str(tmp_path / "none.db")}, {"NOETL_SERVER": "http://127.0.0.1:9"}):
+        ended = process(**asked("noetl status "), **where, NOETL_HOME=str(tmp_path))
+        assert (ended.stdout.split(), ended.stderr) == ([], "")
     assert not (tmp_path / "none.db").exists()

@@ -147,7 +147,7 @@ async def test_a_human_task_is_found_claimed_and_completed(server: Served, clien
     text = (Path(__file__).parents[1] / "fixtures" / "F-R-HUMAN.yaml").read_text()
     version = await client.register(text)
     started = await client.start(version.path)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (tasks := await client.tasks(execution_id=started.execution_id)):
             await asyncio.sleep(0.02)
     wanted = {"subject": "fay", "role": "operator", "human_roles": ["finance_manager"]}

@@ -37,7 +37,7 @@ workflow:
 @pytest.mark.req("SRV-08", "WRK-04")
 def test_who_rode_twice_beside_an_order_that_kills_is_not_lost_again(tmp_path: Path, effects: Effects) -> None:
     gate = tmp_path / "gate"
-    with cluster(tmp_path, str(tmp_path / "store.db"), ttl_s=1.0) as grounds:
+    with cluster(tmp_path, str(tmp_path / "store.db"), ttl_s=4.0) as grounds:
         grounds.server()
         grounds.register(INNOCENT, POISON)
         worker = grounds.worker(0, "--concurrency", "8", crash_at=CRASH)

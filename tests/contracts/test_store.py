@@ -8,7 +8,8 @@ import pytest
 from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.records.executions import PlaybookProcessed
-from noetl.records.steps import CtxPatched, StepDone
+from noetl.records.outcomes import Error
+from noetl.records.steps import CtxPatched, StepDone, StepFailed
 from noetl.records.taxonomy import Source
 from noetl.records.tokens import TokenEnqueued
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store
@@ -74,6 +75,22 @@ async def test_a_stream_that_has_moved_refuses_an_older_decision(store: Store) -
         await store.commit([commit(event(2, event_id="other"), after=1)])
 
     assert len(await store.events("x1")) == 2
+
+
+@pytest.mark.req("TMR-05", "MSG-04")
+async def test_a_step_run_that_was_done_may_still_fail_in_its_waits(store: Store) -> None:
+    """The server says so on its worker's behalf, or on its own after a step without tasks."""
+    failed = event(2, payload=StepFailed(error=Error(kind="timeout", message="m")))
+
+    for execution_id, is_ours in (("x1", False), ("x2", True)):
+        ends = [
+            msgspec.structs.replace(one, execution_id=execution_id, trace_id="t" + execution_id, on_behalf=on_behalf)
+            for one, on_behalf in ((event(1, payload=StepDone()), is_ours), (failed, True))
+        ]
+        await store.commit([commit(ends[0])])
+        await store.commit([commit(ends[1], after=1)])
+
+        assert [one.event_type for one in await store.events(execution_id)] == ["step.done", "step.failed"]
 
 
 @pytest.mark.req("EVT-06")
@@ -149,6 +166,8 @@ async def test_an_expired_lease_is_claimable_and_its_epoch_fences(store: Store) 
 
     assert not await store.renew("o1", lease_epoch=1, lease_until=99.0)
     assert await store.renew("o1", lease_epoch=2, lease_until=99.0)
+    assert not await store.renew("o1", lease_epoch=2, lease_until=99.0, owner="somebody else")
+    assert await store.renew("o1", lease_epoch=2, lease_until=99.0, owner="w")
     with pytest.raises(ConflictError):
         await store.commit([commit(event(3), after=2, orders=(order(OrderState.CLOSED, 1),))])
     assert len(await store.events("x1")) == 2, "what belongs to a refused order is not stored either"

@@ -59,14 +59,16 @@ async def test_a_task_follows_the_commits_that_change_it(store: Store) -> None:
 @pytest.mark.parametrize(
     ("wanted", "ids"),
     [
-        ({}, ["t4", "t2", "t3", "t1"]),
+        ({}, ["t5", "t4", "t2", "t3", "t1"]),
         ({"role": "boss"}, ["t2", "t1"]),
         ({"user": "ann"}, ["t2", "t3"]),
         ({"user": "bob"}, []),
+        ({"for_anybody": True}, ["t5", "t4"]),
+        ({"for_anybody": True, "states": [TaskState.OPEN]}, ["t5"]),
         ({"states": [TaskState.CLAIMED, TaskState.COMPLETED]}, ["t4", "t2"]),
         ({"execution_id": "x9"}, ["t3"]),
         ({"role": "boss", "states": [TaskState.OPEN]}, ["t1"]),
-        ({"limit": 2}, ["t4", "t2"]),
+        ({"limit": 2}, ["t5", "t4"]),
         ({"limit": 2, "beyond": "t2"}, ["t3", "t1"]),
         ({"beyond": "t1"}, []),
     ],
@@ -81,6 +83,7 @@ async def test_tasks_are_picked_the_newest_first_and_page_by_page(
         task("t2", at=2.0, role="boss", claimed_by="ann", state=TaskState.CLAIMED),
         task("t3", at=2.0, execution_id="x9", user="ann"),
         task("t4", at=3.0, state=TaskState.COMPLETED),
+        task("t5", at=4.0),
     )
 
     assert await listed(store, **wanted) == ids

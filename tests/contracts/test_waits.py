@@ -73,6 +73,36 @@ async def test_a_message_finds_who_waits_for_any_part_of_its_correlation(store: 
     assert await store.waits.waiting(MESSAGE, "paid", []) == []
 
 
+@pytest.mark.req("MSG-01")
+@pytest.mark.parametrize(
+    ("awaited", "sent", "fits"),
+    [
+        (7, 7.0, True),
+        (7.0, 7, True),
+        ({"at": [0.0, -0.0]}, {"at": [0, 0]}, True),
+        (1e300, 1e300, True),
+        (7, "7", False),
+        (1, True, False),
+        (7, 7.5, False),
+    ],
+)
+async def test_equal_numbers_are_one_value_however_they_are_written(
+    store: Store, awaited: Any, sent: Any, fits: bool
+) -> None:
+    """A template that divides gives 7.0, and its message says 7."""
+    await store.commit([step(1, waits=(wait("a", order=awaited),))])
+
+    assert ids(await store.waits.waiting(MESSAGE, "paid", parts_of({"order": sent}))) == (["a"] if fits else [])
+
+
+@pytest.mark.req("MSG-01")
+def test_values_too_long_to_be_waited_for_are_not_looked_for() -> None:
+    """Each of eight keys with 100 kB would give 256 texts, and 100 MB of them."""
+    long = {f"k{number}": "x" * 100_000 for number in range(7)}
+
+    assert parts_of({**long, "order": 7}) == ["{}", '{"order":7}']
+
+
 async def test_a_wait_changes_and_closes_with_the_commit_that_says_so(store: Store) -> None:
     await store.commit([step(1, waits=(wait("a"), wait("b")))])
     await store.commit([step(2, waits=(wait("a", name="refunded"),), closed_waits=("b", "unknown"))])

@@ -9,7 +9,7 @@ import pytest
 from noetl.dispatch.contract import Dispatch
 from tests.dispatch.bells import KINDS, LINKED, bells
 
-SHORT_S, LONG_S = 0.05, 10.0
+SHORT_S, LONG_S = 0.05, 60.0
 kinds = pytest.mark.parametrize("kind", KINDS)
 linked = pytest.mark.parametrize("kind", LINKED)
 

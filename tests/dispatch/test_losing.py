@@ -20,6 +20,7 @@ from noetl.dispatch.nats import Ring, nats_dispatch
 from noetl.dispatch.postgres import postgres_dispatch
 from tests.servers import postgres
 from tests.servers.nats import Server
+from tests.servers.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ async def rings_through(ringing: Dispatch, waiting: Dispatch) -> None:
 
     again = asyncio.create_task(ring())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await waiting.wait(["default"], timeout=1):
                 pass
     finally:
@@ -49,7 +50,7 @@ async def pair(make: Any) -> tuple[LinkedDispatch, LinkedDispatch]:
     both = make(), make()
     for bell in both:
         await bell.open()
-        await asyncio.wait_for(bell.linked(), 20)
+        await asyncio.wait_for(bell.linked(), 60)
     return both
 
 
@@ -59,7 +60,7 @@ async def closed(*bells: LinkedDispatch) -> None:
 
 
 async def unlinked(bell: LinkedDispatch) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while bell.is_linked:
             await asyncio.sleep(0.01)
 
@@ -81,8 +82,8 @@ async def test_it_works_again_after_the_stream_was_deleted() -> None:
 
 
 async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted() -> None:
-    server = Server()
-    port = server.url.rsplit(":", 1)[1]
+    port = str(free_port())
+    server = Server("-p", port)
     first, second = await pair(lambda: nats_dispatch(server.url))
     server.process.kill()
     server.process.wait()

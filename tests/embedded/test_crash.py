@@ -63,8 +63,10 @@ class Crime:
         )
 
     async def until_second_task_is_recorded(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while [event.event_type for event in await self.events()].count("task.started") < 2:
+                await asyncio.sleep(0.01)
+            while "two" not in self.ledger.read_text():  # its process has begun, and said who it is
                 await asyncio.sleep(0.01)
 
     async def events(self) -> list[Event]:
@@ -83,7 +85,7 @@ async def test_a_killed_run_goes_on_after_its_last_recorded_task(tmp_path: Path)
     orphan = os.pidfd_open(int(crime.pid.read_text()))
     crime.victim.send_signal(signal.SIGKILL)
     crime.victim.wait()
-    ended, _, _ = select.select([orphan], [], [], 10)
+    ended, _, _ = select.select([orphan], [], [], 60)
     os.close(orphan)
     assert ended, "the tool's process must not outlive its worker"
     crime.gate.touch()
@@ -107,13 +109,13 @@ async def test_a_run_that_is_still_alive_is_not_taken_from_its_process(tmp_path:
         await resume("x1", db=crime.db)
 
     crime.gate.touch()
-    assert crime.victim.wait(30) == 0
+    assert crime.victim.wait(60) == 0
 
 
 async def test_a_run_that_is_over_is_only_told(tmp_path: Path) -> None:
     crime = Crime(tmp_path)
     crime.gate.touch()
-    crime.victim.wait(30)
+    crime.victim.wait(60)
     length = len(await crime.events())
 
     result = await resume("x1", db=crime.db)

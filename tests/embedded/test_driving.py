@@ -38,7 +38,7 @@ def same(inputs: Any, context: Any) -> Any:
 
 async def test_many_executions_run_side_by_side_each_with_its_own_result(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         driving(tmp_path / "s.db", tools=Registry({"python": Scripted(start_task=same)})) as driver,
     ):
         ids = await asyncio.gather(*(driver.start(TWO, {"n": n}) for n in range(50)))
@@ -112,14 +112,14 @@ workflow:
 """
     )
     events: list[Event] = []
-    async with asyncio.timeout(20), driving(tmp_path / "s.db", watch=events.extend) as driver:
+    async with asyncio.timeout(60), driving(tmp_path / "s.db", watch=events.extend) as driver:
         execution_id = await driver.start(text)
         while not pid.exists():
             await asyncio.sleep(0.01)
         process = os.pidfd_open(int(pid.read_text()))
         await driver.cancel(execution_id)
         result = await driver.result(execution_id)
-        ended = await asyncio.to_thread(select.select, [process], [], [], 10)
+        ended = await asyncio.to_thread(select.select, [process], [], [], 50)
         os.close(process)
 
     assert result.status == "cancelled"
@@ -151,7 +151,7 @@ workflow:
 """
     )
     tools = Registry({"python": (tool := Gated())})
-    async with asyncio.timeout(20), driving(tmp_path / "s.db", tools=tools) as driver:
+    async with asyncio.timeout(60), driving(tmp_path / "s.db", tools=tools) as driver:
         execution_id = await driver.start(chain)
         await begun.wait()
         elsewhere = SqliteStore.open(tmp_path / "s.db")
@@ -203,7 +203,7 @@ async def test_a_pause_takes_effect_at_the_next_task_and_frees_the_slot(kind: st
 
     tools = Registry({"python": (tool := Gated(start_task=same))})
     slots = 1 if kind == "a pipeline" else 2
-    async with asyncio.timeout(10), driving(":memory:", tools=tools, slots=slots) as driver:
+    async with asyncio.timeout(60), driving(":memory:", tools=tools, slots=slots) as driver:
         execution_id = await driver.start(net_of("workflow:\n  - step: start\n" + PIPELINES[kind] + "\n"))
         await begun.wait()
         await driver.pause(execution_id)

@@ -14,6 +14,7 @@ from noetl.records.envelope import Event
 from noetl.tools.registry import Registry
 from tests.conversing import net_of, playbook
 from tests.running_here import Scripted, broken
+from tests.standing_time import no_time_passes_until
 
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\n"
 
@@ -65,7 +66,7 @@ class World:
         return [event.execution_id for event in requested if event.payload.parent_execution_id]  # type: ignore[union-attr]
 
     async def until(self, there: Callable[[], Any]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not there():
                 await asyncio.sleep(0)
 
@@ -85,7 +86,7 @@ def double(inputs: Any, context: Any) -> Any:
 
 
 async def ran(text: str, *registered: str, **answers: Any) -> tuple[RunResult, World]:
-    async with asyncio.timeout(10), world(*registered, **answers) as here:
+    async with asyncio.timeout(60), world(*registered, **answers) as here:
         return await here.driver.run(text), here
 
 
@@ -113,7 +114,7 @@ async def test_what_tools_keep_for_a_child_goes_when_the_child_ends() -> None:
         def release(self, execution_id: str) -> None:
             kept.append(execution_id)
 
-    async with asyncio.timeout(10), world(CHILD, tool=Keeping(child=double)) as here:
+    async with asyncio.timeout(60), world(CHILD, tool=Keeping(child=double)) as here:
         parent = await here.driver.start(calling("path: jobs/child"))
         await here.driver.result(parent)
 
@@ -148,7 +149,7 @@ workflow:
     tool: [{name: child, kind: playbook, path: jobs/child}, {name: work, kind: python, code: x}]
 """
     )
-    async with asyncio.timeout(20), world(CHILD, tool=Counting(start_task=double), slots=2) as here:
+    async with asyncio.timeout(60), world(CHILD, tool=Counting(start_task=double), slots=2) as here:
         ids = await asyncio.gather(*(here.driver.start(text) for _ in range(12)))
         results = [await here.driver.result(one) for one in ids]
 
@@ -256,7 +257,7 @@ async def test_an_async_call_returns_at_once_and_the_execution_ends_after_the_ch
             return await super().run(inputs, context)
 
     text = calling("path: jobs/child", spec="{async: true}")
-    async with asyncio.timeout(10), world(CHILD, tool=Slow(start_task=1)) as here:
+    async with asyncio.timeout(60), world(CHILD, tool=Slow(start_task=1)) as here:
         running = asyncio.ensure_future(here.driver.run(text))
         await here.until(lambda: any(event.event_type == "token.consumed" for event in here.events))
         [child] = here.children()
@@ -289,7 +290,7 @@ class Endless(Scripted):
 
 @pytest.mark.req("O-02", "SRV-11")
 async def test_cancelling_a_parent_cancels_its_children_in_the_same_breath() -> None:
-    async with asyncio.timeout(10), world(CHILD, tool=(tool := Endless())) as here:
+    async with asyncio.timeout(60), world(CHILD, tool=(tool := Endless())) as here:
         parent = await here.driver.start(calling("path: jobs/child"))
         await here.until(lambda: tool.calls)
         await here.driver.cancel(parent, "enough")
@@ -315,7 +316,7 @@ async def test_pausing_a_parent_pauses_its_children() -> None:
 
     steps = "[{step: start, TOOL, next: {arcs: [{step: b}]}}, {step: b, TOOL}]"
     text = named("jobs/child", f"workflow: {steps}".replace("TOOL", "tool: {kind: python, code: x}"))
-    async with asyncio.timeout(10), world(text, tool=(tool := Slow())) as here:
+    async with asyncio.timeout(60), world(text, tool=(tool := Slow())) as here:
         parent = await here.driver.start(calling("path: jobs/child"))
         await here.until(lambda: tool.calls)
         await here.driver.pause(parent)
@@ -330,8 +331,9 @@ async def test_pausing_a_parent_pauses_its_children() -> None:
 
 
 @pytest.mark.req("TOOL-11")
-async def test_a_task_that_waits_too_long_gives_its_child_up() -> None:
-    async with asyncio.timeout(10), world(CHILD, tool=(tool := Endless())) as here:
+async def test_a_task_that_waits_too_long_gives_its_child_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_time_passes_until(lambda: tool.calls, monkeypatch)
+    async with world(CHILD, tool=(tool := Endless())) as here:
         result = await here.driver.run(calling("path: jobs/child", spec="{timeout: 0.05}"))
         await here.driver.drained()
         [child] = here.children()
@@ -343,11 +345,12 @@ async def test_a_task_that_waits_too_long_gives_its_child_up() -> None:
 
 
 @pytest.mark.req("WRK-07", "O-02")
-async def test_a_step_past_its_time_takes_its_child_with_it() -> None:
+async def test_a_step_past_its_time_takes_its_child_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_time_passes_until(lambda: tool.calls, monkeypatch)
     text = calling("path: jobs/child").replace(
         "  - step: start\n", "  - step: start\n    spec: {policy: {lifecycle: {timeout_s: 0.05}}}\n"
     )
-    async with asyncio.timeout(10), world(CHILD, tool=Endless()) as here:
+    async with world(CHILD, tool=(tool := Endless())) as here:
         result = await here.driver.run(text)
         await here.driver.drained()
         [child] = here.children()

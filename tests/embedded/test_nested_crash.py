@@ -76,14 +76,14 @@ async def test_a_parent_that_is_taken_up_finds_its_child_again(tmp_path: Path) -
         [sys.executable, "-c", VICTIM, str(folder / "parent.yaml"), str(db)],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not ledger.exists() or "two" not in ledger.read_text():
             await asyncio.sleep(0.01)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     gate.touch()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         result = await resume("x1", db=db)
 
     assert result.result == {"a": 21, "b": {"found": "after the crash"}}

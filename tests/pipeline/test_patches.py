@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.pipeline.patches import write, written
@@ -31,6 +31,7 @@ NAMES = st.sampled_from(["a", "b", "a.b", "a.b.c", "b.a", "a.c"])
 VALUES: st.SearchStrategy[Any] = st.sampled_from([1, None]) | st.builds(lambda n: {"b": {"c": n}}, st.integers(0, 3))
 
 
+@settings(deadline=None)
 @given(data=st.dictionaries(NAMES.filter(lambda name: "." not in name), VALUES), patch=st.dictionaries(NAMES, VALUES))
 def test_whoever_holds_the_old_value_keeps_it(data: dict[str, Any], patch: dict[str, Any]) -> None:
     import copy

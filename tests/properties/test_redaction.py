@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.redaction import MASK, Redactor
@@ -39,6 +39,7 @@ ENCODINGS = {
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("encoding", ENCODINGS)
+@settings(deadline=None)
 @given(secret=SECRETS, before=AROUND, after=AROUND)
 def test_no_form_of_a_secret_stays_in_a_text(encoding: str, secret: str, before: str, after: str) -> None:
     masked = Redactor([secret]).text(before + ENCODINGS[encoding](secret) + after)
@@ -48,6 +49,7 @@ def test_no_form_of_a_secret_stays_in_a_text(encoding: str, secret: str, before:
 
 
 @pytest.mark.req("KEY-06")
+@settings(deadline=None)
 @given(secret=SECRETS, before=st.binary(max_size=12), after=st.binary(max_size=12), url=st.booleans())
 def test_base64_of_a_secret_among_other_bytes_is_masked(secret: str, before: bytes, after: bytes, url: bool) -> None:
     """Whatever stands before it shifts the alphabet by 0, 2 or 4 bits; at most one character at each end, which the
@@ -71,6 +73,7 @@ _DATA = st.recursive(
 
 
 @pytest.mark.req("KEY-06")
+@settings(deadline=None)
 @given(data=_DATA, secret=SECRETS, inside=st.booleans())
 def test_no_secret_stays_in_plain_data(data: Any, secret: str, inside: bool) -> None:
     whole = {"data": data, secret: [f"it is {secret}!"]} if inside else data
@@ -83,6 +86,7 @@ def test_no_secret_stays_in_plain_data(data: Any, secret: str, inside: bool) -> 
         assert not [form for form in forms_of(secret) if form in json.dumps(masked, ensure_ascii=False)]
 
 
+@settings(deadline=None)
 @given(data=_DATA)
 def test_data_without_secrets_is_the_very_same_object(data: Any) -> None:
     assert Redactor(["never in there, as it is long"]).data(data) is data
@@ -90,6 +94,7 @@ def test_data_without_secrets_is_the_very_same_object(data: Any) -> None:
 
 
 @pytest.mark.req("KEY-06")
+@settings(deadline=None)
 @given(
     secrets=st.lists(st.text("ab", min_size=SHORTEST, max_size=10), min_size=1, max_size=4),
     text=st.text("abc", max_size=80),
@@ -115,6 +120,7 @@ def test_overlapping_secrets_become_one_mask() -> None:
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("end", ["", "…", "... is too long", " … (cut, 9000 characters)"])
+@settings(deadline=None)
 @given(secret=st.text(_CHARACTERS, min_size=40, max_size=80), kept=st.integers(12, 39))
 def test_the_beginning_of_a_secret_that_was_cut_off_is_masked(end: str, secret: str, kept: int) -> None:
     """A database shows the first 64 characters of a value, an error the first 400 of a line."""

@@ -195,7 +195,7 @@ async def test_an_execution_that_refers_to_what_a_slow_store_has_is_claimed_when
 
         assert [one.execution_id for one in at_once] == ["x2"]
         objects.let_go()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (later := (await second.turn(Turn(worker_id="w1", capacity=5))).orders):
                 await asyncio.sleep(0.01)
         assert [(one.execution_id, one.workload.get("large")) for one in later] == [("x1", LARGE)]

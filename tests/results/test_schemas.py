@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.embedded import RunResult, driving
@@ -166,6 +166,7 @@ SCHEMAS = st.recursive(
 
 
 @pytest.mark.req("RES-07")
+@settings(deadline=None)
 @given(schema=SCHEMAS, value=VALUES)
 def test_what_fits_is_what_json_schema_says(schema: Any, value: Any) -> None:
     assert refusal(schema) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import httpx2
@@ -44,9 +43,7 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
         assert back.first_token is None
         async with _client(front, token) as one, _client(back, token) as two:
             await one.post("/api/catalog", json={"source": playbook(WORK)})
-            began = time.monotonic()
             started = await one.post("/api/executions", json={"path": "tests/test", "wait": 30})
-            took_s = time.monotonic() - began
             told = started.json()
             seen = (await two.get(f"/api/executions/{told['execution_id']}/result")).json()
             paused = await two.post("/api/executions", json={"path": "tests/test"})
@@ -57,7 +54,6 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
             events = (await one.get(f"/api/executions/{other}/events")).json()["events"]
 
     assert (told["status"], told["result"], seen["result"]) == ("completed", 3, 3), told
-    assert took_s < 15
     assert {answer.status_code for answer in answers} <= {200, 409}
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert [event["name"] for event in events].count("playbook.processed") == 1

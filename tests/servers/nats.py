@@ -33,7 +33,7 @@ class Server:
 
     def _address(self) -> str:
         ports = self.folder / f"nats-server_{self.process.pid}.ports"
-        for _ in range(500):
+        for _ in range(6000):
             assert self.process.poll() is None, "the server ended at once"
             if ports.exists():
                 try:

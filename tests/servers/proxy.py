@@ -41,7 +41,7 @@ class Proxy:
 
     def __enter__(self) -> Proxy:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *how: Any) -> None:

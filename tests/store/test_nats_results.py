@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -28,6 +27,7 @@ from noetl.store.nats_results import NatsResults
 from noetl.store.opening import open_results
 from tests.results.test_outside import LARGE, done, start
 from tests.servers.nats import Server, server
+from tests.servers.ports import free_port
 
 
 @pytest.fixture
@@ -177,12 +177,6 @@ async def test_many_who_put_the_same_leave_it_once(results: NatsResults) -> None
     async with broker(results) as stream:
         assert (await stream.stream_info(stream_of(results))).state.messages == 3, "two parts and an entry"
     others.close()
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @pytest.mark.req("RES-01")

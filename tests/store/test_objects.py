@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,8 +17,10 @@ from noetl.store.results import FileResults, key_of
 
 
 @pytest.fixture(params=["memory", "file"])
-def results(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectResults:
-    return ObjectResults("memory:///" if request.param == "memory" else tmp_path.as_uri())
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectResults]:
+    made = ObjectResults("memory:///" if request.param == "memory" else tmp_path.as_uri())
+    yield made
+    made.close()
 
 
 @pytest.mark.req("RES-01", "RES-02")
@@ -79,6 +82,7 @@ def test_a_store_that_cannot_be_reached_is_our_own_error_in_one_line(monkeypatch
 
     with pytest.raises(BackendError, match="the result store s3://bucket/below failed") as failed:
         results.put([1])
+    results.close()
 
     assert "\n" not in str(failed.value)
 

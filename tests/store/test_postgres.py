@@ -135,7 +135,7 @@ async def test_batches_that_meet_each_other_the_other_way_round_do_not_hang(url:
         events = [event(2, execution_id=one, event_id=f"e2-{whose}") for one in order_of]
         return stores[whose].commit([commit(one, after=1) for one in events])
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         ended = await asyncio.gather(batch(0, ids), batch(1, ids[::-1]), return_exceptions=True)
 
     assert sorted(type(one).__name__ for one in ended) == ["ConflictError", "NoneType"]

@@ -121,14 +121,14 @@ async def test_what_another_has_stored_in_place_of_a_lost_commit_is_a_conflict(
 
 async def test_when_patience_ends_a_commit_says_that_it_may_be_stored(store: PostgresStore, line: Line) -> None:
     """Whoever decides anew has to read the log first, as after every conflict."""
-    store._db.patience_s = 0.2
     await store.commit([commit(event(1))])
+    usual_s, store._db.patience_s = store._db.patience_s, 0.2
     line.cut_answer = 99
 
     with pytest.raises(UncertainError, match="may be stored or not"):
         await store.commit([marked(2, after=1)])
 
-    line.cut_answer = 0
+    line.cut_answer, store._db.patience_s = 0, usual_s
     assert len(await store.events("x1")) == 2
 
 

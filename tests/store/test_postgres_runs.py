@@ -155,7 +155,7 @@ async def test_a_run_leaves_the_same_log_as_in_sqlite(name: str, tmp_path: Path)
 async def test_a_nested_playbook_is_found_in_the_catalogue_and_run(tmp_path: Path) -> None:
     logs = []
     for db in (fresh_url(), str(tmp_path / "s.db")):
-        async with asyncio.timeout(20), driving(db, tools=Registry({"python": Scripted(b=41)})) as driver:
+        async with asyncio.timeout(60), driving(db, tools=Registry({"python": Scripted(b=41)})) as driver:
             await driver.register(playbook(CHILD))
             result = await driver.run(net_of(NESTED))
         assert result.result == {"child": 41}
@@ -176,7 +176,7 @@ async def test_a_run_is_paused_resumed_and_cancelled() -> None:
             await gate.wait()
             return await super().run(inputs, context)
 
-    async with asyncio.timeout(20), driving(url, tools=Registry({"python": Waiting(a=1, b=2, c=3)})) as driver:
+    async with asyncio.timeout(60), driving(url, tools=Registry({"python": Waiting(a=1, b=2, c=3)})) as driver:
         first, second = [await driver.start(net_of(CHAIN)) for _ in range(2)]
         assert await driver.pause(first) is Verdict.ACCEPTED
         assert await driver.pause(first) is Verdict.DUPLICATE
@@ -250,7 +250,7 @@ async def test_a_killed_process_is_taken_up_by_another() -> None:
     store = await PostgresStore.open(url)
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     victim = subprocess.Popen([sys.executable, "-c", VICTIM, ENDLESS, url], cwd=REPOSITORY, env=environment)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while names(await store.events("x1")).count(("start", "task.started")) < 2:
             await asyncio.sleep(0.02)
     victim.send_signal(signal.SIGKILL)

@@ -9,7 +9,8 @@ import pytest
 
 from noetl.errors import BackendError
 from noetl.records.executions import Final, PlaybookProcessed
-from noetl.records.steps import StepDone
+from noetl.records.outcomes import Error
+from noetl.records.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
 from noetl.store.sqlite.migration import known_migrations
 from noetl.store.sqlite.store import SqliteStore
@@ -43,6 +44,10 @@ async def test_the_database_allows_one_end_per_execution_and_per_step_run(path: 
     await store.commit([commit(event(1, execution_id="x2", payload=StepDone()))])
     with pytest.raises(ConflictError):
         await store.commit([commit(event(2, execution_id="x2", payload=StepDone()), after=1)])
+
+    failed = event(2, execution_id="x2", payload=StepFailed(error=Error(kind="timeout", message="m")))
+    with pytest.raises(ConflictError):
+        await store.commit([commit(failed, after=1)])
     await store.close()
 
 

@@ -17,6 +17,7 @@ from noetl.tools.registry import Registry
 from noetl.worker.runner import Runner
 from tests.conversing import net_of
 from tests.running_here import Ran, Scripted, run_here
+from tests.standing_time import no_time_passes_until
 from tests.worker.orders import an_order
 
 
@@ -25,11 +26,12 @@ class Endless(Scripted):
 
     def __init__(self, **answers: Any) -> None:
         super().__init__(**answers)
-        self.stopped = 0
+        self.begun = self.stopped = 0
 
     async def run(self, inputs: Any, context: Any) -> Any:
         if context.task != "slow":
             return await super().run(inputs, context)
+        self.begun += 1
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -66,8 +68,11 @@ workflow:
         ("{timeout_s: 60, deadline_s: 0.05}", "deadline"),
     ],
 )
-def test_a_step_past_its_time_is_stopped_and_its_arcs_see_why(lifecycle: str, kind: str) -> None:
+def test_a_step_past_its_time_is_stopped_and_its_arcs_see_why(
+    lifecycle: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = Endless()
+    no_time_passes_until(lambda: tool.begun, monkeypatch)
 
     ran = lived(lifecycle, tool)
 

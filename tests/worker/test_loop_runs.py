@@ -499,7 +499,7 @@ async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
         )
         for name, tool in workers
     ]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
         await conductor.ended("x1")
     for task in serving:

@@ -13,11 +13,15 @@ from fastapi import Request, Response
 from noetl.clock import ManualClock
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.errors import RefusedError
+from noetl.records.outcomes import TaskResult
 from noetl.tools.registry import Registry
 from noetl.worker import backoff
+from noetl.worker.line import Line
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.station import Station, WorkerSpec
+from noetl.worker.stored import StoredValues
 from tests.running_here import Scripted
+from tests.worker.orders import an_order
 from tests.worker.wire_app import WireServer, wire_server
 
 TWO = """
@@ -50,7 +54,7 @@ async def working(server: WireServer, tool: Scripted, **more: Any) -> AsyncItera
         yield station
     finally:
         station.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await serving
 
 
@@ -167,6 +171,64 @@ async def test_large_results_go_through_the_server_before_the_report_that_names_
     assert server.results.load(named.outcome.ref) is not None
 
 
+READS = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: reads, path: tests/reads }
+workflow:
+  - step: start
+    tool: [{ name: a, kind: python, code: x }]
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: [{ name: b, kind: python, args: { all: "{{ start }}" }, code: x }]
+"""
+
+
+@pytest.mark.req("WRK-06", "RES-06")
+async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask for it in the middle of a template would hold up everything else that the worker does."""
+
+    def blocking(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the event loop was held up")
+
+    class Pausing(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
+            return await super().run(inputs, context)
+
+    monkeypatch.setattr(StoredValues, "_read", blocking)
+    large = "x" * 3_000_000
+    async with wire_server() as server:
+        async with working(server, Pausing(a=large)):
+            execution_id = await server.start(READS)
+            async with asyncio.timeout(60):
+                while "step.done" not in server.names():
+                    await asyncio.sleep(0.01)
+        await server.conductor.control(execution_id, ResumeExecution(at=0.0))
+        tool = Scripted(b=lambda inputs, _: len(inputs["args"]["all"]))
+        async with working(server, tool), asyncio.timeout(60):
+            ended = await server.conductor.ended(execution_id)
+
+    assert (ended.status, ended.results["then"].result) == ("completed", len(large))
+
+
+async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("noetl.worker.stored.CACHE_BYTES", 30_000)
+    async with wire_server() as server:
+        found = {size: server.results.put("x" * size) for size in (9_000, 14_000, 11_000)}
+        results = {f"of_{size}": TaskResult(ref=reference) for size, reference in found.items()}
+        line = Line(server.url, None)
+        try:
+            await StoredValues(line, pytest.fail).prefetch(an_order("a", results=results))
+        finally:
+            await line.close()
+
+    fetched = {path.rpartition("/")[2] for _, path in server.requests}
+    assert fetched == {found[9_000].checksum, found[11_000].checksum}
+
+
 @pytest.mark.req("SRV-07")
 async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.worker.remote.PAUSE_S", 0.02)
@@ -181,12 +243,12 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
         tool = Pausing(a=1, b=2, c=3)
         async with working(server, tool):
             started = await server.start(TWO)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while sum(1 for turn in server.turns for one in turn.reports if not one.entries) < 3:
                     await asyncio.sleep(0.01)
             before = [name for name, _ in tool.calls]
             await server.conductor.control(started, ResumeExecution(at=0.0))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 ended = await server.conductor.ended(started)
 
     assert before == ["a"]
@@ -272,4 +334,4 @@ async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> No
     await asyncio.sleep(0.02)
     station.drain()
 
-    assert await asyncio.wait_for(serving, 5) == 0
+    assert await asyncio.wait_for(serving, 60) == 0

@@ -41,7 +41,7 @@ async def _quiet() -> None:
 @pytest.mark.parametrize("moments", range(6))
 async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(moments: int) -> None:
     shop = Shop()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.bell.ring)
         shop.slots.open(1)
         await _quiet()
@@ -66,7 +66,7 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
 
 async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
     shop, gate = Shop(), asyncio.Event()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.bell.ring)
 
         async def borrower() -> None:
@@ -88,7 +88,7 @@ async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
 
 async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
     shop = Shop()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.bell.ring)
 
         async def borrower() -> None:

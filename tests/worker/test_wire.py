@@ -68,7 +68,7 @@ def plain(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 
 
 async def ask(wire: Wire, body: bytes | None = b"{}") -> bytes:
-    reply = await wire.ask("POST", "/turn", body=body, media_type="application/json", timeout_s=5)
+    reply = await wire.ask("POST", "/turn", body=body, media_type="application/json", timeout_s=60)
     return reply.content
 
 

@@ -62,7 +62,7 @@ class WireServer:
     async def run(self, playbook: str, payload: dict[str, Any] | None = None) -> Any:
         """Start it, and give its execution once it is over."""
         execution_id = await self.start(playbook, payload)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self.conductor.ended(execution_id)
 
     async def start(self, playbook: str, payload: dict[str, Any] | None = None) -> str:

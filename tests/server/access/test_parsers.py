@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.clock import ManualClock
@@ -21,6 +21,7 @@ names = st.sampled_from([b"authorization", b"cookie", b"origin", b"host", b"noet
 values = st.binary(max_size=200) | st.sampled_from([b"Bearer x", b"noetl_session=x", b"http://localhost", b"localhost"])
 
 
+@settings(deadline=None)
 @given(words, words, st.binary())
 def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: bytes) -> None:
     signed = claimed(timestamp, signature, now=NOW)
@@ -28,6 +29,7 @@ def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: 
     assert signed is None or not is_signed(signed, "the key", body)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1), st.integers(int(NOW) - 300, int(NOW) + 300), st.binary(), st.binary(min_size=1))
 def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body: bytes, more: bytes) -> None:
     key = key.encode("utf-8", "replace").decode()
@@ -40,11 +42,13 @@ def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body
     assert not is_signed(signed, key + "x", body)
 
 
+@settings(deadline=None)
 @given(words)
 def test_only_known_names_are_known(text: str) -> None:
     assert Hosts().know(text) == (host_name(text) in ("localhost", "127.0.0.1", "::1"))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(names, values), max_size=6))
 def test_whatever_headers_come_nobody_is_let_in(headers: list[tuple[bytes, bytes]]) -> None:
     store, clock = MemoryStore(), ManualClock(NOW)

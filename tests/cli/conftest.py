@@ -1,0 +1,21 @@
+"""The command line of these tests is patient: a busy machine may take its time to answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.cli import message, steering, suggesting, telling
+
+PATIENT_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is asked and does not answer in time is done without, which is another way to the same end."""
+    for module, name in (
+        (message, "_PATIENCE_S"),
+        (steering, "PATIENCE_S"),
+        (suggesting, "PATIENCE_S"),
+        (telling, "PATIENCE_S"),
+    ):
+        monkeypatch.setattr(module, name, PATIENT_S)

@@ -1,0 +1,30 @@
+"""Ports for servers that must come back at the same address: free now, and given to nobody else meanwhile.
+
+A port that the system gave to who asked for any is one that it may give to the next connection of anybody, while its
+server is down or not up yet. These lie below those, and no two test processes take the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from pathlib import Path
+
+_SPAN = 12_000
+_STRIDE = 97  # ports that one process has before it comes to those of the next
+_turn = itertools.count()
+
+
+def free_port() -> int:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for number in itertools.islice(_turn, _SPAN):
+        port = lowest - _SPAN + (os.getpid() * _STRIDE + number) % _SPAN
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")

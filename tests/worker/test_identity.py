@@ -1,0 +1,38 @@
+"""Who is gone and who is not: what taking over somebody's run rests on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from noetl.worker.identity import is_gone, own_worker_id, started_at
+
+
+def test_one_who_lives_is_not_gone() -> None:
+    assert not is_gone(own_worker_id())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system tells of no process")
+def test_one_whose_number_was_given_out_again_is_gone() -> None:
+    assert is_gone(f"{socket.gethostname()}/{os.getpid()}/1")
+
+
+def test_nothing_is_known_of_other_hosts() -> None:
+    assert not is_gone(f"{socket.gethostname()}.elsewhere/1/1")
+
+
+@pytest.mark.req("SRV-12")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system tells of no process")
+def test_one_who_is_dead_is_gone_though_no_parent_has_taken_note() -> None:
+    """In a container the first process is often no init: who was killed keeps its number for a long time."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        worker_id = f"{socket.gethostname()}/{process.pid}/{started_at(process.pid)}"
+        assert not is_gone(worker_id)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+        assert is_gone(worker_id)
