@@ -119,6 +119,56 @@ def test_no_more_runs_begin_in_any_stretch_of_time_than_the_rate_says() -> None:
 
 
 @pytest.mark.req("ADV-05")
+@pytest.mark.parametrize("paused", [True, False])
+def test_who_was_to_begin_while_nobody_was_there_does_not_begin_together_with_the_others(paused: bool) -> None:
+    talk = Waiting(RATE % (7, "2", ""))
+    talk.start()
+    if paused:
+        talk.pause()
+    talk.clock.advance(25)  # past two of the three moments ahead
+    if paused:
+        talk.resume()
+    to_the_end(talk)
+
+    assert starts(talk, "call") == [0, 0, 25, 25, 35, 35, 45]
+    assert talk.status == "completed"
+    assert talk.execution.paces.keys() <= {"step/call"}
+
+
+@pytest.mark.req("ADV-05")
+def test_time_that_is_a_little_late_moves_nobody() -> None:
+    talk = Waiting(RATE % (3, "1", ""))
+    talk.start()
+    talk.wake(10.5)
+    talk.wake(9.75)
+
+    assert starts(talk, "call") == [0, 10.5, 20.25]
+    assert len(talk.payloads("token.held")) == 2, "nobody was given another moment"
+
+
+@pytest.mark.req("ADV-05")
+def test_one_that_is_gone_leaves_its_moment_to_others() -> None:
+    talk = Waiting(
+        """
+workflow:
+  - step: start
+    next:
+      spec: {mode: inclusive}
+      arcs: [{step: call, spec: {tokens: 3}}, {step: stop, spec: {delay: 5}}, {step: late, spec: {delay: 6}}]
+  - {step: call, spec: {rate: {key: api, limit: 1, per: 10s}}}
+  - {step: stop, next: {arcs: [{step: end, spec: {cancel: [call]}}]}}
+  - {step: late, spec: {rate: {key: api, limit: 1, per: 10s}}}
+  - step: end
+"""
+    )
+    talk.start()
+    to_the_end(talk)
+
+    assert starts(talk, "call") == [0]
+    assert starts(talk, "late") == [10]
+
+
+@pytest.mark.req("ADV-05")
 def test_the_window_slides() -> None:
     talk = Waiting(
         """

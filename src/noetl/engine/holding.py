@@ -62,7 +62,7 @@ def hold(execution: Execution, payload: TokenHeld, now: float) -> None:
         execution.alarms.set(Alarm.RELEASE, token.token_id, payload.until)
         if payload.rate is not None:
             token.pace = payload.rate.name
-            pace(execution, payload.rate, payload.until, now=now)
+            _pace(execution, payload.rate, now).give(payload.until)
     elif payload.slot is not None:
         token.slot = payload.slot
         execution.slots.setdefault(payload.slot, Slot()).queue[token.token_id] = None
@@ -79,7 +79,7 @@ def _turn_back(execution: Execution, token: Token) -> None:
     token.held = LIMIT
 
 
-def release(execution: Execution, payload: TokenReleased) -> None:
+def release(execution: Execution, payload: TokenReleased, now: float) -> None:
     """Its moment has come. One that was delayed is enqueued next; the other was, and is judged again, as is one that is
     called up because its limit was changed."""
     token = execution.tokens[payload.token_id]
@@ -92,6 +92,8 @@ def release(execution: Execution, payload: TokenReleased) -> None:
     _let_go(execution, token)
     if was_enqueued:
         execution.agenda[token.token_id] = Due.ADMIT
+        if token.pace is not None:
+            execution.paces.setdefault(token.pace, Pace()).begin(now)
 
 
 def change(execution: Execution, step: str, payload: LimitChanged) -> None:
@@ -101,17 +103,23 @@ def change(execution: Execution, step: str, payload: LimitChanged) -> None:
     else:
         execution.limits[step] = StepLimits(limit=payload.limit, rate=payload.rate)
     for name, moments in payload.begun.items():
-        execution.paces[name].moments = list(moments)
+        execution.paces[name].begun = list(moments)
 
 
-def pace(execution: Execution, rate: RateLimit, moment: float, *, now: float) -> None:
-    """One moment under a rate is given away. A name whose moments no longer count is forgotten, the oldest first."""
+def begin(execution: Execution, rate: RateLimit, now: float) -> None:
+    """A run begins under a rate."""
+    _pace(execution, rate, now).begin(now)
+
+
+def _pace(execution: Execution, rate: RateLimit, now: float) -> Pace:
+    """The moments of a rate. Those of which nothing counts any more are forgotten, the oldest first."""
     given = execution.paces.pop(rate.name, None) or Pace()
-    given.count(moment, max(rate.per_s, rate.counted_s), now)
+    given.counted_s = max(given.counted_s, rate.per_s, rate.counted_s)
     execution.paces[rate.name] = given
     name, oldest = next(iter(execution.paces.items()))
-    if not oldest.moments or oldest.moments[-1] + oldest.counted_s <= now:
+    if oldest is not given and oldest.is_over(now):
         del execution.paces[name]
+    return given
 
 
 def meet(execution: Execution, payload: JoinFilled | JoinUnfilled) -> None:
@@ -147,6 +155,9 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
     execution.parked.pop(token.token_id, None)
     if token.token_id in execution.delayed:
         del execution.delayed[token.token_id]
+        if token.pace in execution.paces and (Alarm.RELEASE, token.token_id) in execution.alarms.due:
+            moment, _ = execution.alarms.due[Alarm.RELEASE, token.token_id]
+            execution.paces[token.pace].take_back(moment)
         execution.alarms.cancel(Alarm.RELEASE, token.token_id)
     if token.held == COMPENSATION and execution.saga is not None:
         execution.saga.waiting.pop(token.token_id, None)

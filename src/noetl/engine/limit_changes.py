@@ -7,14 +7,11 @@ that runs is stopped.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import Counter
 from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
-from noetl.engine.alarms import Alarm
 from noetl.engine.commands import ChangeLimit
 from noetl.engine.decision import Decision, Draft, Problem
 from noetl.engine.execution import Execution, Token
@@ -22,12 +19,12 @@ from noetl.engine.holding import LIMIT, RATE
 from noetl.engine.identity import run_id_of
 from noetl.engine.limits import places_of
 from noetl.engine.marking import StepLimits
+from noetl.engine.pacing import pace_all
 from noetl.engine.plan import Plan
-from noetl.engine.rates import moment_after, rate_under
 from noetl.engine.scopes import admission_scope
 from noetl.errors import TemplateError, ToolError
 from noetl.ids import derived
-from noetl.records.control import LimitChanged, RateLimit, TokenHeld
+from noetl.records.control import LimitChanged
 from noetl.records.orders import Verdict
 from noetl.records.waits import TokenReleased
 
@@ -54,7 +51,7 @@ def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Deci
     if after.limit != before.limit:
         _call_up(draft, plan, execution, command.step, after)
     for name, moments in begun.items():
-        _pace_anew(draft, plan, execution, name, list(moments), {**execution.limits, command.step: after})
+        pace_all(draft, plan, execution, name, list(moments), {**execution.limits, command.step: after})
     return draft.decision()
 
 
@@ -79,7 +76,7 @@ def _call_up(draft: Draft, plan: Plan, execution: Execution, step: str, wanted: 
         free = None if room is None else max(0, room - len(slot.held) - len(slot.called))
         for token_id in islice(chain(slot.front, slot.queue), free):
             token = execution.tokens[token_id]
-            draft.add(TokenReleased(token_id=token_id), event_id=_id(execution, token, TokenReleased), **_about(token))
+            draft.add(TokenReleased(token_id=token_id), event_id=_id(execution, token), **_about(token))
 
 
 def _room(plan: Plan, execution: Execution, token: Token, slot: str, wanted: StepLimits, at: float) -> int | None:
@@ -100,46 +97,12 @@ def _begun(execution: Execution, step: str, at: float) -> dict[str, tuple[float,
     for name in sorted(names):
         given = execution.paces.get(name)
         if given is not None:
-            used = Counter(given.moments) - Counter(moment for moment, _ in _waiting(execution, name))
-            found[name] = tuple(sorted(one for one in used.elements() if one <= at < one + given.counted_s))
+            found[name] = tuple(one for one in given.begun if at < one + given.counted_s)
     return found
 
 
-def _waiting(execution: Execution, name: str) -> list[tuple[float, Token]]:
-    """Who waits under a rate, and until when, the first one first."""
-    found = [
-        (*execution.alarms.due[Alarm.RELEASE, one.token_id], one)
-        for one in execution.tokens.values()
-        if one.held == RATE and one.pace == name
-    ]
-    return [(moment, token) for moment, _, token in sorted(found, key=lambda one: one[:2])]
-
-
-def _pace_anew(
-    draft: Draft, plan: Plan, execution: Execution, name: str, moments: list[float], limits: dict[str, StepLimits]
-) -> None:
-    """Those whose moment is now are let go by time itself, as always."""
-    for _, token in _waiting(execution, name):
-        rate = _rate(plan, execution, token, limits, draft.at)
-        moment = draft.at if rate is None else moment_after(moments, rate, draft.at)
-        if rate is not None:
-            rate = msgspec.structs.replace(rate, name=name)
-            insort(moments, moment)
-        held = TokenHeld(token_id=token.token_id, reason=RATE, until=moment, rate=rate)
-        draft.add(held, event_id=_id(execution, token, TokenHeld), **_about(token))
-
-
-def _rate(plan: Plan, execution: Execution, token: Token, limits: dict[str, StepLimits], at: float) -> RateLimit | None:
-    """None where there is none any more, or it cannot be told: then its admission says why."""
-    try:
-        scope = admission_scope(plan, execution, token)
-        return rate_under(plan.step(token.step), scope, at, limits.get(token.step))
-    except (TemplateError, ToolError):
-        return None
-
-
-def _id(execution: Execution, token: Token, of: type[TokenHeld] | type[TokenReleased]) -> str:
-    return derived(token.event_id, of.event_type, execution.seq)
+def _id(execution: Execution, token: Token) -> str:
+    return derived(token.event_id, TokenReleased.event_type, execution.seq)
 
 
 def _about(token: Token) -> dict[str, Any]:

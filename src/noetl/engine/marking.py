@@ -5,7 +5,7 @@ Counted as tokens move, so that no event costs more for the size of a group. Onl
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -80,22 +80,40 @@ class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, kw_only=True):
-    """The moments given under a rate, the earliest first: those ahead, and those of the last `counted_s` (ADV-05).
+    """The moments of a rate, the earliest first: when runs have `begun`, as far back as that still counts, and those
+    `ahead`, each given to a token that waits for it (ADV-05).
 
-    That is the longest stretch of any rate there was under this name, so that they still count when the rate is changed
-    and changed back."""
+    `counted_s` is the longest stretch of any rate there was under this name, so that what has begun still counts when
+    the rate is changed and changed back."""
 
     counted_s: float = 0.0
-    moments: list[float] = []
+    begun: list[float] = []
+    ahead: list[float] = []
 
-    def count(self, moment: float, counted_s: float, now: float) -> None:
+    def begin(self, now: float) -> None:
+        insort(self.begun, now)
+        over = bisect_right(self.begun, now - self.counted_s)
+        del self.begun[:over]
+
+    def give(self, moment: float) -> None:
         """Rates of several steps may share a name, so that a later one is given an earlier moment."""
-        self.counted_s = max(self.counted_s, counted_s)
-        insort(self.moments, moment)
-        over = 0
-        while over < len(self.moments) and self.moments[over] + self.counted_s <= now:
-            over += 1
-        del self.moments[:over]
+        insort(self.ahead, moment)
+
+    def take_back(self, moment: float) -> None:
+        at = bisect_left(self.ahead, moment)
+        if at < len(self.ahead) and self.ahead[at] == moment:
+            del self.ahead[at]
+
+    def last(self, number: int) -> float | None:
+        """The moment that comes so many before the end; None where there have not been so many."""
+        if number <= len(self.ahead):
+            return self.ahead[-number]
+        before = number - len(self.ahead)
+        return self.begun[-before] if before <= len(self.begun) else None
+
+    def is_over(self, now: float) -> bool:
+        """Whether nothing of it counts any more."""
+        return not self.ahead and (not self.begun or self.begun[-1] + self.counted_s <= now)
 
 
 def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:

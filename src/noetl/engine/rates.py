@@ -7,7 +7,6 @@ steps that have it, as that of a concurrency is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.holding import RATE
 from noetl.engine.limits import whole
-from noetl.engine.marking import StepLimits
+from noetl.engine.marking import Pace, StepLimits
 from noetl.engine.waits.times import length
 from noetl.errors import TemplateError
 from noetl.ids import derived
@@ -58,9 +57,10 @@ def _written_s(rate: Rate | None, scope: Scope, now: float) -> float:
         return 0.0
 
 
-def moment_after(moments: Sequence[float], rate: RateLimit, now: float) -> float:
-    """The next free moment, when these have been given away, the earliest of them first."""
-    return now if len(moments) < rate.limit else max(now, moments[-rate.limit] + rate.per_s)
+def moment_after(given: Pace | None, rate: RateLimit, now: float) -> float:
+    """The next free moment, when these have been given away."""
+    last = given.last(rate.limit) if given is not None else None
+    return now if last is None else max(now, last + rate.per_s)
 
 
 def slowed_down(
@@ -69,8 +69,7 @@ def slowed_down(
     """The token held until its moment; None when it may go on now."""
     if rate is None:
         return None
-    given = execution.paces.get(rate.name)
-    moment = moment_after(given.moments if given is not None else (), rate, draft.at)
+    moment = moment_after(execution.paces.get(rate.name), rate, draft.at)
     if moment <= draft.at:
         return None
     event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)

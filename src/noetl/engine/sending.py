@@ -13,8 +13,9 @@ import msgspec
 
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, StepRun, Token
-from noetl.engine.holding import COMPENSATION, DELAY, JOIN
+from noetl.engine.holding import COMPENSATION, DELAY, JOIN, RATE
 from noetl.engine.identity import fork_id_of, run_id_of, token_id_of
+from noetl.engine.pacing import paced_anew
 from noetl.engine.plan import Plan
 from noetl.ids import derived
 from noetl.records.control import TokenHeld
@@ -113,7 +114,9 @@ def enqueue(plan: Plan, execution: Execution, token: Token, at: float) -> Decisi
 
 
 def release(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
-    """The moment has come until which the token was held."""
+    """The moment has come until which the token was held. Under a rate it may have come too late for all who wait."""
+    if token.held == RATE and (late := paced_anew(plan, execution, token, at)) is not None:
+        return late.decision()
     draft = Draft(execution, at, derived(token.event_id, TokenReleased.event_type, execution.seq))
     about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id), "parent_id": token.event_id}
     draft.add(TokenReleased(token_id=token.token_id), **about)

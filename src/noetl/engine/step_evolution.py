@@ -102,7 +102,7 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
         token.inputs = [token.as_input()]
     holding.take(execution, token, payload.slots)
     if payload.rate is not None:
-        holding.pace(execution, payload.rate, event.ts, now=event.ts)
+        holding.begin(execution, payload.rate, event.ts)
     if payload.handles:
         execution.handling[step_run_id] = payload.handles
     if payload.looped:

@@ -36,7 +36,7 @@ def follow(execution: Execution, event: Event, payload: Moving) -> None:
         case TokenHeld():
             holding.hold(execution, payload, event.ts)
         case TokenReleased():
-            holding.release(execution, payload)
+            holding.release(execution, payload, event.ts)
         case JoinFilled() | JoinUnfilled():
             holding.meet(execution, payload)
         case NextSelected():
