@@ -142,9 +142,11 @@ class Fates:
                 known.setdefault(WITHDRAWN, Refused())  # somebody outside did it, and took those who wait here too
                 continue
             for fault in meeting.faults:
-                if fault not in known:
+                if fault not in known and (fault.kind != "W_DEADLOCK" or self._goes_on(node, meeting)):
                     known[fault] = Forked(firing, members(), outcome)
             if meeting.stuck:
+                if STOP not in known and (ender := self._ender(node, meeting)) is not None:
+                    known[STOP] = Forked(firing, members(), outcome, ((ender, STOP),))
                 continue
             for result, joined in self._after(node, outcome, meeting):
                 if result not in known:
@@ -159,6 +161,16 @@ class Fates:
         sizes = range(len(meeting.maybe) + 1)
         extras = [extra for size in sizes for extra in combinations(meeting.maybe, size)]
         return [result for extra in extras for result in self._run_joins(node, meeting.fired + extra)]
+
+    def _goes_on(self, node: Node, meeting: Meeting) -> bool:
+        """Whether the joins that have run may have left the others waiting: what ends the whole execution, or was
+        withdrawn with all around it, has not."""
+        runs = [self._read((join, node[1]), node) for join in meeting.fired]
+        return all(any(outcome not in (STOP, WITHDRAWN) for outcome in run) for run in runs)
+
+    def _ender(self, node: Node, meeting: Meeting) -> int | None:
+        """A join that has run and can have ended the whole execution."""
+        return next((join for join in meeting.fired if STOP in self._read((join, node[1]), node)), None)
 
     def _is_cancelling(self, join: int) -> bool:
         rule = self.graph[join].join
