@@ -31,6 +31,7 @@ from noetl.server.workers import WorkerRow
 from noetl.worker.identity import own_worker_id
 from noetl.worker.leases import Leases
 from noetl.worker.patience import PatientOffice
+from noetl.worker.post import SHARED_PENDING
 from noetl.worker.service import Worker
 
 _BACKLOG = 512
@@ -197,6 +198,7 @@ def worker_of(services: Services) -> Worker | None:
         leases=leases,
         prepare=conductor.prepare,
         settle=lambda what: office.until(lambda: conductor.values.settled(what)),
+        most_pending=SHARED_PENDING,
     )
 
 

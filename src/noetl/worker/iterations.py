@@ -26,8 +26,6 @@ from noetl.worker.lifetime import Expired
 from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.workplace import Workplace
 
-_MOST_PENDING = 400  # entries that wait at most, where nothing else makes them leave
-
 
 class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted
     """An iteration failed, and so does the loop, or it has what it wanted: begin no other, stop the ones that run
@@ -73,7 +71,7 @@ class RangeRun:
             await self._iteration(index, item)
             if not self._waiting:
                 return  # the last ones leave with the end of the order
-            if not self._place.only_noop or self._place.journal.pending >= _MOST_PENDING:
+            if not self._place.only_noop or self._place.is_full:
                 await self._place.flush()
             if self._its.path in self._place.journal.stopped:
                 raise _Stop

@@ -17,6 +17,8 @@ from noetl.worker.leases import Leases
 from noetl.worker.office import Office
 
 Settle = Callable[[Any], Awaitable[None]]
+MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
+SHARED_PENDING = 30  # the same at a server: while it takes what leaves together, all others wait
 EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
 
 
@@ -47,9 +49,10 @@ class Post:
         pools: tuple[str, ...] = (EVERY_POOL,),
         leases: Leases | None = None,
         settle: Settle | None = None,
+        most_pending: int = MOST_PENDING,
     ) -> None:
         self._office, self._worker_id, self._pools, self._leases = office, worker_id, pools, leases or Leases()
-        self._settle = settle
+        self._settle, self.most_pending = settle, most_pending
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None

@@ -22,7 +22,7 @@ from noetl.worker.journal import LeaseLost
 from noetl.worker.leases import Leases
 from noetl.worker.masks import Masks
 from noetl.worker.office import Office
-from noetl.worker.post import EVERY_POOL, Post, Settle
+from noetl.worker.post import EVERY_POOL, MOST_PENDING, Post, Settle
 from noetl.worker.runner import Runner
 from noetl.worker.slots import Slots
 from noetl.worker.unwanted import Unwanted
@@ -36,7 +36,7 @@ class Worker:
 
     It takes orders of its `pools`. `leases` are those it holds; it prolongs them itself, in its own event loop, unless
     somebody does so from elsewhere. `prepare` is called for an order before it is run, `settle` with what
-    is reported before it leaves.
+    is reported before it leaves; `most_pending` is how much an order may have to tell before it does.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Worker:
         beats_elsewhere: bool = False,
         prepare: Callable[[Order], Awaitable[None]] | None = None,
         settle: Settle | None = None,
+        most_pending: int = MOST_PENDING,
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
@@ -61,7 +62,7 @@ class Worker:
         self.leases, self._beats_itself, self._prepare = leases or Leases(), not beats_elsewhere, prepare
         self._masks, self._post, self._collections = (
             Masks(),
-            Post(office, worker_id, pools, self.leases, settle),
+            Post(office, worker_id, pools, self.leases, settle, most_pending),
             Collections(office.load),
         )
         self._unwanted = Unwanted(office, worker_id)

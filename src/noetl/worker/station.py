@@ -20,6 +20,7 @@ from noetl.worker.bell import PollingBell
 from noetl.worker.heartbeat import EVERY_S, Heartbeat, Renew, Stop
 from noetl.worker.leases import Leases
 from noetl.worker.line import PROTOCOL, Line, PlainLine, Say, ServerRefusedError
+from noetl.worker.post import SHARED_PENDING
 from noetl.worker.remote import RemoteOffice
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.service import SLOTS, Worker
@@ -88,6 +89,7 @@ class Station:
             beats_elsewhere=True,
             prepare=office.prepare,
             settle=office.settled,
+            most_pending=SHARED_PENDING,
         )
         pulse = PlainLine(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
         heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id, leases), _stopping(worker), every_s=EVERY_S)

@@ -71,6 +71,11 @@ class Workplace:
                 await self.office.resumed(self.order.execution_id)
             self.journal.paused = False
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is written as may wait."""
+        return self.journal.pending >= self._post.most_pending
+
     async def flush(self) -> None:
         """Return once everything written so far is durable. LeaseLost if the order is no longer ours."""
         await self._post.flush(self.journal)
