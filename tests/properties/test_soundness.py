@@ -96,17 +96,10 @@ def agree(game: Game, entry: str, *, withdrawing: bool = False) -> None:
     joins = {
         code: {witness.moves[-1].step for witness in certificate.witnesses if witness.code == code} for code in GAME
     }
-    # What is left open: what they all come to where one goes round for ever, and what may happen just before the end
-    # where a step ends everything.
-    misses = "W_NO_END" in found or report.no_end or any(rule.ends_execution for rule in game.values())
-    for code, played in (
-        ("W_DEADLOCK", report.deadlock),
-        ("W_JOIN_UNFILLED", bool(report.unfilled)),
-        ("W_TOKEN_LEFT", bool(report.left)),
-    ):
-        assert (code in found) == played or (misses and played), code
-    # the search closes its witnesses with the move that showed the fault
-    if not certificate.statistics.markings and not misses:
+    assert ("W_DEADLOCK" in found) == report.deadlock
+    assert ("W_JOIN_UNFILLED" in found) == bool(report.unfilled)
+    assert ("W_TOKEN_LEFT" in found) == bool(report.left)
+    if not certificate.statistics.markings:  # the search closes its witnesses with the move that showed the fault
         assert joins["W_JOIN_UNFILLED"] == report.unfilled
         assert joins["W_TOKEN_LEFT"] == report.left
     # A closed cycle is no end, even where the game's tokens die of another fault before they come to it.
@@ -125,7 +118,6 @@ def test_proof_and_token_game_agree_on_unstructured_nets(seed: int) -> None:
 @pytest.mark.req("ADV-06")
 @quick
 @given(seeds)
-@example(4007958257)  # one goes round for ever, and beside it a join runs without a token
 def test_proof_and_token_game_agree_where_tokens_withdraw_one_another(seed: int) -> None:
     agree(*random_game(seed, withdrawing=True), withdrawing=True)
 
