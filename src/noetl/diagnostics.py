@@ -168,6 +168,7 @@ CODES: dict[str, str] = {
     "W_TOOL_KIND": "A tool kind that a plug-in must provide at run time.",
     "W_KEYCHAIN": "A credential that is not in the keychain.",
     "W_SQL_FRAGMENT": "SQL text that is wholly made by a template.",
+    "W_PYTHON": "Python code that does not parse.",
     # warnings: proofs
     "W_DEADLOCK": "Tokens can wait for each other for ever.",
     "W_JOIN_UNFILLED": "A join that can get fewer tokens than it waits for.",

@@ -14,6 +14,7 @@ from noetl.compiler.event_names import check_event_names
 from noetl.compiler.inputs import check_inputs
 from noetl.compiler.jumps import check_jumps
 from noetl.compiler.lowering.nets import lower_playbook
+from noetl.compiler.python_code import check_python_code
 from noetl.compiler.scope_names import check_scope_names
 from noetl.compiler.shadows import check_shadows
 from noetl.compiler.spec_keys import check_spec_keys
@@ -51,6 +52,7 @@ PASSES: tuple[Pass, ...] = (
     check_writes,
     check_credentials,
     check_spec_keys,
+    check_python_code,
     check_step_results,
     # checking: templates
     check_template_syntax,

@@ -1,0 +1,67 @@
+"""Python code: what does not parse can never run, and is told where it was written (TOOL-07).
+
+Code is never a template, so it is read as it stands. It is parsed by the Python that checks; workers may have a newer
+one, so what is found is a warning. Nothing is compiled, imported or run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from _ast import PyCF_ONLY_AST  # the module `ast` itself would cost every check its import
+
+from noetl.compiler.compilation import Compilation
+from noetl.compiler.pipelines import every_task
+from noetl.diagnostics import Place, Placed
+from noetl.document.nodes import Scalar
+from noetl.document.playbook import Playbook
+from noetl.source import Source, Span, is_template
+
+KIND = "python"
+MOST_CHARACTERS = 200_000  # of one playbook; what is longer than that is not looked at, since parsing takes time
+_NO_TEMPLATE = "code is no template: give values to the task as args, which the code has as variables"
+
+
+def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_PYTHON; each place once, wherever a workbook's task is used."""
+    written = {
+        code: None for task, _ in every_task(playbook) if task.kind == KIND for code in (task.inputs.get("code"),)
+    }
+    left = MOST_CHARACTERS
+    for code in written:
+        if not (isinstance(code, Scalar) and isinstance(code.value, str)):
+            continue
+        left -= len(code.value)
+        if left >= 0 and (problem := problem_of(code.value)) is not None:
+            message = f"this Python code does not parse: {problem.msg}"
+            hint = _NO_TEMPLATE if is_template(code.value) else "the task would fail"
+            compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
+    return playbook
+
+
+def problem_of(code: str) -> SyntaxError | None:
+    """What keeps this Python from parsing the code, if it can say."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as problem:
+        return problem
+    except (ValueError, RecursionError, MemoryError):  # a NUL, or more nesting than the parser takes
+        return None
+    return None
+
+
+def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> Placed:
+    """Where in its line the mistake is; the value itself where the code is not written line by line."""
+    if source is None or not problem.lineno:
+        return code
+    header, *lines = source.cut(code.span).split("\n")
+    if not header.startswith("|") or problem.lineno > len(lines):
+        return code
+    written, meant = lines[problem.lineno - 1], str(code.value).split("\n")[problem.lineno - 1]
+    if not written.endswith(meant):
+        return code
+    column = len(written) - len(meant) + max(problem.offset or 1, 1)
+    line, start = code.span.line + problem.lineno, code.span.start + len(header) + 1
+    start += sum(len(one) + 1 for one in lines[: problem.lineno - 1]) + column - 1
+    return Place(code.path, Span(line, column, line, column + 1, start, start + 1))
