@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+
+from noetl.document.shapes import is_typo, nearest
+
+_MOST_DOUBTED = 50  # names that are looked at: a payload can have very many
+
+
+def doubts(payload: Collection[str], workload: Collection[str]) -> list[str]:
+    """A line for each input that was probably meant to be one of the workload's. It is taken as it is: a playbook may
+    read what its workload does not hold."""
+    unknown = [name for name in payload if name not in workload][:_MOST_DOUBTED]
+    meant = {name: nearest(name, workload) for name in unknown if is_typo(name, workload)}
+    return [f'warning: the workload has no "{name}"; did you mean "{guess}"?' for name, guess in meant.items() if guess]
 
 
 def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:

@@ -134,13 +134,16 @@ class Run:
         self._place, self._output, self._allow, self._quiet = place, output, allow, quiet
 
     def begin(self, name: str, version: str | None, settings: Sequence[str], payload: str | None) -> int:
-        from noetl.cli.payload import payload_from
+        from noetl.cli.live import say
+        from noetl.cli.payload import doubts, payload_from
         from noetl.cli.runnable import net_of
 
         inputs = payload_from(payload, settings)
         net, origin = net_of(name, self._place, version)
         if net is None:
             return INVALID
+        for doubt in doubts(inputs, net.workload):
+            say(doubt)
         return self.begin_net(net, inputs, origin=origin)
 
     def begin_net(

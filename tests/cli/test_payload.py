@@ -1,0 +1,40 @@
+"""Inputs that were probably meant to be others: they are taken, and it is said (CLI-02)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.cli.payload import doubts
+from tests.cli.running import call
+from tests.conversing import playbook
+
+WORKLOAD = ("region", "n", "order_id", "dry_run")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("regoin", "region"), ("oder_id", "order_id"), ("dry-run", "dry_run"), ("Region", "region")]
+)
+def test_a_misspelled_input_is_doubted(given: str, meant: str) -> None:
+    assert doubts([given], WORKLOAD) == [f'warning: the workload has no "{given}"; did you mean "{meant}"?']
+
+
+@pytest.mark.parametrize("given", ["region", "m", "customer", "order_date", "x" * 10_000])
+def test_what_is_known_or_like_nothing_known_is_not(given: str) -> None:
+    assert doubts([given], WORKLOAD) == []
+
+
+def test_of_very_many_only_some_are_looked_at() -> None:
+    assert len(doubts([f"region{number}" for number in range(100)], WORKLOAD)) == 50
+
+
+def test_a_run_says_so_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "play.yaml"
+    text = "workload: {region: eu}\nworkflow: [{step: start, tool: {kind: noop, args: {r: '{{ workload.region }}'}}}]"
+    file.write_text(playbook(text))
+
+    code, stdout, stderr = call("run", str(file), "--memory", "-q", "--set", "regoin=us")
+
+    assert (code, stdout) == (0, '{\n  "r": "eu"\n}\n')
+    assert stderr == 'warning: the workload has no "regoin"; did you mean "region"?\n'
