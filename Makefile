@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deep check format bench golden conformance docs ui lock clean
+.PHONY: help setup demo test test-ui test-deep check format bench golden conformance docs ui lock clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -28,19 +28,20 @@ $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-re
 
 # The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
 test: $(READY) $(QUANTUM) $(UI) ## what CI runs: style, types and the tests
-	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
-	@.venv/bin/mypy
-	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
-	@.venv/bin/pytest -n 2 --dist worksteal -m "not deep" --ignore tests/browser
-	@.venv/bin/pytest -m "not deep" tests/browser
+	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
+	@.venv/bin/pytest -n 2 --dist worksteal --max-suite-reruns 3 -m "not deep" --ignore tests/browser
+	@.venv/bin/pytest --max-suite-reruns 3 -m "not deep" tests/browser
 	@$(PY) tools/conformance.py --quiet
+
+test-ui: $(UI)
+	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
 
 test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
 	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
 check: $(READY) ## format, lint and strict types only
-	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy
+	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet . && .venv/bin/mypy
 
 format: $(READY) ## rewrite the code in the house style
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
