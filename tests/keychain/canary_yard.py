@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from base64 import encodebytes
 from collections.abc import Iterable
@@ -18,6 +19,8 @@ WINDOW = 16  # of a long one, this much in a row counts as seen
 GOES_ON: dict[str, Any] = {
     "policy": {"rules": [{"else": {"then": {"do": "continue", "set_iter": {"seen": "{{ outcome }}"}}}}]}
 }
+_WORD = re.compile(rb"[A-Za-z0-9_+/=%-]{12,}")
+_PADDING = re.compile(rb"x{100,}")  # what tests fill up with; no secret has so many
 _SPICES = ["", "/", "+=", "&?", '"', "\\", "'", "ü", "\t", " <>", "@:/", "%41", '"&+/ü ', "$(x)", "{}"]
 
 
@@ -112,5 +115,20 @@ class Yard:
         bodies = {path.name: path.read_bytes() for path in self.db.parent.rglob("*") if path.is_file()}
         bodies |= {name: text.encode() for name, text in self.shown.items()}
         wanted = self._pieces | {form for canary in self.canaries for form in forms_of(canary) if len(form) < 200}
-        needles = [piece.encode() for piece in wanted]
-        return sorted({(where, n.decode()) for where, body in bodies.items() for n in needles if n in body})
+        needles = _least(wanted)
+        return sorted({(where, n.decode()) for where, body in bodies.items() for n in _found(needles, body)})
+
+
+def _least(texts: Iterable[str]) -> list[bytes]:
+    """Those that hold none of the others: wherever a longer one is, its part is as well."""
+    kept: list[str] = []
+    for text in sorted(texts, key=len):
+        if not any(one in text for one in kept):
+            kept.append(text)
+    return [one.encode() for one in kept]
+
+
+def _found(needles: Iterable[bytes], body: bytes) -> list[bytes]:
+    """Which of them are in it. Most are of one word, and of the words in a log most are there a hundred times."""
+    words = b"\n".join(set(_WORD.findall(_PADDING.sub(b"x" * 100, body))))
+    return [needle for needle in needles if needle in (words if _WORD.fullmatch(needle) else body)]

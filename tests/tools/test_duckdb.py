@@ -15,6 +15,7 @@ import pytest
 from noetl.errors import ToolError
 from noetl.records.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
+from noetl.tools import child_process
 from noetl.tools.duckdb import connecting
 from noetl.tools.duckdb.tool import DuckdbTool
 from tests.servers.postgres import server
@@ -314,7 +315,12 @@ async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_
 
 
 @pytest.mark.req("TOOL-06")
-async def test_a_database_file_that_another_process_has_open_is_waited_for(run: Run, tmp_path: Path) -> None:
+async def test_a_database_file_that_another_process_has_open_is_waited_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = "import noetl.tools.duckdb.connecting as connecting; connecting.PATIENCE_S = 60.0"
+    begun = "importlib.import_module"  # once it is known where we are
+    monkeypatch.setattr(child_process, "_PROGRAM", child_process._PROGRAM.replace(begun, f"{patient}; {begun}"))
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
     await run("CREATE TABLE t AS SELECT 42 AS a", **kept)
     holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
@@ -333,7 +339,7 @@ async def test_a_database_file_that_another_process_has_open_is_waited_for(run: 
     other.stdin.close()
 
     assert await waiting == [{"a": 42}]
-    await other.wait()
+    await other.communicate()  # to the end of its output as well
 
 
 async def test_children_end_with_their_execution(tool: DuckdbTool, run: Run) -> None:
@@ -369,7 +375,7 @@ def test_attaching_postgres_without_its_extension_names_the_extra(
 @pytest.mark.req("TOOL-06")
 async def test_postgres_is_attached_for_reading_and_writing_and_keeps_no_secret(run: Run) -> None:
     postgres = server()
-    postgres.ask("CREATE TABLE attached (id int, name text)")
+    postgres.ask("DROP TABLE IF EXISTS attached; CREATE TABLE attached (id int, name text)")
     auth = {"host": postgres.socket, "user": "postgres", "database": "postgres"}
 
     await run("INSERT INTO pg.attached VALUES (1, 'one'), (2, 'two')", auth=auth)

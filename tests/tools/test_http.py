@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -106,7 +107,9 @@ async def test_ok_statuses_widen_success() -> None:
 @pytest.mark.req("TOOL-03", "OUT-02")
 async def test_a_transport_failure_has_a_status_of_null() -> None:
     """Null, not undefined: `| default(200)` must not make a success of it (O-12)."""
-    found = await outcome(f"http://127.0.0.1:{free_port()}/x")
+    with socket.socket() as taken:  # nobody listens there, nor can anybody else while it is ours
+        taken.bind(("127.0.0.1", 0))
+        found = await outcome(f"http://127.0.0.1:{taken.getsockname()[1]}/x")
 
     assert found.error is not None
     assert (found.error.kind, found.error.code, found.error.retryable) == ("http.transport", "connect", True)
@@ -123,7 +126,12 @@ async def test_a_connection_that_breaks_off_is_a_transport_failure() -> None:
     assert {(error.kind, error.details["code"]) for error in errors} == {("http.transport", "disconnected")}
 
 
-async def test_a_host_that_is_not_known_is_said() -> None:
+async def test_a_host_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")  # whatever resolver there is, or none
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+
     error = await failing("http://nobody.invalid/x")
 
     assert (error.kind, error.details["code"]) == ("http.transport", "dns")

@@ -95,7 +95,7 @@ def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expe
         ({"url": "file:///etc/passwd"}, 'its url begins with "file:"'),
         ({"url": "gopher://h:70/_x"}, 'its url begins with "gopher:"'),
         ({"url": "http:///x"}, "its url has no host"),
-        ({"url": "http://h:99999/"}, "its url has port 99999"),
+        ({"url": "http://h:99999/"}, "its url has a port that there is none of"),
         ({"url": "http://h/\r\nX: y"}, "its url is not one"),
         ({"method": "BREW"}, 'method "BREW" is not known: write GET, POST,'),
         ({"params": "a=1"}, "params must be a mapping"),
@@ -110,6 +110,15 @@ def test_what_cannot_be_sent_is_said(inputs: dict[str, Any], message: str) -> No
         call(**inputs)
 
     assert message in str(caught.value)
+
+
+def test_a_password_that_was_taken_for_a_port_is_not_told() -> None:
+    """It has a slash that nobody quoted, so the URL has another host, and a port, than its author thinks; a part of a
+    secret is not known for one."""
+    with pytest.raises(Wrong, match="its url has a port") as caught:
+        call(url="http://ann:756682823302/5@h/x")
+
+    assert "756682823302" not in str(caught.value)
 
 
 async def test_a_request_that_cannot_be_sent_is_an_error_that_names_it() -> None:

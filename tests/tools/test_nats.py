@@ -14,9 +14,16 @@ from nats.aio.client import Client
 
 from noetl.records.outcomes import Outcome
 from noetl.tools.kinds import KINDS
+from noetl.tools.nats import connections
 from noetl.tools.nats.tool import OPERATIONS, NatsTool
 from tests.servers.nats import Server, server
 from tests.tools.sql_tasks import outcome_of
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long the server takes on a busy machine is no matter here."""
+    monkeypatch.setattr(connections, "CONNECT_S", 60)
 
 
 @pytest_asyncio.fixture
@@ -28,7 +35,7 @@ async def tool() -> AsyncIterator[NatsTool]:
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[Client]:
-    client = await nats.connect(server().url)
+    client = await nats.connect(server().url, connect_timeout=60)
     yield client
     await client.close()
 
@@ -127,7 +134,7 @@ async def test_objects_are_listed_and_deleted(tool: NatsTool, bucket: str) -> No
 
 
 async def test_bytes_that_are_no_text_come_as_base64(tool: NatsTool, client: Client, bucket: str) -> None:
-    store = await client.jetstream().create_object_store(bucket)
+    store = await client.jetstream(timeout=60).create_object_store(bucket)
     await store.put("raw", b"\xff\x00")
 
     assert (await ran(tool, "object_get", bucket=bucket, key="raw")).result["value"] == "/wA="
@@ -140,7 +147,7 @@ async def test_a_message_is_published_with_its_headers_and_key(tool: NatsTool, c
     await client.flush()
 
     outcome = await ran(tool, "publish", subject=f"{bucket}.orders", data={"n": 1}, headers={"X-Kind": "order"})
-    message = await got.next_msg(timeout=5)
+    message = await got.next_msg(timeout=60)
 
     assert outcome.result == {"subject": f"{bucket}.orders", "size": 7}
     assert message.data == b'{"n":1}'
@@ -149,7 +156,7 @@ async def test_a_message_is_published_with_its_headers_and_key(tool: NatsTool, c
 
 async def test_a_repeated_attempt_is_stored_once(tool: NatsTool, client: Client, bucket: str) -> None:
     """The key of a task run is the message's id (RELIABILITY 3.4)."""
-    await client.jetstream().add_stream(name=bucket, subjects=[f"{bucket}.>"])
+    await client.jetstream(timeout=60).add_stream(name=bucket, subjects=[f"{bucket}.>"])
     inputs = {"subject": f"{bucket}.new", "data": "x", "stream": bucket}
 
     first = await ran(tool, "publish", **inputs)

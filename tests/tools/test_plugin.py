@@ -80,9 +80,17 @@ def test_its_inputs_are_checked_by_its_own_declaration(installed: dict[str, str]
 
 
 def test_the_tests_of_the_example_pass(installed: dict[str, str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE), "tests"]
+    own = ["-c", str(EXAMPLE / "pyproject.toml"), "-p", "no:cacheprovider", "-W", "error"]
+    alone = {**installed, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # it needs none, and there are many here
 
-    done = subprocess.run(command, env=installed, cwd=EXAMPLE, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *own, "tests"],
+        env=alone,
+        cwd=EXAMPLE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
 

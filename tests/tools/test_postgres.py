@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -433,19 +434,24 @@ async def test_the_workers_own_password_never_goes_to_a_server_a_playbook_chose(
     """A server may ask for a password in clear text; PGPASSWORD of the worker must not be the answer."""
     monkeypatch.setenv("PGPASSWORD", "canary")
     received: list[bytes] = []
+    serving: list[asyncio.Task[None]] = []
 
     async def greedy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.append(await reader.read(1000))
-        if received[-1][4:8] == b"\x04\xd2\x16\x2f":  # asks for TLS
-            writer.write(b"N")
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             received.append(await reader.read(1000))
-        writer.write(b"R\x00\x00\x00\x08\x00\x00\x00\x03")  # "send the password in clear text"
-        received.append(await reader.read(1000))
-        writer.close()
+            if received[-1][4:8] == b"\x04\xd2\x16\x2f":  # asks for TLS
+                writer.write(b"N")
+                received.append(await reader.read(1000))
+            writer.write(b"R\x00\x00\x00\x08\x00\x00\x00\x03")  # "send the password in clear text"
+            received.append(await reader.read(1000))
 
-    async with await asyncio.start_server(greedy, "127.0.0.1", 0) as listening:
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.ensure_future(greedy(reader, writer)))
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         await outcome_of(tool, {"command": "SELECT 1", "auth": {"host": "127.0.0.1", "port": port, "user": "me"}})
+        await asyncio.gather(*serving)  # what was sent last has come as well
 
     assert received
     assert b"canary" not in b"".join(received)

@@ -221,7 +221,7 @@ async def test_a_process_that_ends_by_itself_is_an_error_and_the_next_task_has_a
 @pytest.mark.req("TOOL-07")
 async def test_memory_and_cpu_time_are_limited(tool: PythonTool) -> None:
     memory = await run(tool, "x = bytearray(1 << 30)", spec={"resources": {"memory": "512Mi"}, "isolation": "fresh"})
-    cpu = await run(tool, "while True: pass", spec={"resources": {"cpu_time": 0.1}, "timeout": 30})
+    cpu = await run(tool, "while True: pass", spec={"resources": {"cpu_time": 0.1}, "timeout": 90})
 
     assert memory.helpers["py"]["exception"] == "MemoryError"
     assert cpu.error is not None

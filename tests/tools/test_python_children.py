@@ -18,6 +18,7 @@ import pytest_asyncio
 from noetl.embedded import driving
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.python import template
 from noetl.tools.python.children import Children
 from noetl.tools.python.process import Child
 from noetl.tools.python.tool import PythonTool
@@ -285,6 +286,30 @@ async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: Child
         await run(forked, code)
 
     assert not is_alive(int(raised.value.details["stdout"]))
+
+
+SLOW = """
+import importlib, importlib.util, time
+
+spec = importlib.util.spec_from_file_location("entry", ENTRY)
+entry = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(entry)
+entry.load()
+template = importlib.import_module(f"{entry.NAME}.template")
+adopt = template.adopt
+template.adopt = lambda: (time.sleep(0.3), adopt())
+template.begin()
+"""
+
+
+async def test_it_ends_too_where_the_first_child_crashes_before_its_template_has_done_anything_else(
+    forked: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW.replace("ENTRY", repr(str(template.ENTRY))))
+    monkeypatch.setattr(template, "ENTRY", slow)
+
+    await test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked)
 
 
 async def test_an_embedded_run_keeps_no_child_of_an_execution_that_is_over() -> None:

@@ -196,7 +196,7 @@ async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
 async def test_memory_and_cpu_time_are_limited() -> None:
     code = "import sys; x = bytearray(1 << 30)"
     memory = await ran([sys.executable, "-c", code], {"resources": {"memory": "256Mi"}})
-    cpu = await ran("while :; do :; done", {"resources": {"cpu_time": 1}, "timeout": 20})
+    cpu = await ran("while :; do :; done", {"resources": {"cpu_time": 1}, "timeout": 90})
 
     assert memory.error is not None
     assert "MemoryError" in memory.error.message

@@ -51,7 +51,7 @@ def events(refusals: int) -> Any:
 
 @pytest.mark.req("V2C-16", "V2C-17", "V2C-21")
 async def test_pages_are_walked_and_stored(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
-    server().ask("CREATE TABLE raw_events (page jsonb, iter int)", pg_auth["database"])
+    server().ask("DROP TABLE IF EXISTS raw_events; CREATE TABLE raw_events (page jsonb, iter int)", pg_auth["database"])
 
     async with HttpServer({"/events": events(2)}) as http:
         result = await run("F-001-B", {"api_url": f"{http.url}/events"}, pg_auth, tmp_path)
@@ -82,7 +82,8 @@ async def test_a_rule_stores_what_came(
 
 @pytest.mark.req("V2C-21")
 async def test_vars_read_the_row_that_came(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
-    sql = "CREATE TABLE users (user_id int, email text); INSERT INTO users VALUES (7, 'a@b')"
+    sql = "DROP TABLE IF EXISTS users; CREATE TABLE users (user_id int, email text);"
+    sql += "INSERT INTO users VALUES (7, 'a@b')"
     server().ask(sql, pg_auth["database"])
 
     result = await run("F-001-D", {}, pg_auth, tmp_path)
@@ -95,7 +96,7 @@ async def test_an_inclusive_gateway_does_all_that_matches_in_order(
     tmp_path: Path,
     pg_auth: dict[str, Any],  # noqa: F811
 ) -> None:
-    server().ask("CREATE TABLE audit_log (id int)", pg_auth["database"])
+    server().ask("DROP TABLE IF EXISTS audit_log; CREATE TABLE audit_log (id int)", pg_auth["database"])
     text = fixture("F-002-B").replace(
         "INSERT INTO audit_log ...", "INSERT INTO audit_log VALUES ({{ result.order_id }})"
     )

@@ -15,6 +15,7 @@ from noetl.tools.registry import Registry
 from noetl.worker import station
 from noetl.worker.heartbeat import Heartbeat
 from noetl.worker.leases import Leases
+from noetl.worker.line import PlainLine
 from noetl.worker.station import Station, WorkerSpec
 from tests.running_here import Scripted
 from tests.worker.test_remote import TWO
@@ -110,29 +111,27 @@ def test_a_new_lease_of_the_same_order_begins_its_own_time() -> None:
 @pytest.mark.req("WRK-03")
 async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(station, "EVERY_S", 0.02)
-    beat, beating = Heartbeat.beat, threading.Event()
+    asked, beating = PlainLine.ask, threading.Event()
 
-    def noted(heartbeat: Heartbeat) -> None:
-        if heartbeat._leases.held():
-            beating.set()
-        beat(heartbeat)
+    def noted(line: PlainLine, method: str, path: str, **more: Any) -> Any:
+        if path.endswith("/heartbeat"):
+            beating.set()  # what is held is in its body by now
+        return asked(line, method, path, **more)
 
-    monkeypatch.setattr(Heartbeat, "beat", noted)
+    monkeypatch.setattr(PlainLine, "ask", noted)
 
     class Blocking(Scripted):
         async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
             if context.task == "a":
                 assert beating.wait(60)
+                while not server.beats:  # the server shares this event loop, so the first answer is after the blocking
+                    await asyncio.sleep(0.01)
             return await super().run(inputs, context)
 
     async with wire_server() as server:
         worker = Station(WorkerSpec(url=server.url, worker_id="w", concurrency=1), Registry({"python": Blocking()}))
         serving = asyncio.ensure_future(worker.serve())
-        # the server shares this event loop, so the beats that came meanwhile are answered after the blocking
         ended = await server.run(TWO)
-        async with asyncio.timeout(60):
-            while not server.beats:
-                await asyncio.sleep(0.01)
         worker.drain()
         await serving
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.running_here import Ran, Scripted, run_here
-from tests.worker.test_loop_runs import Gate, always, x_of
+from tests.worker.test_loop_runs import Gate, always, unhurried, x_of
+
+__all__ = ["unhurried"]
 
 
 def run(loop: dict[str, Any], *rules: dict[str, Any], tool: Scripted | None = None, **answers: Any) -> Ran:

@@ -15,6 +15,7 @@ from noetl.orchestrator.conduct import Conductor
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults
 from noetl.tools.registry import Registry
+from noetl.worker import pipeline_run
 from noetl.worker.service import Worker
 from tests.conversing import net_of
 from tests.running_here import Ran, Scripted, broken, run_here
@@ -64,6 +65,13 @@ def x_of(inputs: Any, context: Any) -> Any:
 
 def always(**then: Any) -> dict[str, Any]:
     return {"else": {"then": {"do": "continue", **then}}}
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has happened is told early where a tool takes long: on a machine that stood still meanwhile this would come
+    between iterations whose order is what a test is about."""
+    monkeypatch.setattr(pipeline_run, "RIDE_S", 3600.0)
 
 
 PARALLEL = {"mode": "parallel"}

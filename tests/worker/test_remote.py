@@ -15,7 +15,7 @@ from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.errors import RefusedError
 from noetl.records.outcomes import TaskResult
 from noetl.tools.registry import Registry
-from noetl.worker import backoff
+from noetl.worker import backoff, station
 from noetl.worker.line import Line
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.station import Station, WorkerSpec
@@ -48,14 +48,15 @@ def spec(server: WireServer, **more: Any) -> WorkerSpec:
 
 @asynccontextmanager
 async def working(server: WireServer, tool: Scripted, **more: Any) -> AsyncIterator[Station]:
-    station = Station(spec(server, **more), Registry({"python": tool}))
-    serving = asyncio.ensure_future(station.serve())
+    worker = Station(spec(server, **more), Registry({"python": tool}))
+    serving = asyncio.ensure_future(worker.serve())
     try:
-        yield station
+        yield worker
     finally:
-        station.drain()
+        worker.drain()
         async with asyncio.timeout(60):
             await serving
+        await server.left_alone()
 
 
 @pytest.mark.req("WRK-01")
@@ -68,7 +69,8 @@ async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
 
 
 @pytest.mark.req("WRK-01")
-async def test_it_says_what_it_is_and_says_goodbye() -> None:
+async def test_it_says_what_it_is_and_says_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(station, "_GOODBYE_S", 60.0)
     async with wire_server() as server:
         async with working(server, Scripted(), labels={"zone": "a"}, pools=("default", "gpu")):
             await server.run(TWO)
@@ -152,7 +154,10 @@ async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -
         server.unreadable = unreadable
         async with working(server, Scripted(a=1, b=2, c=3), concurrency=2):
             second = await server.run(TWO)
-            refused += [one.execution_id for turn in server.turns for one in turn.reports if unreadable(turn)]
+            async with asyncio.timeout(60):
+                while not refused:
+                    refused += [one.execution_id for turn in server.turns for one in turn.reports if unreadable(turn)]
+                    await asyncio.sleep(0.01)
 
     assert second.status == "completed"
     assert first in refused
@@ -236,7 +241,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
     class Pausing(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
             if context.task == "a":
-                await server.conductor.control(started, PauseExecution(at=0.0))
+                await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
             return await super().run(inputs, context)
 
     async with wire_server() as server:
@@ -282,7 +287,7 @@ def test_who_asks_again_waits_longer_and_as_long_as_the_server_says() -> None:
 
 
 async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
-    begun, gate = asyncio.Event(), asyncio.Event()
+    begun, gate, said = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
@@ -291,12 +296,15 @@ async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
             return await super().run(inputs, context)
 
     async with wire_server() as server:
-        station = Station(spec(server), Registry({"python": Slow(a=1, b=2, c=3)}))
-        serving = asyncio.ensure_future(station.serve())
+        worker = Station(spec(server), Registry({"python": Slow(a=1, b=2, c=3)}), say=said.append)
+        serving = asyncio.ensure_future(worker.serve())
         await server.start(TWO)
         await begun.wait()
-        station.drain()
-        await asyncio.sleep(0.05)
+        worker.drain()
+        async with asyncio.timeout(60):
+            while not any(word.startswith("draining: 1 to finish") for word in said):
+                await asyncio.sleep(0.001)
+        await server.left_alone()
         assert not serving.done()
         gate.set()
         assert await serving == 0
@@ -318,20 +326,20 @@ async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -
                 raise
 
     async with wire_server() as server:
-        station = Station(spec(server, drain_s=0.05), Registry({"python": Endless()}))
-        serving = asyncio.ensure_future(station.serve())
+        worker = Station(spec(server, drain_s=0.05), Registry({"python": Endless()}))
+        serving = asyncio.ensure_future(worker.serve())
         await server.start(TWO)
         await begun.wait()
-        station.drain()
+        worker.drain()
 
         assert await serving == 1
         assert stopped == [1]
 
 
 async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> None:
-    station = Station(WorkerSpec(url="http://127.0.0.1:9", worker_id="w"), Registry())
-    serving = asyncio.ensure_future(station.serve())
+    worker = Station(WorkerSpec(url="http://127.0.0.1:9", worker_id="w"), Registry())
+    serving = asyncio.ensure_future(worker.serve())
     await asyncio.sleep(0.02)
-    station.drain()
+    worker.drain()
 
     assert await asyncio.wait_for(serving, 60) == 0

@@ -27,11 +27,11 @@ TWO = net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x}, 
 class Desk:
     """An office with a few orders to give and one verdict for every report."""
 
-    def __init__(self, orders: int, verdict: Verdict = Verdict.ACCEPTED, *, lost: bool = False) -> None:
+    def __init__(self, orders: int, verdict: Verdict = Verdict.ACCEPTED) -> None:
         self.waiting = [_order(number) for number in range(orders)]
         self.reports: list[Report] = []
         self.quiet = asyncio.Event()
-        self._verdict, self._lost = verdict, lost
+        self._verdict, self.lost = verdict, False
 
     async def turn(self, turn: Turn) -> Answer:
         self.reports += turn.reports
@@ -43,7 +43,7 @@ class Desk:
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        return frozenset(leases) if self._lost else frozenset()
+        return frozenset(leases) if self.lost else frozenset()
 
     async def net(self, net_hash: str) -> Net:
         return TWO
@@ -95,16 +95,18 @@ async def test_a_fenced_worker_runs_nothing_more_of_that_order_and_takes_the_nex
 async def test_a_lease_found_lost_by_the_heartbeat_stops_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "HEARTBEAT_S", 0.01)
     stopped: list[bool] = []
+    desk = Desk(1)
 
     class Endless(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
+            desk.lost = True  # not before: a tool that has not begun is not there to be stopped
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 stopped.append(True)
                 raise
 
-    await serve(Desk(1, lost=True), Endless())
+    await serve(desk, Endless())
 
     assert stopped == [True]
 

@@ -27,7 +27,7 @@ from noetl.orchestrator.secret_desk import SecretDesk
 from noetl.records.calls import Call
 from noetl.records.envelope import Event
 from noetl.records.materials import Ask
-from noetl.records.orders import Turn
+from noetl.records.orders import Answer, Turn
 from noetl.records.references import Reference
 from noetl.records.wire import read_turn
 from noetl.store.memory import MemoryStore
@@ -46,6 +46,7 @@ class WireServer:
         self.lost: set[str] = set()
         self.faults: deque[Callable[[Request], Response | None]] = deque()
         self.unreadable: Callable[[Turn], bool] = lambda _: False
+        self.waiting = 0  # turns that are not answered yet
         self.url = ""
         self.results = MemoryResults()
         self.bell = MemoryDispatch()
@@ -71,6 +72,13 @@ class WireServer:
             compiled(playbook), execution_id=execution_id, trace_id=execution_id, payload=payload or {}
         )
         return execution_id
+
+    async def left_alone(self) -> None:
+        """Return once nobody waits for an order: one who has left is noticed a moment later, and what comes up in that
+        moment would be given to it."""
+        async with asyncio.timeout(60):
+            while self.waiting:
+                await asyncio.sleep(0.001)
 
     def claimed(self) -> list[str]:
         """The orders that were claimed."""
@@ -111,6 +119,13 @@ def app_of(server: WireServer) -> Any:
         server.turns.append(told)
         if server.unreadable(told):
             return _json({"detail": "what is this?"}, 422)
+        server.waiting += 1
+        try:
+            return _json(await answered(request, told, wait_s))
+        finally:
+            server.waiting -= 1
+
+    async def answered(request: Request, told: Turn, wait_s: float) -> Answer:
         answer = await conductor.turn(told)
         until = asyncio.get_running_loop().time() + wait_s
         while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
@@ -118,7 +133,7 @@ def app_of(server: WireServer) -> Any:
                 break
             await asyncio.sleep(0.01)
             answer = await conductor.turn(told)
-        return _json(answer)
+        return answer
 
     @app.post("/api/orders/heartbeat")
     async def heartbeat(request: Request) -> Response:

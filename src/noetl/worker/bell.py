@@ -20,6 +20,7 @@ class PollingBell:
         self._office, self._sleep = office, sleep
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._polling: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
         for _ in range(times):
@@ -33,7 +34,7 @@ class PollingBell:
         """Which pools is the office's to know."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
-        if self._polling is None:
+        if self._polling is None and not self._is_closed:
             self._polling = asyncio.ensure_future(self._poll())
         try:
             async with asyncio.timeout(timeout):
@@ -61,7 +62,8 @@ class PollingBell:
                 waiter.set_exception(problem)
 
     async def close(self) -> None:
-        """Wait for nothing more."""
+        """Ask for nothing more: an order that came to a poll of ours now would have nobody. Who waits is still rung."""
+        self._is_closed = True
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.wait({self._polling})

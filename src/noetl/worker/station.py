@@ -28,6 +28,7 @@ from noetl.worker.stored import StoredValues
 
 DRAIN_S = 30.0
 _LAST_WORD_S = 5.0
+_GOODBYE_S = 2.0
 
 
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ class Station:
     async def _deregister(self, line: Line) -> None:
         """Say goodbye; that nobody hears it is no matter."""
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(_GOODBYE_S):
                 await line.ask("DELETE", f"/api/workers/{quote(self._spec.worker_id, safe='')}")
         except (TimeoutError, ServerRefusedError):
             pass

@@ -99,7 +99,8 @@ def checked(url: httpx2.URL) -> httpx2.URL:
     if not url.host:
         raise Wrong("its url has no host")
     if url.port is not None and not 0 < url.port < 65_536:
-        raise Wrong(f"its url has port {url.port}, which there is none of")
+        # which one is not told: in http://user:12345678/9@host it is a part of the password
+        raise Wrong("its url has a port that there is none of: they go from 1 to 65535")
     return url
 
 

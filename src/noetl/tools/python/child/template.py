@@ -76,10 +76,10 @@ class Template:
             watched = os.pidfd_open(pid)
             self._children[watched] = pid
             self._poll.register(watched, select.POLLIN)
-        self._control.send(b"born %d" % (pid or 0))
         if not self._adopts:
             self._adopts = True
-            adopt()  # now that nobody waits for it
+            adopt()  # while the first child begins, and before it is given code, which may start a process and crash
+        self._control.send(b"born %d" % (pid or 0))
         return True
 
     def _reap(self, watched: int) -> None:
