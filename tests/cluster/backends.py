@@ -8,10 +8,10 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlencode
 from uuid import uuid4
 
+from tests.living import is_alive
 from tests.servers import nats, postgres
 from tests.servers.ports import free_port
 
@@ -24,7 +24,7 @@ class Postgres(postgres.Server):
     def __init__(self) -> None:
         super().__init__()
         self.database = f"c_{uuid4().hex[:12]}"
-        self.ask(f"CREATE DATABASE {self.database}")
+        self.create(self.database)
 
     @property
     def url(self) -> str:
@@ -32,31 +32,30 @@ class Postgres(postgres.Server):
 
     def renew(self) -> None:
         """Another empty database, for the next test."""
+        self.revive()
         self.database = f"c_{uuid4().hex[:12]}"
-        self.ask(f"CREATE DATABASE {self.database}")
+        self.create(self.database)
 
     def kill(self) -> None:
         """The postmaster alone, as the system would do it; what it began ends when it notices."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
+        assert self.died()
 
     def died(self, within_s: float = 60.0) -> bool:
-        """Whether somebody killed it in that time. It is nobody's child here, so its entry in the system is looked at;
-        what is left of a process that nobody has fetched yet counts as gone."""
-        end, status = time.monotonic() + within_s, Path(f"/proc/{self.pid}/stat")
-        while time.monotonic() < end:
-            try:
-                if status.read_text().rpartition(") ")[2].startswith("Z"):
-                    return True
-            except (FileNotFoundError, ProcessLookupError):
-                return True
+        """Whether somebody killed it in that time. It is nobody's child here, so its entry in the system is looked
+        at."""
+        end = time.monotonic() + within_s
+        while is_alive(self.pid):
+            if time.monotonic() > end:
+                return False
             time.sleep(0.02)
-        return False
+        return True
 
     def start(self) -> None:
         """Again, once what was left of it is gone."""
         data = self.folder / "data"
-        begin = [str(self._server.bin_path / "pg_ctl"), "-D", str(data), "-w", "-t", "20"]
+        begin = [str(self._server.bin_path / "pg_ctl"), "-D", str(data), "-w", "-t", str(postgres.STARTED_S)]
         options = ["-o", f'-h "" -k {self.socket}', "-l", str(data / "restart.log"), "start"]
         end = time.monotonic() + _PATIENCE_S
         while True:
@@ -66,6 +65,11 @@ class Postgres(postgres.Server):
             assert time.monotonic() < end, done.stderr.decode() + (data / "restart.log").read_text()[-2000:]
             time.sleep(0.2)
         self.pid = int((data / "postmaster.pid").read_text().splitlines()[0])
+
+    def revive(self) -> None:
+        """Whatever a test that failed has left."""
+        if not is_alive(self.pid):
+            self.start()
 
     def bounce(self) -> None:
         self.kill()
@@ -104,6 +108,10 @@ class Nats:
         self._server.process = subprocess.Popen(
             [program, *listening], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+
+    def revive(self) -> None:
+        if self._server.process.poll() is not None:
+            self.start()
 
     def bounce(self, *, empty: bool = False) -> None:
         self.kill()

@@ -22,7 +22,7 @@ from noetl.store.contract import Store
 from noetl.store.opening import open_store
 
 Log = Sequence[Event]
-SLACK_S = 30.0  # P9 says five seconds after the lease; here a machine may have other things to do
+SLACK_S = 60.0  # P9 says five seconds after the lease; here a machine may have other things to do
 _CLAIMS = (TokenClaimed, OrderClaimed)
 _ITERATION_ENDS = (IterationDone, IterationFailed)
 _STEP_ENDS = (StepDone, StepFailed, LoopDone)

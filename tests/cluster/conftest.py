@@ -1,4 +1,4 @@
-"""What the tests of a cluster share: one PostgreSQL for a module, a database of it for each test."""
+"""What the tests of a cluster share: one PostgreSQL, which they may kill, and a database of it for each test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.backends import Postgres
 from tests.cluster.ledgers import Effects
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one_postgres() -> Iterator[Postgres]:
     server = Postgres()
     yield server

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from typing import Any
+from uuid import uuid4
 
 from noetl.client.errors import ApiError
 from noetl.errors import BackendError
@@ -16,11 +17,12 @@ _PAUSE_S = 0.1
 
 
 class Effects:
-    """A service that counts what it was told to do, by the idempotency key of the task that did it. `delay_s` is how
-    long it takes over it."""
+    """A service that counts what it was told to do, by the idempotency key of the task that did it. While somebody has
+    cleared `gate`, it answers nobody."""
 
-    def __init__(self, *, delay_s: float = 0.0) -> None:
-        self._delay_s = delay_s
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.seen_at: list[tuple[float, str]] = []
@@ -42,7 +44,7 @@ class Effects:
         with self._lock:
             self.counts[key] += 1
             self.seen_at.append((time.time(), key))
-        return reply(json={"ok": True}, delay_s=self._delay_s)
+        return reply(json={"ok": True}, held=None if self.gate.is_set() else self.gate)
 
     def of(self, execution_id: str) -> Counter[str]:
         with self._lock:
@@ -54,10 +56,11 @@ class Effects:
 
 
 class Starts:
-    """A client that writes down what was accepted. A start whose answer was lost is asked for again with its key."""
+    """A client that writes down what was accepted. A start whose answer was lost is asked for again with its key, which
+    no other client of the same cluster has."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = 90.0) -> None:
-        self._cluster, self._within_s = cluster, within_s
+        self._cluster, self._within_s, self._name = cluster, within_s, uuid4().hex
         self._lock = threading.Lock()
         self.accepted: dict[str, str] = {}  # execution -> key
         self.tries = 0
@@ -71,7 +74,7 @@ class Starts:
             with self._lock:
                 self.tries += 1
             try:
-                started = self._cluster.kept_client(server).start(path, payload, key=key)
+                started = self._cluster.kept_client(server).start(path, payload, key=f"{self._name}/{key}")
             except (BackendError, ApiError) as problem:
                 passing = not isinstance(problem, ApiError) or problem.status >= 500 or problem.status in (409, 429)
                 if not passing or time.monotonic() > end:

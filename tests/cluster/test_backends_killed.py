@@ -57,6 +57,8 @@ def test_a_backend_that_is_killed_there_loses_nothing(
     [server], starts = grounds.servers, Starts(grounds)
     victim = one_postgres if backend == "postgres" else broker
     server.kill()
+    one_postgres.revive()
+    broker.revive()
     server.start(point, **{VICTIM: str(victim.pid)})
     path = "cluster/alarm" if point.startswith("alarm") else "cluster/chain"
     starting = Thread(target=starts.some, args=(path, {"url": effects.url}), kwargs={"key": f"{backend}/{point}"})
@@ -64,7 +66,7 @@ def test_a_backend_that_is_killed_there_loses_nothing(
     assert victim.died(), f"nobody came by {point}"
 
     victim.start()
-    starting.join(60)
+    starting.join()
     assert set(ends_of(grounds, starts.accepted)) == {"completed"}
     check(grounds.db, starts.accepted, effects.counts)
     assert server.is_alive, "the server itself went on"

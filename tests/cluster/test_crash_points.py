@@ -76,7 +76,7 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
 
     server.start()
     back_at = time.monotonic()
-    starting.join(120)
+    starting.join()
     assert set(ends_of(grounds, starts.accepted)) == {"completed"}
     took_s = time.monotonic() - back_at
 

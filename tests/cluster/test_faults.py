@@ -45,11 +45,11 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
         assert recovery_s(log)[0] < TTL_S + SLACK_S, "P9"
 
-        happened = effects.total()
+        happened = effects.of(execution_id)
         frozen.thaw()
-        again = starts.start("cluster/gated", payload, key="again")
+        starts.start("cluster/gated", payload, key="again")
         assert ends_of(grounds, starts.accepted) == ["completed"] * 2
-        assert effects.total() == happened + len(effects.of(again)), "what it was at came to nothing"
+        assert effects.of(execution_id) == happened, "what it was at came to nothing"
         assert check(grounds.db, starts.accepted, effects.counts)[execution_id][: len(log)] == log
         assert frozen.is_alive, "it goes on with other work"
 
@@ -104,7 +104,7 @@ def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
         for _ in range(2):
             time.sleep(0.7)
             postgres.bounce()
-        starting.join(120)
+        starting.join()
         assert len(starts.accepted) == 30
         assert set(ends_of(grounds, starts.accepted)) == {"completed"}
         check(grounds.db, starts.accepted, effects.counts)
@@ -226,7 +226,7 @@ def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
 ) -> None:
     """A limit on the size of the server's files stands for it. There is no restart."""
     with cluster(tmp_path, postgres.url) as grounds:
-        server = grounds.server()
+        server = grounds.server(PYTHONDONTWRITEBYTECODE="1")  # half a compiled module would stay, for all others
         grounds.register(CHAIN, LARGE)
         grounds.worker()
         large, small = Starts(grounds), Starts(grounds)

@@ -18,7 +18,7 @@ CANARY = b"canary-0123456789"
 FLIPPED = CANARY.replace(b"n", b"m", 1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.req("EVT-01", "EVT-07", "SRV-12")
 def test_a_server_finds_an_event_of_which_a_byte_has_changed_and_serves_all_others(
     tmp_path: Path, effects: Effects

@@ -25,7 +25,7 @@ Switch = Callable[[], None]
 def _asked(grounds: Cluster, method: str, path: str, **how: object) -> httpx2.Response:
     token = (grounds.folder / "token").read_text().strip()
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.request(method, grounds.urls[0] + path, headers=headers, timeout=30, **how)  # type: ignore[arg-type]
+    return httpx2.request(method, grounds.urls[0] + path, headers=headers, timeout=90, **how)  # type: ignore[arg-type]
 
 
 def _files_bounded(grounds: Cluster, size: int) -> None:
@@ -61,7 +61,7 @@ def test_a_store_that_cannot_be_written_refuses_politely_serves_reads_and_recove
 ) -> None:
     made = _full_file(tmp_path) if store == "sqlite" else _read_only_database(tmp_path, postgres)
     with made as (grounds, close, reopen):
-        server = grounds.server()
+        server = grounds.server(PYTHONDONTWRITEBYTECODE="1")  # half a compiled module would stay, for all others
         grounds.register(CHAIN, GATED)
         worker, starts, gate = grounds.worker(), Starts(grounds), tmp_path / "gate"
         running = starts.start("cluster/gated", {"url": effects.url, "gate": str(gate)}, key="running")

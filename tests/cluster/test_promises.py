@@ -16,7 +16,7 @@ from bench.figures import Row
 from bench.promises import BAD, Sample, Server
 from tests.cluster.machines import TTL_S, Cluster, cluster
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 FEW = 12
 
 

@@ -54,7 +54,8 @@ def begun(
     file_bytes: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """A `noetl` at work in `cwd`; it and its tools are gone when the block ends. `file_bytes` bounds its files, as a
-    full disk would."""
+    full disk would; it compiles nothing then, since the interpreter would leave half a module for all others."""
+    bounds = {} if file_bytes is None else {"PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [*prefix, *NOETL, *arguments],
         stdin=subprocess.DEVNULL,
@@ -62,7 +63,7 @@ def begun(
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env={**os.environ, "NOETL_HOME": str(cwd / "home"), **(environment or {})},
+        env={**os.environ, "NOETL_HOME": str(cwd / "home"), **bounds, **(environment or {})},
         start_new_session=True,
         preexec_fn=None if file_bytes is None else lambda: _bound_files(file_bytes),
     )

@@ -9,7 +9,6 @@ import pytest
 
 from noetl.store.audit import AuditEntry
 from noetl.store.postgres import address
-from noetl.store.postgres.failures import UncertainError
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
@@ -19,12 +18,15 @@ ENTRY = AuditEntry(at=1.0, actor="a", action="POST", object="/x", address="-", o
 
 @pytest.mark.req("SRV-12")
 async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(address._SILENCE, "idle_in_transaction_session_timeout", "300ms")
-    url = fresh_url()
-    silent, other = await PostgresStore.open(url), await PostgresStore.open(url)
+    url, held = fresh_url(), 0
+    other = await PostgresStore.open(url)
+    monkeypatch.setitem(address._SILENCE, "idle_in_transaction_session_timeout", "1s")
+    silent = await PostgresStore.open(url)
     holds, speaks = asyncio.Event(), asyncio.Event()
 
     async def hold(connection: Any) -> None:
+        nonlocal held
+        held += 1
         await connection.execute(QUERIES["lock_audit"])
         holds.set()
         await speaks.wait()
@@ -36,10 +38,8 @@ async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypa
         async with asyncio.timeout(60):
             await other.audit.append([ENTRY])
         speaks.set()
-        with pytest.raises(UncertainError):
-            await holding
-        await silent.audit.append([ENTRY])
-        assert len(await other.audit.newest()) == 2, "it goes on by another connection"
+        await holding
+        assert held > 1, "nothing of it was stored: it is said again, by another connection"
     finally:
         await silent.close()
         await other.close()

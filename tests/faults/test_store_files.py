@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,8 +106,12 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path, file: str) 
     assert len(log_of(tmp_path)) == 2
 
 
+IMPATIENT = "from noetl.store.sqlite import store\nstore._BUSY_MS = 500\n"  # before anything of the process runs
+
+
 def test_a_lock_that_stays_stops_the_run_which_can_be_taken_up(tmp_path: Path) -> None:
     """The lock comes while a task runs, so there is something to lose."""
+    (tmp_path / "sitecustomize.py").write_text(IMPATIENT)
     file = written(
         tmp_path,
         """
@@ -124,10 +129,11 @@ workflow:
           result = 'through'
 """,
     )
-    with begun("run", file, "--db", "s.db", cwd=tmp_path) as locked:
+    with begun("run", file, "--db", "s.db", cwd=tmp_path, environment={"PYTHONPATH": str(tmp_path)}) as locked:
         ledger = tmp_path / "ledger"
         while not ledger.exists() or ledger.read_text().split() != ["one", "two"]:
             assert locked.poll() is None
+            time.sleep(0.01)
         lock = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
         lock.execute("BEGIN IMMEDIATE")
         (tmp_path / "gate").touch()

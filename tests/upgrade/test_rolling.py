@@ -96,7 +96,7 @@ def test_a_program_that_is_older_than_the_store_says_so_and_changes_nothing(
     assert told() == before
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.req("SRV-12", "TMR-06", "WRK-04")
 def test_what_an_older_server_writes_while_a_newer_one_serves_is_taken_up(tmp_path: Path, postgres: Postgres) -> None:
     """The newer one has migrated the store under the feet of the older one, which goes on writing what it knows: rows
