@@ -35,16 +35,27 @@ DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
 PATIENCE_MS = 60_000  # on a busy machine; nothing waits so long where it is right
 expect.set_options(timeout=PATIENCE_MS)
+# Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept.
+HEARING = """
+const told = (window.told = []);
+new MutationObserver((changes) => {
+  for (const one of changes) {
+    if (one.target.classList?.contains("notices")) for (const node of one.addedNodes) told.push(node.textContent);
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
 PLAYBOOKS = (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT, BOOKING, BESIDE, LIMITED)
 Picture = Callable[..., None]
 Visitor = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All on one worker: one server and one browser are enough for two cores."""
+    """All on one worker: one server and one browser are enough for two cores. The first of them may have to install the
+    browser, one runs a playbook of 100,000 events, and each waits patiently at several places."""
     for item in items:
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +71,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def browser(here: Site) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program(), args=ARGUMENTS)
+        opened = playwright.chromium.launch(executable_path=program(), args=ARGUMENTS, timeout=PATIENCE_MS)
         yield opened
         opened.close()
 
@@ -76,6 +87,7 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
         context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB")
         contexts.append(context)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=here.url)
+        context.add_init_script(HEARING)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
@@ -100,6 +112,18 @@ def is_copied(page: Page, words: str) -> None:
     until = time.monotonic() + PATIENCE_MS / 1000
     while words not in (found := page.evaluate("navigator.clipboard.readText()")):
         assert time.monotonic() < until, found
+        page.wait_for_timeout(20)
+
+
+def is_told(page: Page, words: str) -> None:
+    """Once a notice has said so, whether it is still there or gone already."""
+    page.wait_for_function("(words) => window.told.some((one) => one.includes(words))", arg=words)
+
+
+def is_followed(page: Page, here: Site, execution_id: str) -> None:
+    """Once the page has the whole log of an execution that rests."""
+    length = here.api.get(f"executions/{execution_id}").raise_for_status().json()["events"]
+    expect(page.locator(".where")).to_have_text(f"{length:,} / {length:,}")
 
 
 @pytest.fixture

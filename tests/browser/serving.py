@@ -22,7 +22,7 @@ class Site:
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self.token = url, token
-        self.api = httpx2.Client(base_url=f"{url}/api/", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        self.api = httpx2.Client(base_url=f"{url}/api/", headers={"Authorization": f"Bearer {token}"}, timeout=100)
 
     def register(self, text: str) -> None:
         self.api.post("catalog", json={"source": text}).raise_for_status()
@@ -50,7 +50,7 @@ class Site:
         raise AssertionError("unreachable")
 
     @staticmethod
-    def _looks(patience_s: float = 100.0) -> Iterator[None]:
+    def _looks(patience_s: float = 400.0) -> Iterator[None]:
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
             yield

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Picture, Visitor
+from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
 from tests.browser.playbooks import CHAIN, OLD
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
+_SCHEMA_IS_THERE = "performance.getEntriesByName(new URL('/api/schema', location)).some((one) => one.responseEnd > 0)"
 
 
 @pytest.mark.req("VAL-19")
@@ -33,6 +34,7 @@ def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, 
 def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     page.locator(".editor .cm-content").click()
+    page.wait_for_function(_SCHEMA_IS_THERE)
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("  - step: more\n    tool:\n      kind: ")
     page.keyboard.type("pyth")
@@ -47,6 +49,7 @@ def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: P
 
 def test_a_step_of_the_net_and_its_text_lead_to_each_other(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator('.editor[data-ready="true"]')).to_be_visible()
     page.locator(".step", has_text="each").click()
     expect(page.locator(".cm-activeLine")).to_contain_text("step: each")
     page.locator(".cm-line", has_text="step: end").last.click()
@@ -59,7 +62,7 @@ def test_a_new_version_is_registered_and_compared_with_the_one_before(open_at: O
     page = open_at("/catalog/edit/tests/changing")
     type_into_editor(page, text.replace("n: 3", "n: 4"))
     page.keyboard.press("Control+s")
-    expect(page.get_by_text("tests/changing version 2 is registered")).to_be_visible()
+    is_told(page, "tests/changing version 2 is registered")
     page.get_by_label("Compare with").select_option("1")
 
     dialog = page.get_by_role("dialog")
@@ -143,7 +146,7 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
     page.get_by_role("button", name="Take it up").click()
     expect(page.locator(".cm-content")).to_contain_text("n: 4")
     page.get_by_role("button", name="Register").click()
-    expect(page.get_by_text("tests/drafted version 2 is registered")).to_be_visible()
+    is_told(page, "tests/drafted version 2 is registered")
     page.reload()
     expect(page.locator(".cm-content")).to_contain_text("n: 4")
     expect(page.get_by_role("button", name="Take it up")).to_have_count(0)

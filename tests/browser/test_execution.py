@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor, is_copied
+from tests.browser.conftest import Picture, Visitor, is_copied, is_followed
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -34,7 +34,9 @@ def test_tabs_are_walked_by_arrow_keys_and_kept_in_the_address(open_at: Open, ch
 
 def test_a_step_of_the_net_is_chosen_by_keyboard_and_tells_what_it_gave(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}")
-    page.locator(".step", has_text="start").focus()
+    step = page.locator(".step.completed", has_text="start")
+    step.focus()
+    expect(step).to_be_focused()
     page.keyboard.press("Enter")
     side = page.get_by_role("complementary", name="Step start")
     expect(side).to_contain_text("Hello, world!")
@@ -42,8 +44,9 @@ def test_a_step_of_the_net_is_chosen_by_keyboard_and_tells_what_it_gave(open_at:
 
 
 @pytest.mark.req("EVT-07")
-def test_any_moment_can_be_looked_from(open_at: Open, chain: str) -> None:
+def test_any_moment_can_be_looked_from(open_at: Open, here: Site, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=data")
+    is_followed(page, here, chain)
     expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
     page.get_by_label("Moment that is shown").fill("5")
     expect(page.get_by_role("heading", name="ctx after event 5")).to_be_visible()
@@ -105,9 +108,10 @@ def test_logs_hold_what_was_printed_and_why_it_failed(open_at: Open, here: Site)
     expect(page.locator("pre.error").first).to_contain_text("no luck")
 
 
-def test_every_iteration_of_a_loop_is_a_cell(open_at: Open, chain: str) -> None:
+def test_every_iteration_of_a_loop_is_a_cell(open_at: Open, here: Site, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=loops")
     expect(page.get_by_role("img", name="each: 12 of 12 iterations done, 0 failed")).to_be_visible()
+    is_followed(page, here, chain)
     page.get_by_label("Moment that is shown").fill("40")
     expect(page.get_by_role("img", name="each: 12 of 12")).to_have_count(0)
 
@@ -126,7 +130,9 @@ def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open,
 @pytest.mark.req("SRV-11")
 def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/slow")
+    here.until_waiting(execution_id, "start")
     page = open_at(f"/executions/{execution_id}")
+    is_followed(page, here, execution_id)
     page.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog", name="Cancel slow?")
     expect(dialog).to_contain_text(execution_id)
@@ -151,14 +157,16 @@ def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
     execution_id = here.start("tests/booking")
     here.until_waiting(execution_id, "pay")
     page = open_at(f"/executions/{execution_id}")
+    is_followed(page, here, execution_id)
     page.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog", name="Cancel booking?")
     expect(dialog).to_contain_text("Compensations do not run")
     dialog.get_by_label("Undo what was done first").check()
     expect(dialog).to_contain_text("2 compensations run, the last step first")
+    page.emulate_media(reduced_motion="reduce")  # colours on their way from one to another have no contrast
     picture(page, "question")
     assert findings(page) == []
-    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     picture(page, "question-dark")
     assert findings(page) == []
     dialog.get_by_role("button", name="Cancel it").click()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, is_told
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -65,7 +66,7 @@ def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site
         page.get_by_label(f"Choose {one}").check()
     bar.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog", name="Cancel 3 executions?").get_by_role("button", name="Cancel it").click()
-    expect(page.get_by_text("Cancelled 3 of 3")).to_be_visible()
+    is_told(page, "Cancelled 3 of 3")
     for one in ids:
         expect(page.locator("tbody tr", has_text=one[-8:])).to_contain_text("cancelled")
 
@@ -82,8 +83,11 @@ def test_a_list_is_walked_and_opened_by_keyboard(open_at: Open, here: Site) -> N
 
 
 def test_keys_lead_to_screens_and_to_the_search(page: Page) -> None:
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(seconds=1))  # for the second key is waited for some time only
     page.keyboard.press("g")
     page.keyboard.press("e")
+    page.clock.resume()
     expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
     page.keyboard.press("/")
     expect(page.get_by_label("Find by name, path or id")).to_be_focused()

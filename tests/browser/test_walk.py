@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Picture, Visitor
+from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
 from tests.browser.serving import Site
 
@@ -53,7 +53,7 @@ def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Si
 
     # registers and starts
     page.get_by_role("button", name="Register").click()
-    expect(page.get_by_text("walk/approval version 1 is registered")).to_be_visible()
+    is_told(page, "walk/approval version 1 is registered")
     page.get_by_role("button", name="Start").click()
     page.get_by_label("amount").fill("1250")
     page.get_by_role("button", name="Start", exact=True).click()

@@ -37,6 +37,17 @@ describe("one stream for all screens", () => {
     expect(Source.made[0]!.closed).toBe(true);
   });
 
+  it("has a screen ask again once it is connected, for what changed meanwhile was told to nobody", async () => {
+    vi.useFakeTimers();
+    const reset = vi.fn();
+    const stop = hear({ reset });
+    expect(reset).not.toHaveBeenCalled();
+    Source.made.at(-1)!.onopen?.();
+    expect(reset).toHaveBeenCalledTimes(1);
+    stop();
+    await vi.advanceTimersByTimeAsync(1);
+  });
+
   it("has a screen ask again once for many changes", async () => {
     vi.useFakeTimers();
     const ask = vi.fn();

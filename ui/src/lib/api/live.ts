@@ -14,7 +14,6 @@ export interface Hearer {
 
 const hearers = new Set<Hearer>();
 let stream: Stream | null = null;
-let wasLost = false;
 
 function tell(name: string, data: unknown): void {
   for (const one of [...hearers]) {
@@ -28,8 +27,8 @@ function open(): Stream {
   return listen("stream", {}, ["message", "reset", "still"], {
     on: tell,
     state: (state) => {
-      if (state === "live" && wasLost) tell("still", null);
-      wasLost = state !== "live";
+      // Nobody was told of what changed between a screen's question and now.
+      if (state === "live") tell("reset", null);
     },
   });
 }
