@@ -108,8 +108,8 @@ def test_a_run_killed_between_two_tasks_of_a_compensation_goes_on_with_what_the_
     file.write_text(playbook(KILLED.replace("CODE", json.dumps(code))))
     words = [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", db]
     running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
     try:
-        assert running.stderr is not None
         while "first ok" not in (line := running.stderr.readline()):
             assert line, "the run ended before it was killed"
         until = time.monotonic() + 60
@@ -117,7 +117,8 @@ def test_a_run_killed_between_two_tasks_of_a_compensation_goes_on_with_what_the_
             assert time.monotonic() < until
     finally:
         running.kill()
-        running.communicate(timeout=30)
+        running.wait()
+        running.stderr.close()  # not read to its end: the tool's own process may hold it a while longer
 
     gate.touch()
     call("run", "--db", db, "--resume", "last")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -376,8 +377,7 @@ def test_a_run_that_is_taken_up_gets_the_message_that_came_meanwhile(tmp_path: P
 
 
 async def until(look: Callable[[], Awaitable[str]], wanted: str) -> None:
-    for _ in range(1000):
-        if await look() == wanted:
-            return
+    until = time.monotonic() + 60
+    while (found := await look()) != wanted:
+        assert time.monotonic() < until, f"it is {found}, not {wanted}"
         await asyncio.sleep(0)
-    raise AssertionError(f"it is {await look()}, not {wanted}")

@@ -204,7 +204,7 @@ async def test_orders_are_found_by_the_sweep_and_rung_for() -> None:
     first = Office(shared=True)
     await first.start()
     second = Office(first.store, shared=True, clock=first.clock)
-    waiting = asyncio.create_task(second.bell.wait(["default"], timeout=5))
+    waiting = asyncio.create_task(second.bell.wait(["default"], timeout=60))
     await asyncio.sleep(0)
 
     await sweep(second)

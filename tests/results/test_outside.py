@@ -99,7 +99,7 @@ async def claim(conductor: Conductor) -> Order:
 
 async def reached(objects: ObjectServer) -> None:
     """Somebody waits at the store."""
-    assert await asyncio.to_thread(objects.came.wait, 30)
+    assert await asyncio.to_thread(objects.came.wait, 60)
 
 
 @pytest.mark.req("RES-01", "RES-03")
@@ -294,7 +294,7 @@ class HeldDisk(FileResults):
 
     def _write(self, path: Path, body: bytes) -> None:
         self.came.set()
-        self.free.wait(30)
+        self.free.wait(100)
         super()._write(path, body)
 
 
@@ -303,7 +303,7 @@ async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path)
     store, results = MemoryStore(), HeldDisk(tmp_path)
     async with conducting(store, results) as conductor:
         held = asyncio.create_task(start(conductor, "x1", large="x" * 3_000_000))
-        assert await asyncio.to_thread(results.came.wait, 30)
+        assert await asyncio.to_thread(results.came.wait, 60)
 
         await start(conductor, "x2")
 

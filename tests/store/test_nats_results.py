@@ -30,6 +30,12 @@ from tests.servers.nats import Server, server
 from tests.servers.ports import free_port
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may be slow to answer; nothing here waits so long where it is right."""
+    monkeypatch.setattr(nats_results, "_PATIENCE_S", 60.0)
+
+
 @pytest.fixture
 def results() -> Iterator[NatsResults]:
     made = NatsResults(f"{server().url}/b{uuid4().hex}")

@@ -42,7 +42,7 @@ async def store(line: Line) -> AsyncIterator[PostgresStore]:
     direct = fresh_url()
     database, schema = direct.partition("@/")[2].partition("?")[0], direct.rpartition("search_path=")[2]
     opened = await PostgresStore.open(line.url(database, schema))
-    opened._db.patience_s = 3.0
+    opened._db.patience_s = 60.0
     yield opened
     await opened.close()
 
@@ -172,7 +172,8 @@ async def test_a_restarted_server_is_survived_in_the_middle_of_a_run_of_commits(
     own = Server()
     try:
         store = await PostgresStore.open(f"postgresql://postgres@/postgres?{urlencode({'host': own.socket})}")
-        restarted = asyncio.Event()
+        store._db.patience_s = 100.0
+        begun, restarted = asyncio.Event(), asyncio.Event()
 
         async def committing() -> None:
             await store.commit([commit(event(1))])
@@ -180,10 +181,11 @@ async def test_a_restarted_server_is_survived_in_the_middle_of_a_run_of_commits(
             while not restarted.is_set() or seq < 50:
                 seq += 1
                 await store.commit([commit(event(seq), after=seq - 1)])
+                begun.set()
             assert [one.seq for one in await store.events("x1")] == list(range(1, seq + 1))
 
         running = asyncio.create_task(committing())
-        await asyncio.sleep(0.1)
+        await begun.wait()
         await asyncio.to_thread(own.restart)
         restarted.set()
         await running
