@@ -12,6 +12,8 @@ from noetl.server.serving import Served, serving
 
 @asynccontextmanager
 async def served(folder: Path, *, workers: int = 4) -> AsyncIterator[Served]:
-    settings = ServerSettings(db=str(folder / "server.db"), port=0, workers=workers, local=True, drain_s=1)
+    settings = ServerSettings(
+        db=str(folder / "server.db"), port=0, workers=workers, local=True, drain_s=1, lease_ttl_s=600
+    )
     async with serving(settings) as server:
         yield server

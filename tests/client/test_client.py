@@ -91,20 +91,20 @@ async def test_the_blocking_client_says_the_same(server: Served) -> None:
 
 async def test_pause_resume_and_cancel(client: AsyncClient) -> None:
     await client.register(SLOW)
-    started = await client.start("tests/slow", {"n": 30})
+    started = await client.start("tests/slow", {"n": 600})
 
     assert (await client.pause(started.execution_id, "lunch")).changed
     assert not (await client.pause(started.execution_id)).changed
     assert (await client.resume(started.execution_id)).changed
     assert (await client.cancel(started.execution_id)).changed
-    ended = await client.wait(started.execution_id, timeout=20)
+    ended = await client.wait(started.execution_id, timeout=60)
     assert ended is not None
     assert ended.status == "cancelled"
 
 
 async def test_a_wait_that_is_over_before_the_execution_gives_nothing(client: AsyncClient) -> None:
     await client.register(SLOW)
-    started = await client.start("tests/slow", {"n": 30}, wait=0.05)
+    started = await client.start("tests/slow", {"n": 600}, wait=0.05)
 
     assert started.status == "running"
     assert await client.wait(started.execution_id, timeout=0.05) is None

@@ -13,6 +13,7 @@ import pytest
 from noetl.clock import SystemClock
 from noetl.errors import BackendError, ToolError
 from noetl.orchestrator.retention import Retention
+from noetl.store import nats_results
 from noetl.store.contract import ResultStore
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults
@@ -23,7 +24,8 @@ VALUES = [{"é": [1, None]}, "text", [1.5], 7, None, "x" * 400_000]
 
 
 @pytest.fixture(params=PLACES)
-def results(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ResultStore]:
+def results(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResultStore]:
+    monkeypatch.setattr(nats_results, "_PATIENCE_S", 60.0)  # a busy machine may stand still for some seconds
     with kept_in(request.param, tmp_path) as results:
         yield results
 

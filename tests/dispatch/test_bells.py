@@ -6,12 +6,21 @@ import asyncio
 
 import pytest
 
+from noetl.dispatch import nats, postgres
 from noetl.dispatch.contract import Dispatch
 from tests.dispatch.bells import KINDS, LINKED, bells
 
 SHORT_S, LONG_S = 0.05, 60.0
 kinds = pytest.mark.parametrize("kind", KINDS)
 linked = pytest.mark.parametrize("kind", LINKED)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No link is given up because a busy machine stood still for some seconds: what it had to carry may be lost then,
+    and who rings once would not be heard."""
+    for kind in (nats, postgres):
+        monkeypatch.setattr(kind, "_PATIENCE_S", 60.0)
 
 
 async def heard(bell: Dispatch, *pools: str, within: float = LONG_S) -> bool:

@@ -69,9 +69,9 @@ async def test_it_works_again_after_the_stream_was_deleted() -> None:
     server = Server()
     first, second = await pair(lambda: nats_dispatch(server.url))
     client = Client()
-    await client.connect(server.url)
+    await client.connect(server.url, connect_timeout=60)
     try:
-        await client.jetstream().delete_stream(nats_bell.STREAM)
+        await client.jetstream(timeout=60).delete_stream(nats_bell.STREAM)
 
         await rings_through(first, second)
         await rings_through(second, first)
@@ -108,7 +108,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
 async def test_a_bell_without_a_broker_still_rings_here() -> None:
     bell = nats_dispatch("nats://127.0.0.1:1")
     await bell.open()
-    waiting = asyncio.create_task(bell.wait(["default"], timeout=5))
+    waiting = asyncio.create_task(bell.wait(["default"], timeout=60))
     await asyncio.sleep(0)
     bell.ring()
 
@@ -123,7 +123,7 @@ async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None
     first, second = await pair(lambda: postgres_dispatch(arguments, channel="cut"))
 
     killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'bell'"
-    assert postgres.server().ask(killed) == "2"
+    assert int(postgres.server().ask(killed)) >= 2, "one that was given up may still be there"
     await unlinked(first)
 
     await rings_through(first, second)

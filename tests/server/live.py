@@ -12,7 +12,7 @@ import httpx2
 
 from noetl.server.configuration import ServerSettings
 from noetl.server.serving import Served, serving
-from tests.server.talking import Talk
+from tests.server.talking import HELD_S, Talk
 
 
 class Remote(Talk):
@@ -26,7 +26,7 @@ class Remote(Talk):
 
     def with_token(self, token: str | None, **headers: str) -> httpx2.AsyncClient:
         told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return httpx2.AsyncClient(base_url=self._served.url, headers=told, timeout=30, trust_env=False)
+        return httpx2.AsyncClient(base_url=self._served.url, headers=told, timeout=120, trust_env=False)
 
 
 @asynccontextmanager
@@ -38,6 +38,7 @@ async def live(**settings: Any) -> AsyncIterator[tuple[Served, httpx2.AsyncClien
             "local": True,
             "poll_s": 0.1,
             "drain_s": 2,
+            "lease_ttl_s": HELD_S,
             **settings,
         }
         async with serving(ServerSettings(**chosen)) as served:

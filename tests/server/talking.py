@@ -25,6 +25,8 @@ from tests.running_here import Scripted
 
 BASE = "http://127.0.0.1"
 PROTOCOL = {"noetl-protocol": "1"}
+LONGEST_S = 60.0  # that a server waits for the end of what is started; no machine that works needs it
+HELD_S = 600.0  # a lease, also where a test plays the worker and renews none
 
 HELLO = """
 workload: {who: world}
@@ -83,7 +85,7 @@ class Talk:
     async def ran(self, text: str = HELLO, payload: dict[str, Any] | None = None) -> str:
         """The id of an execution that has ended."""
         path = (await self.register(text))["path"]
-        told = await self.start(path, payload, wait=20)
+        told = await self.start(path, payload, wait=LONGEST_S)
         assert told["status"] != "running", told
         return str(told["execution_id"])
 
@@ -110,7 +112,8 @@ async def talking(
 ) -> AsyncIterator[Talk]:
     """`tools` answer by a script (see `Scripted`); without them `python` gives 1."""
     registry = Registry(dict(tools) if tools is not None else {"python": Scripted(work=1)})
-    chosen = ServerSettings(db=":memory:", workers=workers, local=True, poll_s=0.05, **settings)
+    settings = {"poll_s": 0.05, "lease_ttl_s": HELD_S, **settings}
+    chosen = ServerSettings(db=":memory:", workers=workers, local=True, **settings)
     services = make_services(
         chosen, store or MemoryStore(), results or MemoryResults(), clock=clock or SystemClock(), tools=registry
     )

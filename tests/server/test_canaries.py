@@ -66,9 +66,15 @@ def test_no_secret_is_left_anywhere(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server("--db", str(yard.db), NOETL_MASTER_KEY=key)
         place.worker("--allow-address", "127.0.0.1")
+        streamed: list[str] = []
+        reader = threading.Thread(target=_read, args=(place, streamed), daemon=True)
+        reader.start()
+        until(lambda: streamed)  # its first word is that it is there
         seen, tasks = _told(place, yard)
-    yard.shown |= seen | {"logs": place.logs()}
+    reader.join(60)  # the stream has ended with the server
+    yard.shown |= seen | {"logs": place.logs(), "streams": "".join(streamed)}
 
+    assert "tests/canaries" in yard.shown["streams"], "the stream has told of it"
     assert len(tasks) == COUNT
     assert sum(task["outcome"]["status"] == "success" for task in tasks) == COUNT * 3 // 5, "the tools had them"
     assert yard.left() == []
@@ -84,9 +90,6 @@ def _told(place: Here, yard: Yard) -> tuple[dict[str, str], list[dict[str, Any]]
             assert put.status_code == 200, put.text
             seen[f"put {number}"] = put.text
         client.post("/api/catalog", json={"source": json.dumps(playbook(), ensure_ascii=False)}).raise_for_status()
-        streamed: list[str] = []
-        reader = threading.Thread(target=_read, args=(place, streamed), daemon=True)
-        reader.start()
         answer = client.post("/api/executions", json={"path": "tests/canaries", "wait": 60})
         one = f"/api/executions/{answer.json()['execution_id']}"
         ended = until(lambda: (now := client.get(one).json())["status"] != "running" and now, within_s=150)
@@ -95,14 +98,13 @@ def _told(place: Here, yard: Yard) -> tuple[dict[str, str], list[dict[str, Any]]
         for path in (*(f"{one}{part}" for part in LOOKED_AT), "/api/credentials", "/api/audit", "/metrics"):
             seen[path] = client.get(path).text
         seen["stream"] = client.get(f"{one}/stream").text
-        seen["streams"] = "".join(streamed)
         events = client.get(f"{one}/events?limit=500").json()["events"]
     return seen, [event["payload"] for event in events if event["event_type"] == "task.processed"]
 
 
 def _read(place: Here, streamed: list[str]) -> None:
     headers = {"authorization": f"Bearer {place.token}"}
-    with httpx2.Client(base_url=place.url, headers=headers, timeout=20, trust_env=False) as client:
+    with httpx2.Client(base_url=place.url, headers=headers, timeout=120, trust_env=False) as client:
         try:
             with client.stream("GET", "/api/stream") as answer:
                 streamed.extend(answer.iter_text())

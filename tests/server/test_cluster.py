@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 
 from noetl.server.access.identity import Role
@@ -37,13 +38,13 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
         local=True,
         drain_s=2,
     )
-    working = ServerSettings(**{**_fields(settings), "workers": 2})
+    working = msgspec.structs.replace(settings, workers=2)
     async with serving(settings) as front, serving(working) as back:
         token, _ = await front.services.access.tokens.create(Wanted(subject="me", role=Role.ADMIN))
         assert back.first_token is None
         async with _client(front, token) as one, _client(back, token) as two:
             await one.post("/api/catalog", json={"source": playbook(WORK)})
-            started = await one.post("/api/executions", json={"path": "tests/test", "wait": 30})
+            started = await one.post("/api/executions", json={"path": "tests/test", "wait": 60})
             told = started.json()
             seen = (await two.get(f"/api/executions/{told['execution_id']}/result")).json()
             paused = await two.post("/api/executions", json={"path": "tests/test"})
@@ -59,10 +60,6 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
     assert [event["name"] for event in events].count("playbook.processed") == 1
 
 
-def _fields(settings: ServerSettings) -> dict[str, object]:
-    return {name: getattr(settings, name) for name in settings.__struct_fields__}
-
-
 def _client(served: Served, token: str) -> httpx2.AsyncClient:
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=60, trust_env=False)
+    return httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=120, trust_env=False)

@@ -36,8 +36,8 @@ async def until_status(talk: Talk, execution_id: str, status: str) -> dict[str, 
 async def test_path_and_playbook_id_start_the_same_version() -> None:
     async with talking() as talk:
         registered = await talk.register()
-        by_path = await talk.start(wait=10)
-        by_id = await talk.post("/api/executions", {"playbook_id": registered["catalog_id"], "wait": 10}, 201)
+        by_path = await talk.start(wait=60)
+        by_id = await talk.post("/api/executions", {"playbook_id": registered["catalog_id"], "wait": 60}, 201)
 
         assert by_path["version"] == by_id["version"] == 1
         assert by_path["status"] == by_id["status"] == "completed"
@@ -73,7 +73,7 @@ async def test_a_run_stays_with_the_version_it_began_with() -> None:
         await talk.register(HELD)
         first = await talk.start()
         await talk.register(HELD.replace("result = 1", "result = 2"))
-        second = await talk.start(wait=10)
+        second = await talk.start(wait=60)
 
         assert (await talk.get(f"/api/executions/{first['execution_id']}"))["version"] == 1
         assert second["version"] == 2
@@ -84,9 +84,9 @@ async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> Non
     """RELIABILITY 3.4."""
     async with talking() as talk:
         await talk.register()
-        asked, key = {"path": "tests/test", "wait": 10}, {"idempotency-key": "k1"}
+        asked, key = {"path": "tests/test", "wait": 60}, {"idempotency-key": "k1"}
         first = await talk.client.post("/api/executions", json=asked, headers=key)
-        again = await talk.client.post("/api/executions", json={"wait": 10, "path": "tests/test"}, headers=key)
+        again = await talk.client.post("/api/executions", json={"wait": 60, "path": "tests/test"}, headers=key)
         other = await talk.client.post("/api/executions", json={**asked, "payload": {"a": 1}}, headers=key)
 
         assert first.status_code == again.status_code == 201
@@ -138,8 +138,8 @@ async def test_lists_are_filtered_and_paged() -> None:
             "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: other, path: o/other}\n"
             "workflow: [{step: start, tool: {kind: noop}}]\n"
         )
-        ids = [(await talk.start(wait=10))["execution_id"] for _ in range(5)]
-        other = (await talk.start("o/other", wait=10))["execution_id"]
+        ids = [(await talk.start(wait=60))["execution_id"] for _ in range(5)]
+        other = (await talk.start("o/other", wait=60))["execution_id"]
 
         first = await talk.get("/api/executions", params={"limit": 2, "path": "tests/*"})
         second = await talk.get("/api/executions", params={"limit": 3, "path": "tests/*", "cursor": first["next"]})
@@ -242,8 +242,8 @@ async def test_an_empty_filter_stops_nobody() -> None:
 async def test_rerun_takes_version_and_payload_of_the_first_run_unless_told_otherwise() -> None:
     async with talking() as talk:
         first = await talk.ran(payload={"who": "me"})
-        again = await talk.post(f"/api/executions/{first}/rerun", {"wait": 10}, 201)
-        other = await talk.post(f"/api/executions/{first}/rerun", {"payload": {"who": "you"}, "wait": 10}, 201)
+        again = await talk.post(f"/api/executions/{first}/rerun", {"wait": 60}, 201)
+        other = await talk.post(f"/api/executions/{first}/rerun", {"payload": {"who": "you"}, "wait": 60}, 201)
 
         assert (await talk.get(f"/api/executions/{again['execution_id']}/ctx")) == {"greeted": "me"}
         assert (await talk.get(f"/api/executions/{other['execution_id']}/ctx")) == {"greeted": "you"}
@@ -303,7 +303,7 @@ workflow:
 async def test_rerun_from_a_step_begins_there_with_what_the_first_run_had() -> None:
     async with talking() as talk:
         first = await talk.ran(CHAIN, payload={"n": 7})
-        again = await talk.post(f"/api/executions/{first}/rerun", {"from": "middle", "wait": 10}, 201)
+        again = await talk.post(f"/api/executions/{first}/rerun", {"from": "middle", "wait": 60}, 201)
         new = again["execution_id"]
 
         assert again["status"] == "completed"

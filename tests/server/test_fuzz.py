@@ -64,10 +64,11 @@ class Target(threading.Thread):
         import httpx2
 
         self.start()
-        assert self._is_up.wait(30)
-        with httpx2.Client(base_url=self.url, headers=self.headers("/api/catalog"), trust_env=False) as client:
+        assert self._is_up.wait(60)
+        headers = self.headers("/api/catalog")
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=90, trust_env=False) as client:
             client.post("/api/catalog", json={"source": playbook(HELLO)}).raise_for_status()
-            started = client.post("/api/executions", json={"path": "tests/test", "wait": 10})
+            started = client.post("/api/executions", json={"path": "tests/test", "wait": 60})
             self.execution_id = started.json()["execution_id"]
             self.api = client.get("/openapi.json").json()
         return self
@@ -136,7 +137,7 @@ def _ask(target: Target, operation: Any, examples: int, seen: Counter[int], role
     def asked(case: Any) -> None:
         if case.path_parameters and "execution_id" in case.path_parameters and sum(seen.values()) % 2:
             case.path_parameters["execution_id"] = target.execution_id
-        answer = case.call(base_url=target.url, headers=target.headers(operation.path, role), timeout=20)
+        answer = case.call(base_url=target.url, headers=target.headers(operation.path, role), timeout=90)
         seen[answer.status_code] += 1
         if answer.status_code != 429:
             case.validate_response(answer, checks=CHECKS)

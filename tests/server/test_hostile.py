@@ -110,7 +110,7 @@ async def test_texts_are_given_back_as_they_came_or_refused() -> None:
     async with on_postgres() as talk:
         await talk.register()
         payload = {"list": texts, "keys": {text: text for text in texts}, "who": texts[-1]}
-        told = await talk.start(payload=payload, wait=20)
+        told = await talk.start(payload=payload, wait=60)
         detail = await talk.get(f"/api/executions/{told['execution_id']}")
         assert detail["payload"] == payload
         for number, text in enumerate(texts):

@@ -23,6 +23,7 @@ from noetl.worker.station import Station, WorkerSpec
 from tests.fixtures.running import PASSWORD, Tables, fixture
 from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
 from tests.server.live import live
+from tests.server.logging_kept import logging_kept
 from tests.server.test_executions import until_status
 from tests.servers.http import HttpServer
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
@@ -52,7 +53,7 @@ async def test_pages_are_fetched_and_stored_by_a_server(
         assert stored.status_code == 200, stored.text
         registered = await client.post("/api/catalog", json={"source": fixture("F-000-E", ELIDED["F-000-E"])})
         assert registered.status_code == 201, registered.text
-        told = await talk.start(registered.json()["path"], {"api_url": endpoint.url}, wait=30)
+        told = await talk.start(registered.json()["path"], {"api_url": endpoint.url}, wait=60)
         events = await client.get(f"/api/executions/{told['execution_id']}/events", params={"limit": 1000})
 
         assert told["status"] == "completed", told
@@ -71,7 +72,7 @@ async def test_what_was_accepted_is_completed_by_the_next_server(tmp_path: Path)
     async with serving(ServerSettings(db=db, port=0, workers=2, local=True, poll_s=0.1)) as second:
         assert second.first_token is None
         headers = {"authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=second.url, headers=headers, trust_env=False) as client:
+        async with httpx2.AsyncClient(base_url=second.url, headers=headers, timeout=60, trust_env=False) as client:
             async with asyncio.timeout(60):
                 while (await client.get(f"/api/executions/{execution_id}")).json()["status"] != "completed":
                     await asyncio.sleep(0.05)
@@ -100,19 +101,16 @@ async def test_two_servers_on_one_file_share_the_work(tmp_path: Path) -> None:
 
 
 async def test_open_streams_and_polls_do_not_keep_a_server_from_stopping() -> None:
-    """It would wait for a minute for who is being answered."""
-    async with live(workers=0, drain_s=60) as (_, client, talk):
+    """It would wait for an hour for who is being answered."""
+    async with asyncio.timeout(110), live(workers=0, drain_s=3_600) as (_, client, talk):
         await talk.register(HELD)
         execution_id = (await talk.start())["execution_id"]
         reading = asyncio.create_task(_read(client, f"/api/executions/{execution_id}/stream"))
         watching = asyncio.create_task(_read(client, "/api/stream"))
-        async with asyncio.timeout(60):
-            while "noetl_streams 2.0" not in (await client.get("/metrics")).text:
-                await asyncio.sleep(0.02)
-        began = asyncio.get_running_loop().time()
+        while "noetl_streams 2.0" not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.02)
         client_held = talk._clients
         talk._clients = []  # closed below, once the server has stopped
-    assert asyncio.get_running_loop().time() - began < 40
     await asyncio.gather(reading, watching, return_exceptions=True)
     for one in client_held:
         await one.aclose()
@@ -127,13 +125,14 @@ async def _read(client: httpx2.AsyncClient, url: str) -> None:
 async def test_serve_tells_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
     stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
     settings = ServerSettings(db=str(tmp_path / "store.db"), port=0, local=True)
-    serving_task = asyncio.create_task(serve(settings, ready=told.set_result, stop=stop))
-    served: Served = await told
-    async with httpx2.AsyncClient(trust_env=False) as client:
-        assert (await client.get(f"{served.url}/api/health/live")).status_code == 200
-    stop.set()
-    async with asyncio.timeout(60):
-        await serving_task
+    with logging_kept():
+        serving_task = asyncio.create_task(serve(settings, ready=told.set_result, stop=stop))
+        served: Served = await told
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
+            assert (await client.get(f"{served.url}/api/health/live")).status_code == 200
+        stop.set()
+        async with asyncio.timeout(60):
+            await serving_task
     assert served.port > 0
 
 
@@ -197,7 +196,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
         token, _ = await served.services.access.tokens.create(wanted)
         station = Station(WorkerSpec(url=served.url, worker_id="far:1:1", token=token), Registry())
         working = asyncio.create_task(station.serve())
-        told = await talk.start("tests/parent", wait=30)
+        told = await talk.start("tests/parent", wait=60)
         listed = (await talk.get("/api/workers"))["workers"]
         station.drain()
         async with asyncio.timeout(60):
@@ -212,7 +211,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
 async def test_https_is_served_with_the_operators_certificate(certificate: Path) -> None:  # noqa: F811
     async with (
         live(workers=0, tls_cert=str(certificate), tls_key=str(certificate)) as (served, _, _),
-        httpx2.AsyncClient(verify=False, trust_env=False) as client,
+        httpx2.AsyncClient(verify=False, timeout=60, trust_env=False) as client,
     ):
         answer = await client.get(f"{served.url}/api/health/live")
 

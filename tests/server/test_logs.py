@@ -10,19 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from noetl.server.logs import LONGEST, configure_logging, log
+from tests.server.logging_kept import logging_kept
 from tests.server.talking import talking
 
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    text, root = io.StringIO(), logging.getLogger()
-    before, level = list(root.handlers), root.level
+    text = io.StringIO()
     monkeypatch.setattr("sys.stderr", text)
-    configure_logging()
-    yield text
-    root.handlers[:] = before
-    root.setLevel(level)
-    logging.getLogger("uvicorn.access").disabled = False
+    with logging_kept():
+        configure_logging()
+        yield text
 
 
 def test_what_could_steer_a_terminal_is_escaped(written: io.StringIO) -> None:

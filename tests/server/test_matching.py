@@ -166,8 +166,8 @@ async def test_orders_that_another_server_made_are_matched_as_well() -> None:
         await crew.announce("large", kinds=["python", "duckdb"])
         await started(first, MIXED)
 
-        assert await crew.steps("small", wait_s=10) == ["code"]
-        assert await crew.steps("large", wait_s=10) == ["query"]
+        assert await crew.steps("small", wait_s=30) == ["code"]
+        assert await crew.steps("large", wait_s=30) == ["query"]
 
 
 async def test_orders_that_one_worker_cannot_run_do_not_keep_it_from_others() -> None:

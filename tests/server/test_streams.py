@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
 import msgspec
 import pytest
 
+from noetl.server.hub import Hub
 from noetl.server.streaming import EventStream
+from noetl.store.contract import Moved
 from noetl.store.memory import MemoryStore
 from noetl.store.results import MemoryResults
+from tests.contracts.test_store import commit, event
 from tests.server.live import live
 from tests.server.talking import talking
 from tests.server.test_executions import HELD
@@ -102,7 +105,9 @@ async def test_a_stream_hears_of_what_another_process_records() -> None:
                 return [part.data["name"] async for part in stream if part.name == "message"]
 
         reading = asyncio.create_task(read())
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(60):
+            while "noetl_streams 1.0" not in (await one.client.get("/metrics")).text:
+                await asyncio.sleep(0.01)
         await two.post(f"/api/executions/{execution_id}/cancel")
         async with asyncio.timeout(60):
             names = await reading
@@ -116,14 +121,14 @@ async def test_the_whole_system_is_told_row_by_row_and_resumed() -> None:
         await talk.register()
         rows: list[Heard] = []
         async with streaming(client, "/api/stream") as stream:
-            started = asyncio.create_task(talk.start(wait=10))
+            started = asyncio.create_task(talk.start(wait=60))
             async for one in stream:
                 if one.name == "message":
                     rows.append(one)
                     if one.data["status"] == "completed":
                         break
             first = (await started)["execution_id"]
-        second = (await talk.start(wait=10))["execution_id"]
+        second = (await talk.start(wait=60))["execution_id"]
         async with streaming(client, "/api/stream", headers={"last-event-id": rows[-1].at or ""}) as stream:
             after = await anext(one async for one in stream if one.name != "comment")
         async with streaming(client, "/api/stream", headers={"last-event-id": "elsewhere.7"}) as stream:
@@ -149,6 +154,34 @@ async def test_the_whole_system_includes_what_other_servers_do() -> None:
                 await moved.wait()
 
         assert [change.execution_id for change in services.hub.since(at) or ()] == [execution_id]
+
+
+async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() -> None:
+    """While nobody listens it only notes from where to go on, and that may lie past what the listener waits for."""
+    meanwhile: list[Callable[[], Awaitable[None]]] = []
+
+    class Slow(MemoryStore):
+        async def moved(self, cursor: str | None) -> Moved:
+            for happens in meanwhile:
+                await happens()
+            return await super().moved(cursor)
+
+    store = Slow()
+    hub = Hub(store, poll_s=600)
+    async with hub.listening():
+        with ExitStack() as stack:
+
+            async def somebody_listens_and_another_server_stores() -> None:
+                meanwhile.clear()
+                stack.enter_context(hub.listen(None))
+                await store.commit([commit(event(1))])
+
+            at = hub.number
+            meanwhile.append(somebody_listens_and_another_server_stores)
+            await hub.look()
+            await hub.look()
+
+            assert [change.execution_id for change in hub.since(at) or ()] == ["x1"]
 
 
 async def test_a_position_that_is_forgotten_is_not_guessed_at() -> None:

@@ -59,7 +59,7 @@ async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
         serving = asyncio.ensure_future(station.serve())
         async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
             await client.register(playbook(HELLO))
-            started = await client.start("tests/test", wait=20)
+            started = await client.start("tests/test", wait=60)
         station.drain()
         async with asyncio.timeout(60):
             assert await serving == 0

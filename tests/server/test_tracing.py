@@ -59,10 +59,11 @@ def collector(status: int = 200) -> Iterator[tuple[str, list[Any]]]:
 async def test_an_execution_is_one_trace_with_its_steps_and_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     with collector() as (url, got):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")  # past it the exporter would send the same again
         async with talking(tools={"python": Scripted(one=1, other=ValueError("secret words"))}) as talk:
             path = (await talk.register(FAILS))["path"]
             headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
-            asked = {"path": path, "wait": 20}
+            asked = {"path": path, "wait": 60}
             started = (await talk.client.post("/api/executions", json=asked, headers=headers)).json()
             await asyncio.to_thread(until, lambda: got)
     [request] = got
@@ -137,7 +138,7 @@ async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExport
     async with HttpServer({"/a": reply(), "/b": reply(), "/c": ELSEWHERE}) as server, talking() as talk:
         path = (await talk.register(CALLS.replace("URL", server.url)))["path"]
         headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
-        asked = {"path": path, "wait": 20}
+        asked = {"path": path, "wait": 60}
         started = (await talk.client.post("/api/executions", json=asked, headers=headers)).json()
         found = await told(spans)
         async with asyncio.timeout(60):  # nothing is remembered of a trace that was told

@@ -105,7 +105,7 @@ async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         worker = await talk.as_role(Role.WORKER)
-        polling = asyncio.create_task(turn(worker, capacity=1, wait_s=20))
+        polling = asyncio.create_task(turn(worker, capacity=1, wait_s=30))
         await asyncio.sleep(0.05)
         assert not polling.done()
         started = await talk.start()
@@ -230,12 +230,20 @@ workflow: [{step: start, tool: [{name: work, kind: python, code: "result = 1"}]}
 """
 
 
+async def ended(worker: httpx2.AsyncClient, call: dict[str, Any]) -> httpx2.Response:
+    """What became of a call, asked for again until that is known."""
+    async with asyncio.timeout(60):
+        while (answer := await worker.post("/api/orders/call", json=call)).json().get("status") == "running":
+            pass
+    return answer
+
+
 CALLER = WORK.replace('kind: python, code: "result = 1"', "kind: playbook, path: tests/child")
 
 
 @pytest.mark.req("WRK-05", "SRV-04")
 async def test_a_worker_starts_no_playbook_that_no_task_of_its_order_calls() -> None:
-    async with talking(workers=0, call_poll_s=0.05) as talk:
+    async with talking(workers=0) as talk:
         await talk.register(CHILD)
         worker, _ = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -247,7 +255,7 @@ async def test_a_worker_starts_no_playbook_that_no_task_of_its_order_calls() -> 
             "task_run_id": "t1",
             "path": "tests/child",
         }
-        refused = await worker.post("/api/orders/call", json=call)
+        refused = await ended(worker, call)
 
         assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "playbook.failed")
         assert len((await talk.get("/api/executions"))["executions"]) == 1
@@ -269,11 +277,11 @@ async def test_a_nested_playbook_is_begun_once_and_waited_for_in_turns() -> None
         }
         first = (await worker.post("/api/orders/call", json=call)).json()
         second = (await worker.post("/api/orders/call", json=call)).json()
-        (inner,) = (await turn(worker, capacity=1)).orders
+        (inner,) = (await turn(worker, capacity=1, wait_s=30)).orders
         await turn(worker, done(inner, 42))
-        third = (await worker.post("/api/orders/call", json=call)).json()
-        unknown = await worker.post("/api/orders/call", json={**call, "task_run_id": "t2", "path": "none"})
-        late = await worker.post("/api/orders/call", json={**call, "task_run_id": "t3", "lease_epoch": 9})
+        third = (await ended(worker, call)).json()
+        unknown = await ended(worker, {**call, "task_run_id": "t2", "path": "none"})
+        late = await ended(worker, {**call, "task_run_id": "t3", "lease_epoch": 9})
 
         assert first["status"] == second["status"] == "running"
         assert first["execution_id"] == second["execution_id"] == third["execution_id"] == inner.execution_id

@@ -106,9 +106,11 @@ class LinkedDispatch:
 
     async def _send(self, link: Link) -> None:
         while True:
-            await self._to_send.wait()
-            self._to_send.clear()
             while self._out:
                 pool, times = next(iter(self._out.items()))
                 await link.send(pool, times)
-                del self._out[pool]  # only now: what could not be sent is sent over the next link
+                left = self._out.pop(pool) - times  # only now: what could not be sent is sent over the next link
+                if left > 0:
+                    self._out[pool] = left  # it rang again meanwhile, for what those who have heard may have missed
+            self._to_send.clear()
+            await self._to_send.wait()

@@ -133,10 +133,13 @@ class Hub:
 
     async def look(self) -> None:
         """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""
-        moved = await self._store.moved(self._cursor if self._listeners else None)
+        is_heard = bool(self._listeners)
+        moved = await self._store.moved(self._cursor if is_heard else None)
         if self._cursor is None:  # the first look: what was being listened to before it may have moved
             watched = [one for one in self._listeners if one is not None]
             moved = Moved(moved.cursor, await self._store.positions(watched))
+        elif self._listeners and not is_heard:
+            return  # whoever began to listen meanwhile may have missed something: the next look begins where this did
         self._cursor = moved.cursor
         for execution_id, seq in moved.positions.items():
             self._note(execution_id, seq)
