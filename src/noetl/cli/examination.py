@@ -184,7 +184,7 @@ def _server(server: str | None, db: str | None) -> Iterator[Finding]:
     from noetl.worker.server_clock import ServerClock
 
     try:
-        response = httpx2.get(f"{there.url}/api/health/ready", timeout=5.0, verify=trusting(there.ca), trust_env=False)
+        response = httpx2.get(f"{there.url}/api/health/ready", timeout=20.0, verify=trusting(there.ca), trust_env=False)
     except httpx2.TransportError as problem:
         if is_distrust(problem):
             yield Finding("server", "bad", f"{there.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")

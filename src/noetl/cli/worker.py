@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from noetl.worker.station import Station
 
 UNFINISHED = 1
-_READY_S = 30.0
+_READY_S = 60.0
 
 
 @click.group("worker", context_settings={"help_option_names": ["-h", "--help"]})

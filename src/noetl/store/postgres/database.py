@@ -1,5 +1,5 @@
 """Database: our connections to PostgreSQL. Reads are repeated when a connection is lost, until patience ends; a write
-is sent once, and is told to be uncertain if the answer never came.
+is sent once, and is told to be uncertain if the answer never came. What was lost before its commit was never stored.
 """
 
 from __future__ import annotations
@@ -79,22 +79,29 @@ class Database:
 
     async def read(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         """What `work` gives for a connection; again when it was lost, since reading twice changes nothing."""
-        return await self._patiently(work, repeats=True)
+        return await self._patiently(work, repeats=lambda: True)
 
     async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         """The same for what must not be done twice. UncertainError when the connection was lost meanwhile."""
-        return await self._patiently(work, repeats=False)
+        return await self._patiently(work, repeats=lambda: False)
 
-    async def together(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
-        """A write of several statements: all of them or none."""
+    async def together(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
+        """A write of several statements: all of them or none. A process that was stopped for long between two of them
+        has lost its connection, and nothing is stored: they are said again. `repeats` is for what leaves the same when
+        it is done twice; the commit of anything else is sent once."""
+        is_committed = False
 
         async def in_transaction(connection: Any) -> _T:
+            nonlocal is_committed
+            is_committed = False
             async with connection.transaction():
-                return await work(connection)
+                given = await work(connection)
+                is_committed = not connection.is_closed()  # what follows is sent at once, whatever becomes of it
+            return given
 
-        return await self.write(in_transaction)
+        return await self._patiently(in_transaction, repeats=lambda: repeats or not is_committed)
 
-    async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool) -> _T:
+    async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
         asked_to_end = task.cancelling() if task is not None else 0
         while True:
@@ -108,7 +115,7 @@ class Database:
                     raise asyncio.CancelledError from problem  # which a connection that ends badly would have hidden
                 if not is_lost(problem):
                     raise explained(self.where, problem) from problem
-                if has_begun and not repeats:
+                if has_begun and not repeats():
                     raise uncertain(self.where, problem) from problem
                 if not await pauses.waited():
                     raise unreachable(self.where, problem) from problem

@@ -35,7 +35,7 @@ async def migrate(database: Database, known: list[Migration]) -> list[Migration]
     """Bring the schema up to the newest of `known` and give what ran. Safe when several programs open it at once."""
     if not pending(await database.read(applied), known, database.where):
         return []
-    return await database.together(lambda connection: _migrated(connection, known, database.address))
+    return await database.together(lambda connection: _migrated(connection, known, database.address), repeats=True)
 
 
 async def _migrated(connection: Any, known: list[Migration], address: Address) -> list[Migration]:

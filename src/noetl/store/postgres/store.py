@@ -146,7 +146,7 @@ class PostgresStore(PostgresHistory):
         return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch, owner) == 1
 
     async def rebuild(self) -> int:
-        return await self._db.together(self._rebuilt)
+        return await self._db.together(self._rebuilt, repeats=True)
 
     async def _rebuilt(self, connection: Any) -> int:
         await connection.execute(QUERIES["take_time"])  # between two statements, logs are read
