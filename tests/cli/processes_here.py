@@ -39,7 +39,7 @@ class Here:
         self.children.append(child)
         return child
 
-    def call(self, *arguments: str, within_s: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *arguments: str, within_s: float = 110, **more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "noetl.cli.main", *arguments]
         return subprocess.run(
             command,
@@ -92,7 +92,7 @@ class Here:
                 child.terminate()
         for child in self.children:
             try:
-                child.wait(30)
+                child.wait(60)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
@@ -107,7 +107,7 @@ def here(folder: Path) -> Iterator[Here]:
         place.end()
 
 
-def until(look: Callable[[], Found | None], within_s: float = 60) -> Found:
+def until(look: Callable[[], Found | None], within_s: float = 110) -> Found:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if found := look():

@@ -28,9 +28,9 @@ def served_here(db: Path) -> Iterator[str]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(up()))
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(100)
         yield found[0].url
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(100)
         loop.close()

@@ -176,12 +176,12 @@ def served(home: Path) -> Iterator[tuple[str, ...]]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=lambda: loop.run_until_complete(up()))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(100)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("NOETL_TOKEN", token)
         yield ("--server", found[0].url)
     loop.call_soon_threadsafe(stop.set)
-    thread.join(60)
+    thread.join(100)
     loop.close()
 
 

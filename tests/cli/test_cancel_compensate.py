@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.conversing import playbook
+from tests.last_words import last_words
 
 TEXT = """
 workflow:
@@ -18,7 +19,7 @@ workflow:
     tool: {kind: python, code: "result = 1"}
     compensate: {spec: {idempotent: true}, tool: {kind: python, code: "result = 'undone'"}}
     next: {arcs: [{step: wait}]}
-  - {step: wait, tool: {kind: python, code: "import time; time.sleep(60)"}}
+  - {step: wait, tool: {kind: python, code: "import time; time.sleep(600)"}}
 """
 
 
@@ -51,9 +52,10 @@ def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     try:
         code, said, told = call("cancel", "last", "--compensate", "--db", str(db))
-        running.communicate(timeout=60)
+        last_words(running)
     finally:
         running.kill()
+        running.wait()
 
     assert code == 0, told
     assert said.startswith("cancelling and compensating execution ")
@@ -65,7 +67,7 @@ def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
 def test_an_execution_that_nobody_runs_is_undone_once_it_is_taken_up(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     running.kill()
-    running.communicate(timeout=60)
+    last_words(running)
 
     code, _, told = call("cancel", "last", "--compensate", "--db", str(db))
     assert code == 0, told

@@ -32,7 +32,7 @@ STRAY_ORDER = """INSERT INTO orders (order_id, execution_id, step_run_id, state,
 STRAY_TASK = "INSERT INTO task (task_id, execution_id, state, created_at, body) VALUES ('t1', 'gone', 'open', 1, '{}')"
 
 LONG = """
-workflow: [{step: start, tool: {kind: python, code: "import time; time.sleep(60)"}}]
+workflow: [{step: start, tool: {kind: python, code: "import time; time.sleep(600)"}}]
 """
 
 Spoil = Callable[[str], None]
@@ -151,7 +151,7 @@ def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) ->
         assert call("pause", "last", "--db", db)[1].startswith("paused execution ")
         assert call("resume", "last", "--db", db)[1].startswith("resumed execution ")
         assert call("cancel", "last", "--db", db)[1].startswith("cancelled execution ")
-        assert running.wait(60) == 5
+        assert running.wait(100) == 5
     finally:
         running.kill()
         running.wait()

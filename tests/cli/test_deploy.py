@@ -18,6 +18,7 @@ from tests.cli.processes_here import Here
 from tests.servers import nats, postgres
 from tests.servers.certificates import make_certificates
 
+pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 ROOT = Path(__file__).parents[2]
 SECTIONS = re.findall(
     r"^## ([^\n]+)\n(?:(?!^## ).)*?^```shell-session\n(.*?)^```", (ROOT / "docs/deploy.md").read_text(), re.M | re.S
@@ -39,7 +40,7 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
     try:
         for command in re.findall(r"^\$ (.*)$", text, re.M):
             done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110
             )
             assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
         assert list((tmp_path / "home" / "run").glob("*.json")) == [], "everything has ended"

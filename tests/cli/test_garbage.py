@@ -31,7 +31,7 @@ def test_a_cycle_is_found_after_a_while_and_not_at_once(collector: None) -> None
     few = [[number] for number in range(1_000)]
     assert knot() is not None, "as often as Python comes, it would have looked by now"
 
-    many = [[number] for number in range(NEW_OBJECTS)]
+    many = [[number] for number in range(2 * NEW_OBJECTS)]  # meanwhile other threads may let go of older ones
 
     assert knot() is None
-    assert len(few) + len(many) == NEW_OBJECTS + 1_000
+    assert len(few) + len(many) == 2 * NEW_OBJECTS + 1_000

@@ -78,8 +78,9 @@ def gated(tmp_path: Path) -> Iterator[Gated]:
 
 
 def test_an_interruption_while_the_program_is_loading_is_quiet(tmp_path: Path) -> None:
-    """A stand-in for the first library that is imported says that it is being imported, and waits there."""
-    (tmp_path / "click.py").write_text("import time; print('loading', flush=True); time.sleep(60)")
+    """A stand-in for the first library that is imported says that it is being imported, and waits there. It sleeps for
+    moments only: Python does not hear of a signal that came just before it fell asleep until it wakes up."""
+    (tmp_path / "click.py").write_text("import time; print('loading', flush=True)\nwhile True: time.sleep(0.01)")
     loading = subprocess.Popen(
         [sys.executable, "-c", "from noetl.cli.main import main; main()"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

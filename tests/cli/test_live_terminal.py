@@ -23,13 +23,13 @@ workflow:
     tool: {name: greet, kind: python, code: "print('good morning')"}
     next: {arcs: [{step: each}]}
   - step: each
-    loop: {in: "{{ range(3000) | list }}", iterator: x, spec: {mode: parallel, max_in_flight: 8}}
+    loop: {in: "{{ range(1000) | list }}", iterator: x, spec: {mode: parallel, max_in_flight: 8}}
     tool: {name: t, kind: noop, args: {x: "{{ iter.x }}"}, spec: {place: worker}}
     next: {arcs: [{step: finish}]}
   - step: finish
     tool: {kind: noop, args: {said: bye}}
 """
-WAITING = "workflow: [{step: start, tool: {kind: python, code: 'import time; time.sleep(60)'}}]"
+WAITING = "workflow: [{step: start, tool: {kind: python, code: 'import time; time.sleep(600)'}}]"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -86,7 +86,7 @@ def test_on_a_terminal_finished_steps_stay_and_bars_are_drawn_below(tmp_path: Pa
     assert stdout.split() == ["{", '"said":', '"bye"', "}"]
     assert "  start             │ good morning" in stayed
     assert [line for line in stayed if line.startswith("✓ start             done in ")]
-    assert [line for line in stayed if line.startswith("✓ each              done, 3,000 of 3,000 iterations in ")]
+    assert [line for line in stayed if line.startswith("✓ each              done, 1,000 of 1,000 iterations in ")]
     assert [line for line in stayed if line.startswith("✓ finish")]
     assert terminal.shown.rindex(SHOW) > terminal.shown.rindex(HIDE)
     assert "\x1b[2J" not in terminal.shown, "the screen is never cleared"
@@ -98,7 +98,7 @@ def test_frames_follow_the_clock_and_not_the_iterations(tmp_path: Path) -> None:
     terminal.end()
     most = 10 + (time.monotonic() - began) / Screen.period_s  # what scrolls up draws what is below anew
 
-    assert terminal.shown.count(" of 3,000 (") <= most
+    assert terminal.shown.count(" of 1,000 (") <= most
 
 
 @pytest.mark.parametrize("environment", [{"CI": "true"}, {"TERM": "dumb"}])
@@ -109,7 +109,7 @@ def test_in_a_build_the_same_is_told_in_lines(tmp_path: Path, environment: dict[
     assert code == 0
     assert "\x1b[2K" not in terminal.shown
     assert HIDE not in terminal.shown
-    assert "▸ loop of 3,000" in terminal.shown
+    assert "▸ loop of 1,000" in terminal.shown
 
 
 def test_json_for_a_program_leaves_the_screen_to_the_person(tmp_path: Path) -> None:

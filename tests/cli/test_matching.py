@@ -11,6 +11,7 @@ from noetl.client.errors import UnreachableError
 from tests.cli.processes_here import here, until
 from tests.servers.certificates import make_certificates
 
+pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 SHELL_IN_A_STEP = """
 apiVersion: noetl.io/v10
 kind: Playbook

@@ -38,9 +38,10 @@ workflow:
     signal: {name: go}
 """
 )
+# Next year, mostly: none of these times may pass between two questions that are to be answered alike.
 NIGHTLY = playbook(
     """
-trigger: {timer: {cron: "0 6 * * *", spec: {timezone: Europe/Berlin}}}
+trigger: {timer: {cron: "0 6 1-3 1 *", spec: {timezone: Europe/Berlin}}}
 workflow:
   - {step: start, tool: {kind: noop}}
 """

@@ -38,7 +38,8 @@ def test_a_registered_playbook_with_a_trigger_is_scheduled(db: str) -> None:
     assert "America/New_York" in done(db, "schedule", "list")
     times = done(db, "schedule", "next", PATH, "-n", "3").split()
     assert [time[10:19] for time in times] == ["T06:00:00"] * 3
-    assert told(db, "schedule", "next", PATH, "-n", "3") == times
+    as_json = told(db, "schedule", "next", PATH, "-n", "3")
+    assert as_json in (times, done(db, "schedule", "next", PATH, "-n", "3").split()), "it may be six just now"
 
 
 @pytest.mark.req("TMR-01")

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.processes_here import Here, here, until
 from tests.cli.test_server_worker import SLOW
 
+pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 QUICK = SLOW.replace("tests/slow", "tests/quick").replace("time.sleep(s); result = 1", "print('here'); result = s + 1")
 
 
@@ -53,7 +54,7 @@ def test_a_registered_playbook_is_run_there_by_its_path_where_a_server_is_config
 
 
 def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
-    given = place.call("run", "slow.yaml", "--set", "s=60", "--server", "here", "--detach").stdout.strip()
+    given = place.call("run", "slow.yaml", "--set", "s=600", "--server", "here", "--detach").stdout.strip()
 
     assert place.call("pause", given, "--server", "here").stdout == f"paused execution {given}\n"
     assert "was paused already" in place.call("pause", given, "--server", "here").stdout
@@ -64,12 +65,12 @@ def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
 
 
 def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
-    child = place.spawn("run", "slow.yaml", "--set", "s=60", "--server", "here")
+    child = place.spawn("run", "slow.yaml", "--set", "s=600", "--server", "here")
     log = place.folder / f"{len(place.children) - 1}-run.log"
     until(lambda: "start" in log.read_text() and "started" in log.read_text())
     child.send_signal(signal.SIGINT)
 
-    assert child.wait(60) == 130
+    assert child.wait(110) == 130
     said = log.read_text()
     assert "goes on at http://127.0.0.1" in said
     assert "noetl watch" in said

@@ -15,6 +15,7 @@ from noetl.cli.processes import Record, is_alive, leave, listed, own_record, sto
 from tests.cli.processes_here import Here, here, until
 from tests.living import is_alive as lives
 
+pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 SLOW = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -91,7 +92,7 @@ def test_a_process_knows_itself_in_its_record(tmp_path: Path, monkeypatch: pytes
 def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server()
-        worker = place.worker()
+        worker = place.worker("--drain-timeout", "100")
         with place.client() as client:
             gate = tmp_path / "gate"
             code = f"import os, time\nwhile not os.path.exists('{gate}'): time.sleep(0.01)"
@@ -102,13 +103,13 @@ def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> N
             until(lambda: "draining" in place.logs())
             gate.touch()
 
-            assert worker.wait(60) == 0, place.logs()
+            assert worker.wait(110) == 0, place.logs()
             names = [event.event_type for event in client.events(started.execution_id)]
             assert names.count("step.done") == 1, "what it ran is reported"
-            assert client.workers() == [], "it has said goodbye"
+            until(lambda: client.workers() == [])  # it has said goodbye, and did not wait long for an answer
             assert client.get(started.execution_id).status == "running", "the rest is for somebody else"
             place.worker()
-            ended = client.wait(started.execution_id, timeout=60)
+            ended = client.wait(started.execution_id, timeout=110)
 
     assert ended is not None
     assert ended.result == "and more"
@@ -117,16 +118,16 @@ def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> N
 def test_a_second_signal_stops_a_worker_at_once(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server()
-        worker = place.worker()
+        worker = place.worker("--drain-timeout", "300")
         with place.client() as client:
             client.register(SLOW)
-            started = client.start("tests/slow", {"s": 60})
+            started = client.start("tests/slow", {"s": 600})
             until(lambda: [e for e in client.events(started.execution_id) if e.event_type == "task.started"])
             worker.send_signal(signal.SIGTERM)
             until(lambda: "draining" in place.logs())
             worker.send_signal(signal.SIGTERM)
 
-            assert worker.wait(50) == 1
+            assert worker.wait(110) == 1
             assert "another worker takes it up" in place.logs()
 
 

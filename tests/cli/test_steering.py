@@ -11,12 +11,14 @@ import pytest
 from tests.cli.running import call
 from tests.cli.stored import stored
 from tests.cli.test_interruption import Gated
+from tests.cli.waiting_run import until_present
 
 
 @pytest.fixture
 def gated(tmp_path: Path) -> Iterator[Gated]:
     with Gated(tmp_path) as gated:
         gated.until("wait", "started")
+        until_present(str(gated.db))
         yield gated
 
 

@@ -40,7 +40,7 @@ def test_a_run_of_another_process_is_followed_until_its_end(tmp_path: Path) -> N
     file = tmp_path / "orders.yaml"
     file.write_text(playbook(MESSAGE))
     with WaitingRun(file, tmp_path, "waits", 'for message "paid"') as run:
-        code, out, err = call("watch", "last", "--timeout", "1s", "--db", run.db)
+        code, out, err = call("watch", "last", "--timeout", "0.2s", "--db", run.db)
         assert (code, out) == (5, "")
         assert "goes on in its own process" in err
         done(run.db, "message", "send", "paid", "-c", "order=7")

@@ -33,16 +33,9 @@ class WaitingRun:
         for line in self.process.stderr:
             self.said += line
             if all(word in line for word in words):
-                asyncio.run(self._present())
+                until_present(self.db)
                 return
         raise AssertionError(f"it ended before it waited: {self.said}")
-
-    async def _present(self) -> None:
-        """Once others know that there is somebody to be asked."""
-        store = SqliteStore.open(Path(self.db))
-        while not await store.shelf.list(KIND):
-            await asyncio.sleep(0.01)
-        await store.close()
 
     def interrupt(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
@@ -59,6 +52,18 @@ class WaitingRun:
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate(timeout=30)
+
+
+def until_present(db: str) -> None:
+    """Until others know that there is somebody to be asked."""
+
+    async def present() -> None:
+        store = SqliteStore.open(Path(db))
+        while not await store.shelf.list(KIND):
+            await asyncio.sleep(0.01)
+        await store.close()
+
+    asyncio.run(present())
 
 
 def left_waiting(db: str, playbook: str | Path, payload: dict[str, Any] | None = None) -> str:

@@ -49,6 +49,7 @@ def texts_of(module: str) -> dict[str, str]:
     return found
 
 
+@cache
 def raised() -> dict[str, str]:
     """Each kind with one place that gives it."""
     found = {"template.error": "noetl.errors"}  # the one kind that has an exception of its own

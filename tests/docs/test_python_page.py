@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.processes_here import here
 
+pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 ROOT = Path(__file__).parents[2]
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python.md").read_text(), flags=re.M | re.S)
 PRINTED = (

@@ -63,7 +63,7 @@ class Crime:
         )
 
     async def until_second_task_is_recorded(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             while [event.event_type for event in await self.events()].count("task.started") < 2:
                 await asyncio.sleep(0.01)
             while "two" not in self.ledger.read_text():  # its process has begun, and said who it is
@@ -109,13 +109,13 @@ async def test_a_run_that_is_still_alive_is_not_taken_from_its_process(tmp_path:
         await resume("x1", db=crime.db)
 
     crime.gate.touch()
-    assert crime.victim.wait(60) == 0
+    assert crime.victim.wait(100) == 0
 
 
 async def test_a_run_that_is_over_is_only_told(tmp_path: Path) -> None:
     crime = Crime(tmp_path)
     crime.gate.touch()
-    crime.victim.wait(60)
+    crime.victim.wait(100)
     length = len(await crime.events())
 
     result = await resume("x1", db=crime.db)

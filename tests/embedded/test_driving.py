@@ -106,20 +106,20 @@ workflow:
         import os, time
         open({str(pid)!r} + ".part", "w").write(str(os.getpid()))
         os.rename({str(pid)!r} + ".part", {str(pid)!r})
-        time.sleep(60)
+        time.sleep(600)
     next: {{arcs: [{{step: after, when: "{{{{ event.name == 'step.failed' }}}}"}}]}}
   - step: after
 """
     )
     events: list[Event] = []
-    async with asyncio.timeout(60), driving(tmp_path / "s.db", watch=events.extend) as driver:
+    async with asyncio.timeout(110), driving(tmp_path / "s.db", watch=events.extend) as driver:
         execution_id = await driver.start(text)
         while not pid.exists():
             await asyncio.sleep(0.01)
         process = os.pidfd_open(int(pid.read_text()))
         await driver.cancel(execution_id)
         result = await driver.result(execution_id)
-        ended = await asyncio.to_thread(select.select, [process], [], [], 50)
+        ended = await asyncio.to_thread(select.select, [process], [], [], 100)
         os.close(process)
 
     assert result.status == "cancelled"

@@ -76,7 +76,7 @@ async def test_a_parent_that_is_taken_up_finds_its_child_again(tmp_path: Path) -
         [sys.executable, "-c", VICTIM, str(folder / "parent.yaml"), str(db)],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(100):
         while not ledger.exists() or "two" not in ledger.read_text():
             await asyncio.sleep(0.01)
     victim.send_signal(signal.SIGKILL)

@@ -18,7 +18,7 @@ from tests.running_here import Scripted
 from tests.servers.http import Script
 
 _POLL_S = 0.03
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
 _DELAY = re.compile(r"\b((?:initial_)?delay: )(\d+(?:\.\d+)?)(?=[\s,}])")
 
 

@@ -6,6 +6,8 @@ Hours are seconds here, since elsewhere time is real.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from tests.everywhere.cases import Case, Line, Say, hurried, until
@@ -18,6 +20,7 @@ from tests.fixtures.test_runs_v10 import HOTELS, rooms
 from tests.servers.http import Script, reply
 
 SHORT = {"PT2H30M": "PT1S", "300s": "1s", "86400s": "2s", "timer: { duration: 1h }": "timer: { duration: 2s }"}
+PATIENT = {"connect: 5, read: 15": "connect: 60, read: 60"}  # a busy machine answers late, and is not asked again
 SUGAR_PAGES: list[Any] = [
     reply(json={"data": [1, 2], "paging": {"hasMore": True, "page": 1}}),
     reply(json={"data": [3], "paging": {"hasMore": False, "page": 2}}),
@@ -36,6 +39,8 @@ def case(
     text = fixture(name, edits)
     for long, short in SHORT.items() if "say" not in more else ():  # who is to be answered has all the time it takes
         text = text.replace(long, short)
+    for short, long in PATIENT.items():
+        text = text.replace(short, long)
     return Case(name=f"{name} {also}".strip(), text=hurried(text), routes=routes, **more)
 
 
@@ -93,7 +98,27 @@ def injects(name: str) -> Say:
     return lambda line: line.inject(name)
 
 
-LOGGED = {"kind: audit_logger, level: info": 'kind: python, code: "result = 1"'}  # a plug-in nobody has here
+def gate(execution_id: str) -> Path:
+    """A task of this execution lasts until it is there."""
+    return Path(gettempdir()) / f"noetl-gate-{execution_id}"
+
+
+async def audits(line: Line) -> None:
+    """While the step is at work; it goes on until the audit is written."""
+    await until(line, "task.started")
+    await line.inject("audit.required")
+    await until(line, "handler.done")
+    gate(line.execution_id).touch()
+
+
+GATED = (
+    r'args: { of: "{{ execution_id }}" }, code: "import os, time\ngate = \"PLACE\" + of\n'
+    r'while not os.path.exists(gate):\n  time.sleep(0.01)\nos.remove(gate)\nresult = 1"'
+)
+LOGGED = {
+    "kind: audit_logger, level: info": 'kind: python, code: "result = 1"',  # a plug-in nobody has here
+    'code: "import time; time.sleep(2); result = 1"': GATED.replace("PLACE", str(gate(""))),
+}
 RARE = {"order_id: 7": "order_id: 71"}  # nobody else waits for the same message
 EVENTS = "CREATE TABLE raw_events (page jsonb, iter int)"
 AUDIT = "CREATE TABLE audit_log (order_id int)"
@@ -190,7 +215,7 @@ WAITING = [
     case("F-002-M", "rejected", say=once("human.created", decides("reject"))),
     case("F-002-P", say=once("case.waiting", signals("cancelled"))),
     case("F-002-P", "answered", say=once("case.waiting", injects("message.received"))),
-    case("F-002-O", edits=LOGGED, say=once("task.started", injects("audit.required"))),
+    case("F-002-O", edits=LOGGED, say=audits),
     case("F-R-TIMER"),
     case("F-R-TIMER", "cancelled", say=once("timer.scheduled", lambda line: line.cancel_timer("wait"))),
     case("F-R-GATEWAY"),

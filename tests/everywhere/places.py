@@ -43,7 +43,7 @@ NOWHERE = {"host": "nowhere", "user": "nobody", "database": "none", "password": 
 OTHER = {**NOWHERE, "token": PASSWORD, "api_key": PASSWORD}
 MASTER_KEY = base64.b64encode(b"k" * 32).decode()
 STAND_INS = ("ibm=simulator",)
-_ENDS_S = 90.0
+_ENDS_S = 240.0
 _ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _JOB = re.compile(rb"simulator:[\w-]+")  # it says when it was submitted
 _FOUND = re.compile(r"^<text>:(\d+: E_\w+)", re.M)

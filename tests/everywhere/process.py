@@ -28,7 +28,7 @@ class Asking:
 
     def __init__(self, kind: str, tool: Tool) -> None:
         self._kind, self._tool = kind, tool
-        self._http = httpx2.AsyncClient(base_url=os.environ["TEST_DESK"], trust_env=False, timeout=30)
+        self._http = httpx2.AsyncClient(base_url=os.environ["TEST_DESK"], trust_env=False, timeout=90)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         about = {name: getattr(context, name) for name in ("execution_id", "step", "task", "attempt")}

@@ -20,6 +20,7 @@ from tests.everywhere.cases import Case
 from tests.everywhere.desk import gathered
 from tests.everywhere.places import PLACES, SERVERS, Embedded, Place, served
 from tests.everywhere.told import Told, differences
+from tests.servers import postgres
 
 AT_ONCE = 8
 FAMILIES = {
@@ -74,6 +75,7 @@ def ran(place: Place, cases: Sequence[Case]) -> list[Told]:
 
 @pytest.fixture(scope="session")
 def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everywhere]:
+    postgres.server()  # it takes a while to start, and would stop the loop of whoever asks first
     with ExitStack() as stack:
         yield Everywhere(tmp_path_factory.mktemp("everywhere"), stack)
 
@@ -96,6 +98,7 @@ def test_every_fixture_is_run() -> None:
 
 
 @pytest.mark.req("WRK-01", "WRK-06", "WRK-08")
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_choice_of_everything_runs_the_same_everywhere(everywhere: Everywhere, place: str) -> None:
     compared(everywhere, place, [case for case in EVERYTHING if case.name in CHOSEN])

@@ -19,7 +19,10 @@ from tests.contracts.stores import fresh_url
 from tests.fixtures.running import fixture
 from tests.servers import nats
 
+pytestmark = pytest.mark.timeout(400)
 _POLL_S = 0.03
+_ENDS_S = 180.0
+_QUEUE_S = 3.0
 SWEEP = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -64,9 +67,13 @@ workflow:
 """
 
 
-def polls(events: list[Event]) -> list[Any]:
+def ran(task: str, events: list[Event]) -> list[Any]:
     processed: list[Any] = [one.payload for one in events if one.event_type == "task.processed"]
-    return [one for one in processed if one.task == "poll"]
+    return [one for one in processed if one.task == task]
+
+
+def polls(events: list[Event]) -> list[Any]:
+    return ran("poll", events)
 
 
 def polled(events: list[Event]) -> set[str]:
@@ -80,7 +87,10 @@ async def test_cancelling_an_embedded_run_cancels_its_jobs(delay: str) -> None:
     """Whether it is told between two polls or stopped while it waits for the next."""
     events: list[Event] = []
     tool = QuantumTool()
-    async with asyncio.timeout(60), driving(":memory:", watch=events.extend, tools=Registry({"quantum": tool})) as here:
+    async with (
+        asyncio.timeout(_ENDS_S),
+        driving(":memory:", watch=events.extend, tools=Registry({"quantum": tool})) as here,
+    ):
         execution_id = await here.start(SWEEP.replace("DELAY", delay))
         while len(polled(events)) < 3:
             await asyncio.sleep(_POLL_S)
@@ -98,7 +108,7 @@ async def test_cancelling_an_embedded_run_cancels_its_jobs(delay: str) -> None:
 async def test_cancelling_an_embedded_run_between_two_steps_cancels_its_job() -> None:
     """Nobody works on it: its submitting is over, and it is asked about when a timer has run out."""
     events: list[Event] = []
-    async with asyncio.timeout(60), driving(":memory:", watch=events.extend) as here:
+    async with asyncio.timeout(_ENDS_S), driving(":memory:", watch=events.extend) as here:
         execution_id = await here.start(LATER)
         while "timer.scheduled" not in {one.event_type for one in events}:
             await asyncio.sleep(_POLL_S)
@@ -128,7 +138,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 @pytest.mark.req("SRV-11", "QNT-02")
 @pytest.mark.parametrize("delay", ["0.2", "600"])
 async def test_cancelling_an_execution_of_the_cluster_cancels_its_jobs(cluster: Here, delay: str) -> None:
-    async with asyncio.timeout(60), AsyncClient(cluster.url, cluster.token) as client:
+    async with asyncio.timeout(_ENDS_S), AsyncClient(cluster.url, cluster.token) as client:
         states = await _states_after_cancelling(client, SWEEP.replace("DELAY", delay))
 
     assert states == ["CANCELLED"] * 3
@@ -136,7 +146,7 @@ async def test_cancelling_an_execution_of_the_cluster_cancels_its_jobs(cluster: 
 
 @pytest.mark.req("SRV-11", "QNT-02")
 async def test_cancelling_an_execution_of_the_cluster_between_two_steps_cancels_its_job(cluster: Here) -> None:
-    async with asyncio.timeout(60), AsyncClient(cluster.url, cluster.token) as client:
+    async with asyncio.timeout(_ENDS_S), AsyncClient(cluster.url, cluster.token) as client:
         later, look = await client.register(LATER), await client.register(LOOK)
         execution_id = (await client.start(later.path)).execution_id
         events: list[Event] = []
@@ -152,12 +162,11 @@ async def test_cancelling_an_execution_of_the_cluster_between_two_steps_cancels_
 
 @pytest.mark.req("QNT-02", "QNT-04", "QNT-06")
 async def test_a_sweep_of_the_cluster_waits_in_a_queue_and_is_counted(cluster: Here) -> None:
-    """F-R-QUANTUM, on the backend with a queue."""
-    text = fixture(
-        "F-R-QUANTUM",
-        {"prefer: cost": "prefer: cost, min_qubits: 3", "queue_s: 4": "queue_s: 6", "delay: 1": "delay: 0.2"},
-    )
-    async with asyncio.timeout(60), AsyncClient(cluster.url, cluster.token) as client:
+    """F-R-QUANTUM, on the backend with a queue. However late a job is asked about, it is queued for its time."""
+    queue = f"queue_s: {_QUEUE_S:g}"
+    edits = {"prefer: cost": "prefer: cost, min_qubits: 3", "queue_s: 4": queue, "delay: 1": "delay: 0.2"}
+    text = fixture("F-R-QUANTUM", edits)
+    async with asyncio.timeout(_ENDS_S), AsyncClient(cluster.url, cluster.token) as client:
         started = await client.start((await client.register(text)).path)
         ended = await client.wait(started.execution_id)
         events = [event async for event in client.events(started.execution_id)]
@@ -165,8 +174,11 @@ async def test_a_sweep_of_the_cluster_waits_in_a_queue_and_is_counted(cluster: H
     assert ended is not None
     assert ended.status == "completed"
     for index in range(3):
-        states = [one.outcome.result["state"] for one in polls(events) if one.path == (index,)]
-        assert (states[0], states[-1]) == ("QUEUED", "DONE")
+        [submitted] = [one.outcome.meta for one in ran("submit", events) if one.path == (index,)]
+        outcomes = [one.outcome for one in polls(events) if one.path == (index,)]
+        states = [one.result["state"] for one in outcomes]
+        assert states == ["QUEUED"] * (len(states) - 1) + ["DONE"]
+        assert outcomes[-1].meta.finished_at >= submitted.started_at + _QUEUE_S
     counted: list[Any] = [one.payload for one in events if one.event_type == "loop.done"]
     shares = [one["counts"].get("1", 0) / one["shots"] for one in counted[0].results]
     assert shares == [0, pytest.approx(0.5, abs=0.06), 1]

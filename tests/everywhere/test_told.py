@@ -69,6 +69,17 @@ def test_which_of_two_neighbours_is_first_does_not_count_and_the_order_within_ea
     assert differences(with_events(one, by_run[::-1]), one) != {}
 
 
+def test_the_beginning_of_a_task_that_never_ended_does_not_count_and_that_of_others_does() -> None:
+    one = told(CHAIN)
+    [*_, last] = [event for event in one.events if event.event_type == "task.processed"]
+    stopped = [event for event in one.events if event is not last]
+    begun = {at for at, event in enumerate(stopped) if event.event_type == "task.started"}
+    for at in begun:
+        fewer = with_events(one, [*stopped[:at], *stopped[at + 1 :]])
+        is_same = stopped[at].task_run_id == last.task_run_id
+        assert (differences(fewer, with_events(one, stopped)) == {}) is is_same, at
+
+
 @pytest.mark.parametrize(
     "change", [{"status": "failed"}, {"result": 1}, {"ctx": {"a": 1}}, {"calls": ["GET /"]}, {"refused": ["no"]}]
 )

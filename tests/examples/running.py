@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 from tools.demo_api import DemoApi
 
+from noetl.clock import ManualClock
 from noetl.embedded import RunResult, compiled, run_net
 from noetl.records.envelope import Event
 from noetl.tools.permissions import Permissions
@@ -39,9 +41,11 @@ def run_example(name: str, folder: Path, /, **payload: Any) -> Ran:
     file = EXAMPLES / f"{name}.yaml"
     events: list[Event] = []
     slept: list[float] = []
+    clock = ManualClock(time.time())  # moved by waiting alone: what is left of a delay is all of it on any machine
 
     async def sleep(seconds: float) -> None:
-        slept.append(round(seconds, 1))  # what is left of it by the clock
+        slept.append(round(seconds, 3))
+        clock.advance(seconds)
         await asyncio.sleep(seconds if seconds < SHORT_S else 0)
 
     running = run_net(
@@ -50,6 +54,7 @@ def run_example(name: str, folder: Path, /, **payload: Any) -> Ran:
         db=folder / "noetl.db",
         watch=events.extend,
         tools=Registry(permissions=Permissions(data_folders=(str(folder),))),
+        clock=clock,
         sleep=sleep,
         origin=file,
     )

@@ -38,11 +38,18 @@ async def _run(name: str, db: str, slots: int, *, is_virtual: bool) -> tuple[Run
         execution_id = await driver.start(FOLDER / f"{name}.yaml")
         for one in sends:
             if not one.get("early"):
-                await asyncio.sleep(0.3)
+                await _awaited(one, seen)
                 await _send(driver, one)
         result = await driver.result(execution_id)
         await driver.drained()
     return result, [event for event in seen if event.execution_id == execution_id]
+
+
+async def _awaited(what: dict[str, Any], seen: list[Event]) -> None:
+    """Until somebody waits for it: a signal is not kept for who listens later."""
+    kind = "message" if "message" in what else "signal"
+    while not any(event.event_type == f"{kind}.awaited" for event in seen):
+        await asyncio.sleep(0.01)
 
 
 async def _send(driver: Driver, what: dict[str, Any]) -> None:
