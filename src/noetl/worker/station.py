@@ -101,9 +101,9 @@ class Station:
             try:
                 return await self._at_work(worker, bell)
             finally:
+                heartbeat.end()  # a beat that arrived after the goodbye would have us shown as living
                 await self._deregister(line)
         finally:
-            heartbeat.end()
             pulse.close()
             await bell.close()
             values.close()
