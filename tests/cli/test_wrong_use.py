@@ -115,3 +115,25 @@ def test_a_fixture_with_errors_ends_with_3(capsys: pytest.CaptureFixture[str]) -
 
     assert entry.run(["run", "broken.yaml"]) == 3
     assert "broken.yaml:" in capsys.readouterr().err + capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("message", "send", "a\udcff"), ("run", "hello.yaml", "--set", "a=\udcff"), ("executions", "--path", "\udcff")],
+)
+def test_bytes_that_are_no_text_are_told_by_their_place(arguments: tuple[str, ...]) -> None:
+    code, _, said = call(*arguments)
+
+    assert code == 2
+    assert f"argument {len(arguments)} is not UTF-8 text: b'" in said
+
+
+def test_a_file_may_be_called_anything_and_its_name_that_cannot_be_kept_is_told(home: Path) -> None:
+    odd = home / "caf\udce9.yaml"
+    odd.write_text(HELLO)
+
+    assert call("check", str(odd))[0] == 0
+    code, _, said = call("run", str(odd))
+
+    assert code == 4
+    assert "cannot hold this text" in said

@@ -6,6 +6,7 @@ Every verb is a module of this room with a click `command`. The table keeps thei
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -85,6 +86,13 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return with_examples(command, name)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Names and values are kept as UTF-8, so bytes that are none go no further; files may be called anything."""
+        for number, given in enumerate(args, 1):
+            if not given.isascii() and is_broken(given) and not os.path.lexists(given):
+                ctx.fail(f"argument {number} is not UTF-8 text: {os.fsencode(given)!r}")
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -99,6 +107,15 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def is_broken(text: str) -> bool:
+    """Whether there are bytes in it that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import AbsentError, BackendError, UnreadableError
+from noetl.errors import AbsentError, BackendError, UnfitError, UnreadableError
 from noetl.records.envelope import Event
 from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
 from noetl.store.filtering import lowered
@@ -172,6 +172,8 @@ class SqliteHistory:
             yield
         except sqlite3.Error as problem:
             raise BackendError(_explanation(self._where, problem)) from problem
+        except UnicodeEncodeError as problem:
+            raise UnfitError(f"the store {self._where} cannot hold this text: {problem.reason}") from problem
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
 
