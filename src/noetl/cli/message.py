@@ -1,4 +1,4 @@
-"""`noetl message`: send a message to whoever waits for it (CLI-05, MSG-02)."""
+"""`noetl message`: send a message to whoever waits for it (CLI-05, MSG-02); what is kept is in `kept_messages`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli import kept_messages
 from noetl.cli.forms import print_record, record_output
 from noetl.cli.reaching import asked, reads_server_option, server_meant
 from noetl.cli.reading import db_option, refusals
@@ -22,7 +23,11 @@ _PATIENCE_S, _POLL_S = 3.0, 0.05  # whoever waits looks for messages every half 
 @click.group("message", context_settings={"help_option_names": ["-h", "--help"]})
 @color_option
 def command() -> None:
-    """Send messages to executions that wait for them."""
+    """Send messages to executions that wait for them, and look after those that nobody has taken yet."""
+
+
+for _command in kept_messages.COMMANDS:
+    command.add_command(_command)
 
 
 @command.command("send")

@@ -150,6 +150,22 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class KeptMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that nobody has taken yet; `size_bytes` is how much it says, as JSON."""
+
+    message_id: str
+    name: str
+    correlation: dict[str, Any]
+    size_bytes: int
+    sent_at: str
+    expires_at: str
+
+
+class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
+    messages: list[KeptMessage]
+    next: str | None = None
+
+
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is its own, `timer` the author's word for it."""
 

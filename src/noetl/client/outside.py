@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.client import requests
-from noetl.client.models import Backfilled, Schedule, ScheduleList, Task, TaskPage, Timer
+from noetl.client.models import Backfilled, KeptPage, Schedule, ScheduleList, Task, TaskPage, Timer
 from noetl.client.sending import Sends, SendsLater
 
 
@@ -24,6 +24,18 @@ class AsyncOutside(SendsLater):
     ) -> dict[str, Any]:
         """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
         return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
+
+    async def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> KeptPage:
+        """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
+        return await self.send(requests.messages(name, limit, cursor))
+
+    async def delete_message(self, message_id: str) -> None:
+        """Nobody will receive it. ApiError when it was delivered (409), or none of this id is kept (404)."""
+        await self.send(requests.delete_message(message_id))
+
+    async def delete_messages(self, name: str) -> int:
+        """All of this name that nobody has taken; gives how many."""
+        return await self.send(requests.delete_messages(name))
 
     async def send_signal(
         self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
@@ -99,6 +111,18 @@ class Outside(Sends):
     ) -> dict[str, Any]:
         """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
         return self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
+
+    def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> KeptPage:
+        """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
+        return self.send(requests.messages(name, limit, cursor))
+
+    def delete_message(self, message_id: str) -> None:
+        """Nobody will receive it. ApiError when it was delivered (409), or none of this id is kept (404)."""
+        self.send(requests.delete_message(message_id))
+
+    def delete_messages(self, name: str) -> int:
+        """All of this name that nobody has taken; gives how many."""
+        return self.send(requests.delete_messages(name))
 
     def send_signal(
         self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None

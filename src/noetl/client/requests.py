@@ -51,6 +51,10 @@ def _changed(response: httpx2.Response) -> bool:
     return bool(_plain(response)["changed"])
 
 
+def _deleted(response: httpx2.Response) -> int:
+    return int(_plain(response)["deleted"])
+
+
 def _nothing(_: httpx2.Response) -> None:
     return None
 
@@ -205,6 +209,18 @@ def message(
 ) -> Request[dict[str, Any]]:
     body = {"name": name, "correlation": correlation, "payload": payload, "message_id": message_id or uuid4().hex}
     return _post("/api/messages", _plain, {**body, **_given(ttl=ttl)}, again=True)
+
+
+def messages(name: str | None, limit: int, cursor: str | None) -> Request[models.KeptPage]:
+    return _get("/api/messages", _as(models.KeptPage), name=name, limit=limit, cursor=cursor)
+
+
+def delete_message(message_id: str) -> Request[None]:
+    return Request(method="DELETE", path=f"/api/messages/{quote(message_id, safe='')}", read=_nothing)
+
+
+def delete_messages(name: str) -> Request[int]:
+    return Request(method="DELETE", path="/api/messages", read=_deleted, params={"name": name})
 
 
 def signal(name: str, data: Any, execution_id: str | None, signal_id: str | None) -> Request[list[str]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -29,6 +31,10 @@ MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
 MOST_KEPT = 10_000  # messages of one name that nobody has taken
 _AT_ONCE = 100  # executions that hear a broadcast in one transaction
 _log = logging.getLogger(__name__)
+
+
+class _RemovedError(Exception):
+    """Somebody has removed the message while it was handed over."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +80,13 @@ class Deliveries:
         """Hand a kept message to the oldest wait that takes it; the execution that has it then."""
         waits = await self._store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
         for wait in waits:
-            if self._reaches(wait.execution_id) and (taker := await self._hand(message, wait)) is not None:
+            if not self._reaches(wait.execution_id):
+                continue
+            try:
+                taker = await self._hand(message, wait)
+            except _RemovedError:
+                return None
+            if taker is not None:
                 return taker
         return None
 
@@ -85,7 +97,8 @@ class Deliveries:
             by_name.setdefault(wait.name, []).append(wait)
         for name, own in by_name.items():
             if kept := await self._store.waits.kept(name, now=self._clock.now()):
-                await self._match(kept, sorted(own, key=lambda wait: wait.opened_at))
+                with suppress(_RemovedError):  # of many perhaps: the next look sees what is left
+                    await self._match(kept, sorted(own, key=lambda wait: wait.opened_at))
 
     async def _match(self, messages: Sequence[MessageRow], waits: Sequence[WaitRow]) -> None:
         wanted = {wait.correlation for wait in waits}
@@ -104,7 +117,8 @@ class Deliveries:
                     break
 
     async def _hand(self, message: MessageRow, wait: WaitRow) -> str | None:
-        """The execution that has the message now, None when this wait does not take it."""
+        """The execution that has the message now, None when this wait does not take it. _RemovedError when nobody will
+        have it."""
         command = DeliverMessage(
             at=self._clock.now(),
             wait_id=wait.wait_id,
@@ -117,7 +131,9 @@ class Deliveries:
             decision = await self._conductor.tell(wait.execution_id, command)
         except ConflictError:
             kept = await self._store.waits.message(message.message_id)
-            return kept.taken_by if kept is not None else None
+            if kept is None:
+                raise _RemovedError from None
+            return kept.taken_by
         except NoetlError as problem:  # an execution that cannot be read is its own problem; the message is kept
             _log.warning("message %s was not delivered to %s: %s", message.message_id, wait.execution_id, problem)
             return None
@@ -191,8 +207,9 @@ async def keep(store: Store, message: MessageRow) -> bool:
     when too many of its name wait for a receiver."""
     if await _is_full(store, message) and await store.waits.message(message.message_id) is None:
         raise RefusedError(
-            f'{MOST_KEPT:,} messages "{message.name}" wait for a receiver already, which is the limit: '
-            "have them received first, or send with a shorter ttl"
+            f'{MOST_KEPT:,} messages "{message.name}" wait for a receiver already, which is the limit: have them '
+            f"received, or look at them with noetl message list --name {quote(message.name)} and remove them with "
+            f"noetl message delete --name {quote(message.name)}"
         )
     if await store.waits.keep(message):
         return True

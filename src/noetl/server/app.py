@@ -32,6 +32,7 @@ ROUTES = (
     "inputs",
     "catalog",
     "outside",
+    "messages",
     "limits",
     "tasks",
     "schedules",

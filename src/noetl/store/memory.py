@@ -76,7 +76,7 @@ class MemoryStore:
                 raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
         for message_id in commit.taken_messages:
             if self.waits.is_taken(message_id):
-                raise ConflictError(f"message {message_id} was delivered to another wait")
+                raise ConflictError(f"message {message_id} was delivered to another wait, or removed")
 
     def _check_room(self, commits: Sequence[Commit]) -> None:
         """As it will be with all of them."""

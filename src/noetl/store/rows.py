@@ -17,7 +17,7 @@ from noetl.records.envelope import Event
 from noetl.records.taxonomy import Source
 from noetl.store.contract import ExecutionRow, OrderRow, OrderState
 from noetl.store.tasks import TaskRow
-from noetl.store.waits import MessageRow, WaitRow
+from noetl.store.waits import KeptRow, MessageRow, WaitRow
 
 
 def event_of(execution_id: str, row: Sequence[Any]) -> Event:
@@ -115,6 +115,18 @@ def message_of(row: Sequence[Any]) -> MessageRow:
         sent_at=sent_at,
         expires_at=expires_at,
         taken_by=taken_by,
+    )
+
+
+def kept_of(row: Sequence[Any]) -> KeptRow:
+    message_id, name, correlation, size_bytes, sent_at, expires_at = row
+    return KeptRow(
+        message_id=message_id,
+        name=name,
+        correlation=msgspec.json.decode(correlation),
+        size_bytes=size_bytes,
+        sent_at=sent_at,
+        expires_at=expires_at,
     )
 
 

@@ -1,7 +1,8 @@
 """Waits: who waits for which message or signal, and messages that nobody has taken yet (MSG-01 to MSG-05).
 
 Rows of waits are told by the log. Messages are not: they are kept here from the moment they are accepted until one wait
-has taken them or their time is over. Sender and waiter each store first and look for the other then, so none misses.
+has taken them, somebody has removed them, or their time is over. Sender and waiter each store first and look for the
+other then, so none misses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from noetl.records.waits import MAX_BYTES, correlated
 from noetl.records.waits import MAX_KEYS as MAX_KEYS
 
 MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
+Place = tuple[float, str]  # of a message in a list: when it was sent, and its id; known also when it is gone
 
 
 class WaitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,21 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: float
     expires_at: float
     taken_by: str | None = None
+
+
+class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that nobody has taken, without what it says: that may be large, and not for everybody."""
+
+    message_id: str
+    name: str
+    correlation: dict[str, Any]
+    size_bytes: int
+    sent_at: float
+    expires_at: float
+
+    @property
+    def place(self) -> Place:
+        return self.sent_at, self.message_id
 
 
 def canonical(correlation: dict[str, Any]) -> str:
@@ -72,14 +89,23 @@ class Waits(Protocol):
     async def kept(self, name: str, *, now: float) -> list[MessageRow]:
         """Messages of this name that nobody has taken and whose time is not over, the oldest first."""
 
-    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
-        """Such messages of every name, the newest first."""
+    async def newest_kept(
+        self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
+    ) -> list[KeptRow]:
+        """Such messages of every name, or of one, the newest first; those that come after this place, if given."""
 
     async def count_kept(self, name: str, *, now: float) -> int:
         """How many of these there are."""
 
     async def names_kept(self, *, now: float) -> list[str]:
         """The names of which there are such messages."""
+
+    async def remove(self, message_id: str, *, now: float) -> bool:
+        """Remove such a message; False when there is none of this id. Whoever takes it at the same time has it, or gets
+        a ConflictError: one of the two."""
+
+    async def remove_named(self, name: str, *, now: float) -> int:
+        """Remove all such messages of this name; gives how many. Those that somebody is taking may be left."""
 
     async def discard(self, *, before: float) -> int:
         """Remove messages whose time was over then, taken or not; gives how many."""
@@ -140,15 +166,31 @@ class MemoryWaits:
         found = [one for one in self._messages.values() if one.name == name and _is_kept(one, now)]
         return sorted(found, key=lambda message: message.sent_at)
 
-    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
-        found = [message for message in self._messages.values() if _is_kept(message, now)]
-        return sorted(found, key=lambda message: -message.sent_at)[:limit]
+    async def newest_kept(
+        self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
+    ) -> list[KeptRow]:
+        found = [_described(one) for one in self._messages.values() if _is_kept(one, now) and name in (None, one.name)]
+        newest = sorted(found, key=lambda one: one.place, reverse=True)
+        return [one for one in newest if beyond is None or one.place < beyond][:limit]
 
     async def count_kept(self, name: str, *, now: float) -> int:
         return sum(one.name == name and _is_kept(one, now) for one in self._messages.values())
 
     async def names_kept(self, *, now: float) -> list[str]:
         return sorted({message.name for message in self._messages.values() if _is_kept(message, now)})
+
+    async def remove(self, message_id: str, *, now: float) -> bool:
+        message = self._messages.get(message_id)
+        if message is None or not _is_kept(message, now):
+            return False
+        del self._messages[message_id]
+        return True
+
+    async def remove_named(self, name: str, *, now: float) -> int:
+        found = [one.message_id for one in await self.kept(name, now=now)]
+        for message_id in found:
+            del self._messages[message_id]
+        return len(found)
 
     async def discard(self, *, before: float) -> int:
         old = [message_id for message_id, message in self._messages.items() if message.expires_at <= before]
@@ -159,3 +201,14 @@ class MemoryWaits:
 
 def _is_kept(message: MessageRow, now: float) -> bool:
     return message.taken_by is None and message.expires_at > now
+
+
+def _described(message: MessageRow) -> KeptRow:
+    return KeptRow(
+        message_id=message.message_id,
+        name=message.name,
+        correlation=message.correlation,
+        size_bytes=len(msgspec.json.encode(message.payload)),
+        sent_at=message.sent_at,
+        expires_at=message.expires_at,
+    )

@@ -13,6 +13,7 @@ from noetl.clock import Clock
 from noetl.store.audit import Audit, AuditEntry
 
 ACTOR = "noetl.actor"  # a route writes here who asked, where no token tells it
+OBJECT = "noetl.object"  # and here what it was asked about, where the path does not
 _LONGEST = 500
 
 
@@ -28,7 +29,7 @@ class AuditDesk:
             at=self._clock.now(),
             actor=_plain(scope.get(ACTOR) or actor or "-"),
             action=_plain(action),
-            object=_plain(scope["path"]),
+            object=_plain(scope.get(OBJECT) or scope["path"]),
             address=_plain(address_of(scope)),
             outcome=str(status),
         )

@@ -127,6 +127,8 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/api/waits"): VIEWER,
     ("GET", "/api/messages"): VIEWER,
     ("POST", "/api/messages"): OPERATES,
+    ("DELETE", "/api/messages"): OPERATES,
+    ("DELETE", "/api/messages/{message_id:path}"): OPERATES,
     ("POST", "/api/signals"): OPERATES,
     ("GET", "/api/timers"): VIEWER,
     ("POST", "/api/timers/{timer_id}/cancel"): OPERATES,

@@ -59,18 +59,6 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[WaitView]
 
 
-class KeptView(msgspec.Struct, frozen=True, kw_only=True):
-    message_id: str
-    name: str
-    correlation: dict[str, Any]
-    sent_at: str
-    expires_at: str
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    messages: list[KeptView]
-
-
 @router.get("/api/overview", **shows(Overview, summary="What goes on"))
 async def overview(request: Request) -> Response:
     """Counts by status, the last hour minute by minute, orders that wait, workers that are here."""
@@ -131,27 +119,6 @@ async def waits(request: Request, limit: Limit = 200) -> Response:
                     name=row.name,
                     correlation=msgspec.json.decode(row.correlation),
                     opened_at=rfc3339(row.opened_at),
-                )
-                for row in rows
-            ]
-        )
-    )
-
-
-@router.get("/api/messages", **shows(Kept, summary="Messages that nobody has taken yet"))
-async def kept(request: Request, limit: Limit = 200) -> Response:
-    """The newest first; what they carry is not shown."""
-    services = services_of(request)
-    rows = await services.store.waits.newest_kept(now=services.clock.now(), limit=limit)
-    return Json(
-        Kept(
-            messages=[
-                KeptView(
-                    message_id=row.message_id,
-                    name=row.name,
-                    correlation=row.correlation,
-                    sent_at=rfc3339(row.sent_at),
-                    expires_at=rfc3339(row.expires_at),
                 )
                 for row in rows
             ]

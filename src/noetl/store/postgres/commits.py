@@ -55,7 +55,7 @@ class Written:
         ]
 
     async def _write_more(self, connection: Any) -> None:
-        """Waits, messages and human tasks. ConflictError when a message was delivered elsewhere."""
+        """Waits, messages and human tasks. ConflictError when a message was delivered elsewhere, or removed."""
         closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
         opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
         waits = [wait_values(wait) for key, wait in opened.items() if key not in closed]
@@ -76,7 +76,7 @@ class Written:
         seen: set[str] = set()
         for message_id, _ in wanted:
             if message_id not in taken or message_id in seen:
-                raise ConflictError(f"message {message_id} was delivered to another wait")
+                raise ConflictError(f"message {message_id} was delivered to another wait, or removed")
             seen.add(message_id)
 
     async def is_stored(self, connection: Any) -> bool:

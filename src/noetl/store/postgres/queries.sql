@@ -361,14 +361,26 @@ SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
 FROM message WHERE name = $1 AND taken_by IS NULL AND expires_at > $2 ORDER BY sent_at, number;
 
 -- name: select_newest_kept
-SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
-FROM message WHERE taken_by IS NULL AND expires_at > $1 ORDER BY sent_at DESC, message_id DESC LIMIT $2;
+SELECT message_id, name, correlation, octet_length(payload), sent_at, expires_at FROM message
+WHERE taken_by IS NULL AND expires_at > $1 AND ($2::text IS NULL OR name = $2)
+  AND ($4::float8 IS NULL OR (sent_at, message_id) < ($4, $5::text))
+ORDER BY sent_at DESC, message_id DESC LIMIT $3;
 
 -- name: count_kept
 SELECT count(*) FROM message WHERE name = $1 AND taken_by IS NULL AND expires_at > $2;
 
 -- name: select_names_kept
 SELECT DISTINCT name FROM message WHERE taken_by IS NULL AND expires_at > $1 ORDER BY name;
+
+-- name: remove_message
+DELETE FROM message WHERE message_id = $1 AND taken_by IS NULL AND expires_at > $2;
+
+-- name: remove_named_messages
+-- Whoever takes several messages may hold one of these rows and wait for another: if we waited too, for each other, none
+-- would end. So what is being taken is left to its taker.
+WITH free AS (
+    SELECT message_id FROM message WHERE name = $1 AND taken_by IS NULL AND expires_at > $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM message WHERE message_id IN (SELECT message_id FROM free);
 
 -- name: discard_messages
 DELETE FROM message WHERE expires_at <= $1;

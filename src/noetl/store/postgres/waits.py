@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from noetl.store.postgres.database import Database
-from noetl.store.rows import message_of, message_values, wait_of
-from noetl.store.waits import MessageRow, WaitRow
+from noetl.store.rows import kept_of, message_of, message_values, wait_of
+from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 
 class PostgresWaits:
@@ -33,14 +33,23 @@ class PostgresWaits:
     async def kept(self, name: str, *, now: float) -> list[MessageRow]:
         return [message_of(row) for row in await self._db.rows("select_kept", name, now)]
 
-    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
-        return [message_of(row) for row in await self._db.rows("select_newest_kept", now, limit)]
+    async def newest_kept(
+        self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
+    ) -> list[KeptRow]:
+        rows = await self._db.rows("select_newest_kept", now, name, limit, *(beyond or (None, None)))
+        return [kept_of(row) for row in rows]
 
     async def count_kept(self, name: str, *, now: float) -> int:
         return int((await self._db.rows("count_kept", name, now))[0][0])
 
     async def names_kept(self, *, now: float) -> list[str]:
         return [row[0] for row in await self._db.rows("select_names_kept", now)]
+
+    async def remove(self, message_id: str, *, now: float) -> bool:
+        return await self._db.change("remove_message", message_id, now) == 1
+
+    async def remove_named(self, name: str, *, now: float) -> int:
+        return await self._db.change("remove_named_messages", name, now)
 
     async def discard(self, *, before: float) -> int:
         return await self._db.assign("discard_messages", before)

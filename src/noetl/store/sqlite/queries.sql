@@ -292,14 +292,22 @@ SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
 FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ? ORDER BY sent_at, rowid;
 
 -- name: select_newest_kept
-SELECT message_id, name, correlation, payload, sent_at, expires_at, taken_by
-FROM message WHERE taken_by IS NULL AND expires_at > ? ORDER BY sent_at DESC, rowid DESC LIMIT ?;
+SELECT message_id, name, correlation, length(CAST(payload AS BLOB)), sent_at, expires_at FROM message
+WHERE taken_by IS NULL AND expires_at > :now AND (:name IS NULL OR name = :name)
+  AND (:sent_at IS NULL OR (sent_at, message_id) < (:sent_at, :message_id))
+ORDER BY sent_at DESC, message_id DESC LIMIT :limit;
 
 -- name: count_kept
 SELECT count(*) FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ?;
 
 -- name: select_names_kept
 SELECT DISTINCT name FROM message WHERE taken_by IS NULL AND expires_at > ? ORDER BY name;
+
+-- name: remove_message
+DELETE FROM message WHERE message_id = ? AND taken_by IS NULL AND expires_at > ?;
+
+-- name: remove_named_messages
+DELETE FROM message WHERE name = ? AND taken_by IS NULL AND expires_at > ?;
 
 -- name: discard_messages
 DELETE FROM message WHERE expires_at <= ?;

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 from noetl.store.contract import Commit, ConflictError
-from noetl.store.rows import message_of, message_values, wait_of, wait_values
+from noetl.store.rows import kept_of, message_of, message_values, wait_of, wait_values
 from noetl.store.sqlite.queries import QUERIES
-from noetl.store.waits import MessageRow, WaitRow
+from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 
 class SqliteWaits:
@@ -47,9 +47,13 @@ class SqliteWaits:
         with self._explained():
             return [message_of(row) for row in self._db.execute(QUERIES["select_kept"], (name, now))]
 
-    async def newest_kept(self, *, now: float, limit: int = 100) -> list[MessageRow]:
+    async def newest_kept(
+        self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
+    ) -> list[KeptRow]:
+        sent_at, message_id = beyond or (None, None)
+        values = {"now": now, "name": name, "limit": limit, "sent_at": sent_at, "message_id": message_id}
         with self._explained():
-            return [message_of(row) for row in self._db.execute(QUERIES["select_newest_kept"], (now, limit))]
+            return [kept_of(row) for row in self._db.execute(QUERIES["select_newest_kept"], values)]
 
     async def count_kept(self, name: str, *, now: float) -> int:
         with self._explained():
@@ -60,15 +64,23 @@ class SqliteWaits:
         with self._explained():
             return [name for (name,) in self._db.execute(QUERIES["select_names_kept"], (now,))]
 
+    async def remove(self, message_id: str, *, now: float) -> bool:
+        with self._explained():
+            return self._db.execute(QUERIES["remove_message"], (message_id, now)).rowcount == 1
+
+    async def remove_named(self, name: str, *, now: float) -> int:
+        with self._explained():
+            return self._db.execute(QUERIES["remove_named_messages"], (name, now)).rowcount
+
     async def discard(self, *, before: float) -> int:
         with self._explained():
             return self._db.execute(QUERIES["discard_messages"], (before,)).rowcount
 
 
 def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
-    """What one commit does to waits and messages. ConflictError when a message was delivered elsewhere."""
+    """What one commit does to waits and messages. ConflictError when a message was delivered elsewhere, or removed."""
     db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
         if db.execute(QUERIES["take_message"], (commit.execution.execution_id, message_id)).rowcount != 1:
-            raise ConflictError(f"message {message_id} was delivered to another wait")
+            raise ConflictError(f"message {message_id} was delivered to another wait, or removed")

@@ -27,6 +27,7 @@ export type Migrated = Shape["Migrated"];
 export type Overview = Shape["Overview"];
 export type Waiting = Shape["Waiting"];
 export type Kept = Shape["Kept"];
+export type KeptMessage = Shape["KeptView"];
 export type ScheduleList = Shape["ScheduleList"];
 export type Schedule = Shape["ScheduleView"];
 export type Backfilled = Shape["Backfilled"];

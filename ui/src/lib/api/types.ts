@@ -858,7 +858,7 @@ export interface paths {
         };
         /**
          * Messages that nobody has taken yet
-         * @description The newest first; what they carry is not shown.
+         * @description The newest first; what they carry is not shown. `next` of a page is the `cursor` of the one after.
          */
         get: operations["kept_api_messages_get"];
         put?: never;
@@ -867,7 +867,31 @@ export interface paths {
          * @description Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest.
          */
         post: operations["message_api_messages_post"];
-        delete?: never;
+        /**
+         * Delete the kept messages of a name
+         * @description Those that nobody has taken; no one will receive them.
+         */
+        delete: operations["delete_named_api_messages_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/messages/{message_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a kept message
+         * @description Nobody will receive it. One that was delivered stays so: 409.
+         */
+        delete: operations["delete_message_api_messages__message_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2574,14 +2598,19 @@ export interface components {
         /** Kept */
         Kept: {
             messages: components["schemas"]["KeptView"][];
+            next: string | null;
         };
-        /** KeptView */
+        /**
+         * KeptView
+         * @description `size_bytes` is how much it says, as JSON.
+         */
         KeptView: {
             correlation: Record<string, unknown>;
             expires_at: string;
             message_id: string;
             name: string;
             sent_at: string;
+            size_bytes: number;
         };
         /**
          * KeychainRefreshed
@@ -3100,6 +3129,13 @@ export interface components {
             message: string;
             path: string;
             way_out: string;
+        };
+        /**
+         * Removed
+         * @description How many messages there are less.
+         */
+        Removed: {
+            deleted: number;
         };
         /**
          * RenderRequest
@@ -5492,7 +5528,9 @@ export interface operations {
     kept_api_messages_get: {
         parameters: {
             query?: {
+                name?: string | null;
                 limit?: number;
+                cursor?: string | null;
             };
             header?: never;
             path?: never;
@@ -5541,6 +5579,66 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Sent"];
                 };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    delete_named_api_messages_delete: {
+        parameters: {
+            query: {
+                name: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Removed"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    delete_message_api_messages__message_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                message_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Anything that went wrong. */
             default: {
