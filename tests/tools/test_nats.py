@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from noetl.records.outcomes import Outcome
 from noetl.tools.kinds import KINDS
-from noetl.tools.nats import connections
+from noetl.tools.nats import bucket_keys, connections
 from noetl.tools.nats.tool import OPERATIONS, NatsTool
 from tests.servers.nats import Server, server
 from tests.tools.sql_tasks import outcome_of
@@ -96,6 +96,29 @@ async def test_keys_are_listed_and_deleted(tool: NatsTool, bucket: str) -> None:
     assert (await ran(tool, "kv_keys", bucket=bucket)).result["keys"] == []
     kind, message = failure(await ran(tool, "kv_get", bucket=bucket, key="a"))
     assert (kind, message) == ("nats.missing", f"kv_get of {bucket}/a: there is none")
+
+
+async def test_more_keys_than_come_at_once_are_listed_whole_without_those_that_went(
+    tool: NatsTool, bucket: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_keys, "_BATCH", 3)
+    await ran(tool, "kv_put", bucket=bucket, key="k.0", data=1, create=True)
+    kept = await client.jetstream().key_value(bucket)
+    for number in range(1, 10):
+        await kept.put(f"k.{number}", b"1")
+    await kept.put("k.7", b"2")
+    await kept.delete("k.3")
+    await kept.purge("k.4")
+
+    listed = await ran(tool, "kv_keys", bucket=bucket)
+
+    assert listed.result["keys"] == [f"k.{number}" for number in (0, 1, 2, 5, 6, 7, 8, 9)]
+    assert await client.jetstream().consumers_info(f"KV_{bucket}") == [], "nothing is left of the listing"
+
+
+async def test_an_empty_bucket_has_no_keys(tool: NatsTool, bucket: str) -> None:
+    assert (await ran(tool, "kv_keys", bucket=bucket, create=True)).result["keys"] == []
+    assert failure(await ran(tool, "kv_keys", bucket=bucket + "x"))[0] == "nats.missing"
 
 
 async def test_a_key_may_be_written_only_if_nobody_else_has(tool: NatsTool, bucket: str) -> None:

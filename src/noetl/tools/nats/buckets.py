@@ -8,13 +8,14 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from nats.js.errors import BucketNotFoundError, NoKeysError
+from nats.js.errors import BucketNotFoundError
 from nats.js.errors import NotFoundError as Missing
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
 from noetl.errors import ToolError
 from noetl.tools.contract import ToolContext
+from noetl.tools.nats.bucket_keys import keys_of
 from noetl.tools.nats.messages import timeout_s
 from noetl.tools.nats.payloads import MAX_BYTES, decoded, encoded
 
@@ -50,12 +51,9 @@ async def kv_delete(client: Client, inputs: Mapping[str, Any], context: ToolCont
 
 
 async def kv_keys(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    bucket = await _key_value(client, inputs, context)
-    try:
-        keys = sorted(await bucket.keys())
-    except NoKeysError:
-        keys = []
-    return {"bucket": str(inputs["bucket"]), "keys": keys}
+    await _key_value(client, inputs, context)  # which is made if it may be
+    name = _bucket(inputs)
+    return {"bucket": name, "keys": await keys_of(_stream(client, context), name, timeout_s=timeout_s(context))}
 
 
 async def object_get(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
