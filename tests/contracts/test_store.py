@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -12,7 +14,7 @@ from noetl.records.outcomes import Error
 from noetl.records.steps import CtxPatched, StepDone, StepFailed
 from noetl.records.taxonomy import Source
 from noetl.records.tokens import TokenEnqueued
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store, TakenError
 
 
 def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: object = None) -> Event:
@@ -106,8 +108,14 @@ async def test_an_event_id_is_stored_once(store: Store) -> None:
 async def test_an_execution_begins_once(store: Store) -> None:
     await store.commit([commit(event(1))])
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(TakenError):
         await store.commit([commit(event(1))])
+
+
+async def test_of_two_who_begin_it_at_once_one_has_it_for_good(store: Store) -> None:
+    ended = await asyncio.gather(*(store.commit([commit(event(1))]) for _ in range(4)), return_exceptions=True)
+
+    assert sorted(type(one).__name__ for one in ended) == ["NoneType"] + ["TakenError"] * 3
 
 
 async def test_a_commit_of_several_executions_is_all_or_nothing(store: Store) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.store.contract import Commit, ConflictError, Store
+from noetl.store.contract import Commit, Store, TakenError
 from noetl.store.waits import MESSAGE, SIGNAL, MessageRow, WaitRow, canonical, parts_of
 from tests.contracts.test_store import commit, event
 
@@ -154,9 +154,9 @@ async def test_a_message_is_taken_by_one_execution_only(store: Store) -> None:
     assert await store.waits.kept("paid", now=1.0) == []
     assert await store.waits.names_kept(now=1.0) == []
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(TakenError):
         await store.commit([step(1, execution_id="x2", taken_messages=("m1",))])
-    with pytest.raises(ConflictError):
+    with pytest.raises(TakenError):
         await store.commit([step(1, execution_id="x3", taken_messages=("unknown",))])
 
     assert await store.execution("x2") is None, "what was decided on another's message is not stored"
@@ -170,7 +170,7 @@ async def test_of_two_takers_at_once_one_wins(store: Store) -> None:
 
     ended = await asyncio.gather(*takers, return_exceptions=True)
 
-    assert sorted(type(one).__name__ for one in ended) == ["ConflictError"] * 4 + ["NoneType"]
+    assert sorted(type(one).__name__ for one in ended) == ["NoneType"] + ["TakenError"] * 4
     taken = await store.waits.message("m1")
     assert taken is not None
     assert [row.execution_id for row in await store.executions()] == [taken.taken_by]

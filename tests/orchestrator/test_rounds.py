@@ -13,7 +13,7 @@ from noetl.orchestrator import rounds
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.rounds import AgainError
 from noetl.records.orders import Verdict
-from noetl.store.contract import Commit, ConflictError
+from noetl.store.contract import Commit, ConflictError, TakenError
 from tests.conversing import net_of
 from tests.orchestrator.test_conduct import CHAIN, Counting, Office
 
@@ -182,6 +182,38 @@ async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stor
     outcomes = await asyncio.gather(*pausing, return_exceptions=True)
 
     assert [str(one) for one in outcomes] == ["accepted", "moved", "accepted", "accepted"]
+
+
+@pytest.mark.parametrize("number", [1, 4])
+async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Trying again would bring the same, and whoever waits for it, a timetable say, would wait for nothing."""
+
+    def postponed(*_: object) -> None:
+        raise AssertionError("nobody waits for another try")
+
+    class Late(Slow):
+        """x0 is asked for what another has."""
+
+        tries, is_late = 0, False
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            if self.is_late and any(commit.execution.execution_id == "x0" for commit in commits):
+                self.tries += 1
+                raise TakenError("gone")
+            await super().commit(commits)
+
+    monkeypatch.setattr(rounds.Rounds, "_postpone", postponed)
+    store = Late()
+    office = Office(store, shared=True)
+    for n in range(number):
+        await office.start(execution_id=f"x{n}")
+    store.is_late = True
+    pausing = [office.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(number)]
+
+    outcomes = await asyncio.gather(*pausing, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["gone", *["accepted"] * (number - 1)]
+    assert store.tries == min(number, 2), "once with the others, once alone"
 
 
 async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_and_they_decide_again() -> None:

@@ -12,8 +12,8 @@ decision breaks, what that caller has touched is forgotten likewise; others of t
 built on it, and decide again. The rest of the round is stored.
 
 A conflict with another server is met by deciding again at once, then each for itself, so that one contested execution
-does not hold up the others; who meets it again waits a random moment, growing, outside of any round. Who needs a value
-that has to be brought from outside waits for it likewise.
+does not hold up the others; who meets it again waits a random moment, growing, outside of any round. Who wanted what
+another has for good is told at once. Who needs a value that has to be brought from outside waits for it likewise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from noetl.errors import BackendError, UnfitError
 from noetl.orchestrator.batch import Batch, UnkeptError
 from noetl.orchestrator.values import AwayError
 from noetl.orchestrator.wishes import Decide, Wish, fail
-from noetl.store.contract import Commit, ConflictError
+from noetl.store.contract import Commit, ConflictError, TakenError
 
 _T = TypeVar("_T")
 _TRIES = 5  # at once
@@ -161,18 +161,21 @@ class Rounds:
                 self._perform(batch, commits, decided)
                 break
             except Exception as problem:
-                is_conflict = isinstance(problem, ConflictError)
+                is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
                 wishes = decided
                 if isinstance(problem, AwayError) and tries < _TRIES and await _brought(problem, wishes):
                     continue
+                if is_taken and len(wishes) == 1:
+                    fail(wishes, problem)
+                    break
                 if is_conflict and len(wishes) == 1 and wishes[0].answer is not None and wishes[0].tries < _MOST_TRIES:
                     self._postpone(wishes[0])
                     break
                 if tries == _TRIES or not (is_conflict or len(wishes) > 1) or _is_fatal(problem):
                     fail(wishes, problem)
                     break
-                if len(wishes) > 1 and (tries > 1 or not is_conflict):  # one of them spoils it for all
+                if len(wishes) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
                     await self._one_by_one(wishes)
                     break
             except BaseException:

@@ -16,7 +16,7 @@ from noetl.orchestrator.rounds import Rounds
 from noetl.records.carrying import Carried
 from noetl.records.compensation import CompensationRegistered
 from noetl.records.outcomes import Error
-from noetl.store.contract import ConflictError
+from noetl.store.contract import TakenError
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Starts:
         async def begun(batch: Batch) -> None:
             hot, now = self._decisions.hot, self._clock.now()
             if start.execution_id in hot:  # others wait for that one's end
-                raise ConflictError(f"execution {start.execution_id} exists already")
+                raise TakenError(f"execution {start.execution_id} exists already")
             new = hot.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
             self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
             crash_point("start.before_commit")

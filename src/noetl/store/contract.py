@@ -29,6 +29,10 @@ class ConflictError(BackendError):
     """Somebody else has moved this execution, or holds this order: load it again and decide anew."""
 
 
+class TakenError(ConflictError):
+    """Somebody else has it for good, a message or the id of a new execution: deciding anew would bring the same."""
+
+
 class OrderState(StrEnum):
     READY = "ready"
     LEASED = "leased"

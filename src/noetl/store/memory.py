@@ -14,7 +14,7 @@ from noetl.records.envelope import Event
 from noetl.records.waits import TimerScheduled
 from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.catalog import Catalog, MemoryCatalog
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, Moved, Only, OrderRow, OrderState
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, Moved, Only, OrderRow, OrderState, TakenError
 from noetl.store.credentials import Credentials, MemoryCredentials
 from noetl.store.filtering import checksums_in, has_labels, holds_text
 from noetl.store.rebuilding import derived_rows
@@ -64,6 +64,8 @@ class MemoryStore:
     def _check(self, commit: Commit) -> None:
         execution_id = commit.execution.execution_id
         last = len(self._events.get(execution_id, ()))
+        if commit.after == 0 and last > 0:
+            raise TakenError(f"execution {execution_id} exists already")
         if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
             raise ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
         known = self._event_ids.get(execution_id, set())
@@ -76,7 +78,7 @@ class MemoryStore:
                 raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
         for message_id in commit.taken_messages:
             if self.waits.is_taken(message_id):
-                raise ConflictError(f"message {message_id} was delivered to another wait, or removed")
+                raise TakenError(f"message {message_id} was delivered to another wait, or removed")
 
     def _check_room(self, commits: Sequence[Commit]) -> None:
         """As it will be with all of them."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from noetl.crash_points import crash_point
-from noetl.store.contract import Commit, ConflictError, Room
+from noetl.store.contract import Commit, ConflictError, Room, TakenError
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.rows import event_values, execution_values, order_values, task_values, wait_values
 
@@ -55,7 +55,7 @@ class Written:
         ]
 
     async def _write_more(self, connection: Any) -> None:
-        """Waits, messages and human tasks. ConflictError when a message was delivered elsewhere, or removed."""
+        """Waits, messages and human tasks. TakenError when a message was delivered elsewhere, or removed."""
         closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
         opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
         waits = [wait_values(wait) for key, wait in opened.items() if key not in closed]
@@ -76,8 +76,13 @@ class Written:
         seen: set[str] = set()
         for message_id, _ in wanted:
             if message_id not in taken or message_id in seen:
-                raise ConflictError(f"message {message_id} was delivered to another wait, or removed")
+                raise TakenError(f"message {message_id} was delivered to another wait, or removed")
             seen.add(message_id)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it does nothing but begin executions."""
+        return all(one.after == 0 for one in self._commits)
 
     async def is_stored(self, connection: Any) -> bool:
         """Whether the log holds exactly these events where they belong, whoever has moved it further since."""

@@ -82,6 +82,11 @@ def legible(execution_id: str) -> Iterator[None]:
         raise UnreadableError(f"an event of execution {execution_id} is damaged: {_said(problem)}") from problem
 
 
+def is_there_already(problem: BackendError) -> bool:
+    """Whether somebody else has stored the same rows."""
+    return isinstance(problem.__cause__, asyncpg.UniqueViolationError)
+
+
 def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
     match problem.table_name:
         case "execution":

@@ -13,7 +13,7 @@ from noetl.crash_points import crash_point
 from noetl.errors import BackendError
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, TakenError
 from noetl.store.credentials import Credentials
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.audit import PostgresAudit
@@ -21,7 +21,7 @@ from noetl.store.postgres.catalog import PostgresCatalog
 from noetl.store.postgres.commits import Written
 from noetl.store.postgres.credentials import PostgresCredentials
 from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
-from noetl.store.postgres.failures import UncertainError, legible
+from noetl.store.postgres.failures import UncertainError, is_there_already, legible
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.migration import known_migrations, migrate
 from noetl.store.postgres.queries import QUERIES
@@ -82,10 +82,12 @@ class PostgresStore(PostgresHistory):
                 lost = problem
                 if not await pauses.waited():
                     raise
-            except ConflictError:
-                if lost is None or not await self._db.read(written.is_stored):
-                    raise
-                return
+            except ConflictError as problem:
+                if lost is not None and await self._db.read(written.is_stored):
+                    return
+                if written.is_new and is_there_already(problem):
+                    raise TakenError(str(problem)) from problem
+                raise
             except BackendError as problem:
                 if lost is None:
                     raise

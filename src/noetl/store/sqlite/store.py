@@ -17,7 +17,7 @@ from noetl.errors import BackendError
 from noetl.records.envelope import Event
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState
+from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
 from noetl.store.credentials import Credentials
 from noetl.store.filtering import checksums_in
 from noetl.store.rebuilding import derived_rows
@@ -135,7 +135,7 @@ class SqliteStore(SqliteHistory):
         try:
             self._db.execute(QUERIES["insert_execution"], execution_values(row))
         except sqlite3.IntegrityError as problem:
-            raise ConflictError(f"execution {row.execution_id} exists already") from problem
+            raise TakenError(f"execution {row.execution_id} exists already") from problem
 
     def _write_order(self, order: OrderRow) -> None:
         if order.state is OrderState.CLOSED:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
-from noetl.store.contract import Commit, ConflictError
+from noetl.store.contract import Commit, TakenError
 from noetl.store.rows import kept_of, message_of, message_values, wait_of, wait_values
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
@@ -78,9 +78,9 @@ class SqliteWaits:
 
 
 def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
-    """What one commit does to waits and messages. ConflictError when a message was delivered elsewhere, or removed."""
+    """What one commit does to waits and messages. TakenError when a message was delivered elsewhere, or removed."""
     db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
         if db.execute(QUERIES["take_message"], (commit.execution.execution_id, message_id)).rowcount != 1:
-            raise ConflictError(f"message {message_id} was delivered to another wait, or removed")
+            raise TakenError(f"message {message_id} was delivered to another wait, or removed")
