@@ -20,6 +20,7 @@ from noetl.records.outcomes import Outcome, Status
 from noetl.tools.kinds import KINDS
 from noetl.tools.permissions import OFF_BY_DEFAULT, Permissions
 from noetl.tools.registry import Registry
+from noetl.tools.shell import marked
 from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
 from noetl.tools.shell.tool import ShellTool
 from tests.cli.running import call
@@ -132,6 +133,26 @@ async def test_what_it_leaves_running_ends_with_it() -> None:
 async def test_a_daemon_in_a_session_of_its_own_ends_with_it(flight: str) -> None:
     outcome = await ran(flight)
 
+    assert await gone(int(outcome.result["stdout"]))
+
+
+async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For that moment it shows no environment."""
+    looks = 0
+
+    def unfinished(pid: int, what: str) -> bytes:
+        nonlocal looks
+        seen = read(pid, what)
+        if what == "environ" and f"{marked.MARK}=".encode() in seen:
+            looks += 1
+            return seen if looks > 3 else b""
+        return seen
+
+    read = marked.read
+    monkeypatch.setattr(marked, "read", unfinished)
+    outcome = await ran("setsid sleep 600 & echo $!")
+
+    assert looks > 3
     assert await gone(int(outcome.result["stdout"]))
 
 

@@ -15,10 +15,11 @@ from noetl.tools.shell.marked import MARK
 OPEN_FILES = 1024
 
 # The watcher carries the mark as well, so it must know itself; `kill 0` is the end of the session, its own too.
+# It looks twice: a process that is just becoming another program shows no environment for that moment.
 _MARKED = (
-    "read self _ </proc/self/stat; "
+    "read self _ </proc/self/stat; for look in 1 2; do "
     f'for file in $(grep -lsxaz "{MARK}=${MARK}" /proc/[0-9]*/environ); do '
-    'pid=${file#/proc/}; pid=${pid%/environ}; [ "$pid" = "$self" ] || kill -KILL "$pid"; done'
+    'pid=${file#/proc/}; pid=${pid%/environ}; [ "$pid" = "$self" ] || kill -KILL "$pid"; done; sleep 0.2; done'
 )
 _WATCH = f'( ( read _ <&3; rm -rf -- "$folder"; {_MARKED}; kill -KILL 0 ) >/dev/null 2>&1 & )'
 

@@ -21,7 +21,7 @@ import msgspec
 from noetl.errors import ToolError
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.shell.guard import guarded
-from noetl.tools.shell.marked import MARK, end_marked
+from noetl.tools.shell.marked import MARK, end_marked, now
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
 LINGER_S = 0.5
@@ -74,11 +74,12 @@ class _Watching(asyncio.SubprocessProtocol):
 
 async def run(program: Program, folder: Path) -> Ended:
     """Run a program to its end, with `folder` for its temporary files. Cancelled, nothing of it is left."""
+    since = now()
     transport, watching = await _started(program, folder)
     try:
         await watching.exited.wait()
     finally:
-        await _end(transport, watching, run=folder.name)
+        await _end(transport, watching, run=folder.name, since=since)
     exit_code = transport.get_returncode()
     assert exit_code is not None, "it has exited"
     return Ended(
@@ -106,13 +107,13 @@ async def _started(program: Program, folder: Path) -> tuple[asyncio.SubprocessTr
         raise ToolError("shell.input", f"the command cannot be started: {problem}") from None
 
 
-async def _end(transport: asyncio.SubprocessTransport, watching: _Watching, *, run: str) -> None:
+async def _end(transport: asyncio.SubprocessTransport, watching: _Watching, *, run: str, since: float) -> None:
     """End everything of the run, what the program left running as well, and take what it printed to the last."""
     below = [] if watching.exited.is_set() else descendants(transport.get_pid())
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
     kill(below)
-    end_marked(run)
+    await end_marked(run, since=since)
     await watching.exited.wait()
     if (held := transport.get_pipe_transport(0)) is not None:
         held.close()
