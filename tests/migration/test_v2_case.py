@@ -192,7 +192,7 @@ def test_a_sink_is_a_storing_task_after_the_call_and_the_result_stays_the_calls(
     )
 
     call, sink, kept, result = steps["start"]["tool"]
-    assert call["args"] == {"a": 1, "b": 2}
+    assert call["args"] == {"a": "{{ args.a }}", "b": 2}
     assert sink == {"name": "start_sink", "kind": "postgres", "table": "t", "args": {"x": "{{ start_task.data }}"}}
     assert kept["spec"]["policy"]["rules"][0]["else"]["then"] == {"set_ctx": {"sum": "{{ start_task.data }}"}}
     assert result == {"name": "start_result", "kind": "noop", "args": "{{ start_task.data }}"}
@@ -487,3 +487,179 @@ def test_keys_without_meaning_are_left_out_and_noted() -> None:
         '"notes" had no meaning and is left out',
         '"owner" had no meaning and is left out',
     ]
+
+
+LOG = "{log: {tool: {kind: noop, args: {n: 1}}}}"
+
+
+@pytest.mark.req("MIG-03", "SCOPE-10")
+@pytest.mark.parametrize(
+    "case",
+    [
+        f"""[{{when: "{{{{ event.name == 'call.done' }}}}",
+              then: [{LOG}, {{next: {{next: [{{step: b, args: {{n: "{{{{ log.result.n }}}}"}}}}]}}}}]}}]""",
+        f"""[{{when: "{{{{ event.name == 'call.done' }}}}", then: [{LOG}]}},
+             {{when: "{{{{ event.name == 'step.exit' and log.data.n == 1 }}}}", then: {{next: b}}}}]""",
+        f"""[{{when: "{{{{ event.name == 'call.done' }}}}", then: [{LOG}]}},
+             {{when: "{{{{ event.name == 'step.exit' and vars.late }}}}",
+               then: [{{more: {{tool: {{kind: noop, args: {{n: "{{{{ log.data.n }}}}"}}}}}}}}, {{next: b}}]}}]""",
+    ],
+    ids=["args of a transition", "condition of a transition", "task of a step of its own"],
+)
+def test_a_task_that_only_its_own_step_can_read_is_reported(case: str) -> None:
+    """Its value would silently be nothing there."""
+    migration = migrated(
+        f"{HEAD}workflow:\n"
+        f"  - {{step: start, tool: {{kind: noop}}, case: {case}}}\n"
+        "  - {step: b, tool: {kind: noop}}\n"
+    )
+
+    assert ['"log" is read where' in item.message for item in migration.blocked] == [True]
+
+
+@pytest.mark.req("MIG-03", "V2C-07", "V2C-15")
+@pytest.mark.parametrize(
+    ("spec", "event"),
+    [
+        ("case_mode: inclusive", "call.error"),
+        ("case_mode: inclusive", "step.exit"),
+        ("case_mode: exclusive", "step.exit"),
+        ("on_error: continue", "call.done"),
+    ],
+)
+def test_tasks_of_a_failed_call_that_led_on_all_the_same_are_reported(spec: str, event: str) -> None:
+    """As a step of their own they would end the execution failed."""
+    migration = migrated(
+        f"""{HEAD}workflow:
+  - step: start
+    spec: {{{spec}}}
+    tool: {{kind: noop}}
+    case:
+      - {{when: "{{{{ event.name == 'call.error' }}}}", then: [{LOG}]}}
+      - {{when: "{{{{ event.name == '{event}' }}}}", then: {{next: b}}}}
+    next: end
+  - {{step: b, tool: {{kind: noop}}}}
+"""
+    )
+
+    assert ["still decided" in item.message for item in migration.blocked] == [True]
+
+
+@pytest.mark.req("MIG-03", "V2C-09", "V2C-15")
+def test_what_a_rule_on_a_failed_call_sets_is_set_before_the_step_fails_again() -> None:
+    """A step's own `set_ctx` is for its success."""
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: noop}
+          case: [{when: "{{ event.name == 'call.error' }}", then: {set: {why: "{{ response.error.kind }}"}}}]
+        """
+    )
+
+    wrote, fails = steps["start_error"]["tool"]
+    assert wrote["spec"]["policy"]["rules"] == [{"else": {"then": {"set_ctx": {"why": "{{ args.error.kind }}"}}}}]
+    assert fails["name"] == "fail_again"
+    assert "set_ctx" not in steps["start_error"]
+
+
+@pytest.mark.req("MIG-03", "V2C-06")
+def test_of_two_exclusive_rules_on_entry_only_the_first_runs() -> None:
+    steps = steps_of(
+        f"""
+        - step: start
+          tool: {{kind: noop}}
+          case:
+            - {{when: "{{{{ event.name == 'step.enter' }}}}", then: [{LOG}]}}
+            - {{when: "{{{{ event.name == 'start' }}}}", then: [{{never: {{tool: {{kind: noop}}}}}}]}}
+        """
+    )
+
+    assert [task["name"] for task in steps["start"]["tool"]] == ["log", "start_task"]
+
+
+@pytest.mark.req("MIG-03", "V2C-06", "V2C-14")
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (f'tool: {{kind: noop}}, case: [{{when: "{{{{ vars.a }}}}", then: [{LOG}]}}, @]', "takes any event"),
+        (f"case: [{{when: \"{{{{ event.name == 'start' }}}}\", then: [{LOG}]}}, @]", "the step makes no call"),
+    ],
+)
+def test_a_rule_whose_turn_a_pipeline_cannot_tell_is_reported(step: str, words: str) -> None:
+    event = "response.n" if "makes no call" in words else "vars.b"
+    named = "event.name == 'call.done' and " if "makes no call" in words else ""
+    rule = f'{{when: "{{{{ {named}{event} }}}}", then: [{{more: {{tool: {{kind: noop}}}}}}]}}'
+    migration = migrated(f"{HEAD}workflow:\n  - {{step: start, {step.replace('@', rule)}}}\n")
+
+    assert [words in item.message for item in migration.blocked] == [True]
+
+
+@pytest.mark.req("MIG-03", "V2C-08")
+@pytest.mark.parametrize(("error_rule", "noted"), [("", True), ("call.error", False)])
+def test_an_else_that_now_takes_failed_tasks_is_noted(error_rule: str, noted: bool) -> None:
+    taking = f"- {{when: \"{{{{ event.name == '{error_rule}' }}}}\", then: {{next: b}}}}" if error_rule else ""
+    migration = migrated(
+        f"""{HEAD}workflow:
+  - step: start
+    tool: {{kind: noop}}
+    case:
+      - {{when: "{{{{ event.name == 'call.done' }}}}", then: [{LOG}]}}
+      {taking}
+      - else: {{next: b}}
+  - {{step: b, tool: {{kind: noop}}}}
+"""
+    )
+
+    assert any("this else is now taken" in note.message for note in migration.notes) is noted
+
+
+@pytest.mark.req("MIG-03", "V2C-06", "V2C-14", "O-29")
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("tool: {kind: noop}, case: [{when: @enter, then: {next: b}}]", "decides before the call"),
+        ("case: [{when: @done, then: {next: b}}]", "the step makes none"),
+        ("tool: {kind: noop}, vars: {n: 1}, case: [{when: @n, then: {next: b}}]", "as it was before"),
+        ("tool: {kind: noop}, case: [{when: @done, then: {set: {n: 1}}}, {when: @n, then: {next: b}}]", "as it was"),
+    ],
+)
+def test_a_rule_that_an_arc_would_see_at_another_time_is_reported(step: str, words: str) -> None:
+    """An arc is looked at when everything in the step has happened."""
+    events = {"@enter": "event.name == 'step.enter'", "@done": "event.name == 'call.done'"}
+    for short, condition in {**events, "@n": f"{events['@done']} and vars.n == 1"}.items():
+        step = step.replace(short, f'"{{{{ {condition} }}}}"')
+    migration = migrated(f"{HEAD}workflow:\n  - {{step: start, {step}}}\n  - {{step: b, tool: {{kind: noop}}}}\n")
+
+    assert [item.message for item in migration.blocked if words in item.message], migration.blocked
+
+
+@pytest.mark.req("MIG-03", "V2C-14")
+def test_a_rule_on_what_a_task_on_entry_gave_stays_behind_it() -> None:
+    steps = steps_of(
+        f"""
+        - step: start
+          case:
+            - {{when: "{{{{ event.name == 'start' }}}}", then: [{LOG}]}}
+            - {{when: "{{{{ event.name == 'call.done' }}}}", then: {{next: end}}}}
+        """
+    )
+
+    assert [task["name"] for task in steps["start"]["tool"]] == ["log"]
+    assert steps["start"]["next"] == {"arcs": [{"step": "end", "when": "{{ event.name == 'step.done' }}"}]}
+
+
+@pytest.mark.req("MIG-03", "V2C-06")
+def test_a_rule_that_had_the_event_another_left_is_reported() -> None:
+    """The first takes call.done, and the second still led on at step.exit; as arcs they would exclude each other."""
+    migration = migrated(
+        f"""{HEAD}workflow:
+  - step: start
+    tool: {{kind: noop}}
+    case:
+      - {{when: "{{{{ workload.flag }}}}", then: [{LOG}]}}
+      - {{when: "{{{{ event.name == 'step.exit' }}}}", then: {{next: b}}}}
+  - {{step: b, tool: {{kind: noop}}}}
+"""
+    )
+
+    assert ["takes any event" in item.message for item in migration.blocked] == [True]

@@ -164,6 +164,31 @@ def test_set_prev_becomes_a_task_whose_result_it_is() -> None:
     assert steps["start"]["tool"][1] == {"name": "a_prev", "kind": "noop", "args": "{{ iter.a_prev }}"}
 
 
+@pytest.mark.req("MIG-02", "SCOPE-04")
+@pytest.mark.parametrize(
+    ("next_", "home"), [("[{step: b}]", "iter.page"), ("[{step: b, when: '{{ vars.page.n > 1 }}'}]", "ctx.start_page")]
+)
+def test_a_part_of_a_variable_lives_where_the_variable_does(next_: str, home: str) -> None:
+    steps = steps_of(
+        f"""
+        - step: start
+          tool:
+            - count: {{kind: noop, eval: [{{else: {{do: continue, set_vars: {{page.n: 1, page.of: 2}}}}}}]}}
+            - show: {{kind: python, args: {{n: "{{{{ vars.page.n }}}}"}}, code: "result = n"}}
+          next: {next_}
+        - step: b
+        """
+    )
+
+    scope, key = home.split(".")
+    count, show = steps["start"]["tool"]
+    written = {f"{key}.n": 1, f"{key}.of": 2}
+    assert count["spec"]["policy"]["rules"] == [{"else": {"then": {"do": "continue", f"set_{scope}": written}}}]
+    assert show["args"] == {"n": f"{{{{ {home}.n }}}}"}
+    if "when" in next_:
+        assert steps["start"]["next"]["arcs"][0]["when"] == f"{{{{ {home}.n > 1 }}}}"
+
+
 @pytest.mark.req("MIG-02")
 @pytest.mark.parametrize(
     ("step", "words"),
@@ -177,6 +202,10 @@ def test_set_prev_becomes_a_task_whose_result_it_is() -> None:
             "set_shared outside a loop",
         ),
         ("{step: start, tool: [{a: {kind: noop, args: {v: '{{ vars }}'}}}]}", "vars is read as a whole"),
+        (
+            "{step: start, tool: [{a: {kind: noop, eval: [{else: {set_vars: {'{{ workload.key }}': 1}}}]}}]}",
+            "the name of this variable is computed",
+        ),
     ],
 )
 def test_what_v10_cannot_say_is_reported(step: str, words: str) -> None:

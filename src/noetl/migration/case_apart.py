@@ -11,7 +11,7 @@ from noetl.document.nodes import scalars
 from noetl.migration.case_guards import DONE, ERROR, EXIT, Guard, joined
 from noetl.migration.case_routes import Choice, RouterPieces, Target, guard_of, targets_of, transition_options
 from noetl.migration.case_rules import Looks, Parts, then_part
-from noetl.migration.case_tasks import Names, failing_task, rule_tasks
+from noetl.migration.case_tasks import Names, failing_task, rule_tasks, setting_task
 from noetl.migration.names import paths, template
 from noetl.migration.notes import Notes
 from noetl.migration.pieces import Copier, Entry, Item, Listed, Mapped, literal
@@ -33,12 +33,14 @@ class Apart:
         copier, handed = self._carried(parts, guard)
         entries = [Entry("step", literal(name))]
         tasks = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, Names(set()))
-        if parts.transition is None:
+        written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
+        if parts.transition is None:  # a step's own set_ctx is for its success
+            values = Mapped(tuple(written.values()))
+            tasks += [setting_task("set_vars", values)] if written else []
             tasks.append(failing_task("fail_again"))
         if tasks:
             entries.append(Entry("tool", Listed(tuple(tasks))))
-        written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
-        if written:
+        if written and parts.transition is not None:
             entries.append(Entry("set_ctx", Mapped(tuple(written.values()), flow=len(written) == 1)))
         onward = [*self._onward(parts, copier), *on_failure]
         router = RouterPieces(self.looks.step, always=False).entry(onward)

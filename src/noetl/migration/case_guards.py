@@ -58,6 +58,21 @@ class Guard(msgspec.Struct, frozen=True):
         """Whether it can be true once the call has succeeded."""
         return self.events is None or bool(self.events & {DONE, EXIT, ENTER})
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether one step run has several events for it."""
+        return self.events is None or (EXIT in self.events and len(self.events) > 1)
+
+    @property
+    def on_entry(self) -> bool:
+        """Whether it can be true when the step is entered."""
+        return self.events is None or ENTER in self.events
+
+    @property
+    def after_failure(self) -> bool:
+        """Whether it can be true once the call has failed."""
+        return self.events is None or bool(self.events & {ERROR, EXIT})
+
 
 def read_guard(when: Scalar | None) -> Guard | None:
     """The condition taken apart, or None if its text is more than one expression."""

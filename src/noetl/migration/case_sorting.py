@@ -6,18 +6,32 @@ only runs if no other one took its event before; where that matters, the other's
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from noetl.document.nodes import Mapping
+from noetl.document.nodes import Mapping, Node, scalars
 from noetl.migration.case_apart import Apart
-from noetl.migration.case_guards import ENTER, ERROR, EXIT, Guard, event_condition, joined, reads, rename_expression
+from noetl.migration.case_guards import (
+    DONE,
+    ENTER,
+    ERROR,
+    EXIT,
+    Guard,
+    event_condition,
+    joined,
+    reads,
+    rename_expression,
+)
 from noetl.migration.case_routes import Choice, guard_of, targets_of, transition_options
-from noetl.migration.case_rules import Looks, Parts, take_apart
+from noetl.migration.case_rules import Looks, Parts, take_apart, then_part
 from noetl.migration.case_tasks import Names, call_name, choosing_task, pipeline_names, rule_tasks, setting_task
 from noetl.migration.names import paths, template
 from noetl.migration.notes import Notes
 from noetl.migration.pieces import Copier, Item, Mapped
 from noetl.migration.sheet import item_id
+
+_STATE = ("vars", "ctx")  # one store under two names (V2C-21)
 
 
 class CaseSorting:
@@ -49,12 +63,14 @@ class CaseSorting:
 
     def _place(self, parts: Parts, guard: Guard, position: int) -> None:
         taken = self._taken_before(guard, position)
+        self._check_order(parts, guard)
+        self._check_turns(parts, guard, taken)
         if parts.rule.when is None:
             self._otherwise(parts, guard, position)
+        elif guard.only(ENTER) and self.looks.step.tasks:
+            self._ahead(parts, guard, taken)
         elif not parts.works:
             self._lead(parts, guard, taken)
-        elif guard.only(ENTER) and self.looks.step.tasks:
-            self._ahead(parts, guard)
         elif self._is_certain(parts, guard, taken):
             self._follow(parts, guard)
         elif not self.looks.looped and (parts.transition is not None or guard.only(ERROR)):
@@ -102,8 +118,11 @@ class CaseSorting:
             self.notes.blocked(parts.rule, "this rule decides per iteration where the step leads", hint)
         self.choices.append(self._choice(parts, guard, self._condition(parts, guard, taken)))
 
-    def _ahead(self, parts: Parts, guard: Guard) -> None:
+    def _ahead(self, parts: Parts, guard: Guard, taken: list[Parts]) -> None:
         """Tasks on entry run before the call."""
+        if any(other.guard is not None and other.guard.only(ENTER) and not other.guard.rest for other in taken):
+            self.notes.changed(parts.rule, "this rule never ran: the one before it took the event; it is left out")
+            return
         if parts.transition is not None or guard.rest:
             hint = "split the step: what happens on entry becomes the step before"
             self.notes.blocked(parts.rule, "a rule on entry that decides before the call", hint)
@@ -123,10 +142,14 @@ class CaseSorting:
         names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
         others = _after_success(taken)
         if any(not other.rest for other in others):
-            self.notes.changed(parts.rule, "this rule never ran after a successful call, and is left out")
+            when = "ran after a failed call only" if guard.after_failure else "never ran after a successful call"
+            self.notes.changed(parts.rule, f"this rule {when}, and is left out")
             return
         excluded = [f"not ({joined([rename_expression(part, names) for part in other.rest])})" for other in others]
         conditions = [rename_expression(part, names) for part in guard.rest]
+        if any(reads(part, "response") for part in [*conditions, *excluded]):
+            hint = "read the task that gives it by its name"
+            self.notes.blocked(parts.rule, "this condition reads the response, and the step makes no call", hint)
         if any(reads(part, "event") for part in [*conditions, *excluded]):
             hint = "compare event.name with and, apart from the rest"
             self.notes.blocked(parts.rule, "this condition reads the event, which a pipeline does not see", hint)
@@ -143,6 +166,7 @@ class CaseSorting:
         if any(condition is None for condition in conditions):
             return
         when = " and ".join(f"not ({condition})" for condition in conditions) or None
+        self._note_failed_tasks(parts, self._rules[:position])
         if parts.works:
             self._leave(parts, guard, when)
         elif parts.transition is not None:
@@ -150,6 +174,12 @@ class CaseSorting:
 
     def _leave(self, parts: Parts, guard: Guard, when: str | None) -> None:
         """Tasks that lead on, or that a failed call leads to: a step of their own."""
+        if parts.transition is None and self._goes_on(parts):
+            hint = "put these tasks before the transition of the rule that leads on"
+            self.notes.blocked(parts.rule, "after these tasks something else still decided where the step leads", hint)
+        others = self._tasks() - {task.name for task in parts.tasks}
+        self._check_reads(parts, others, _texts([then_part(parts.rule)]))
+        self._check_reads(parts, self._tasks(), [template(when)] if when else [])
         on_failure = [] if guard.only(ERROR) else self._failure_choices()
         step, target = self.apart.step(parts, guard, on_failure)
         self.extras.append(step)
@@ -172,6 +202,20 @@ class CaseSorting:
         if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
             message = "these tasks now run after a successful call only; after a failed one they ran too"
             self.notes.changed(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
+
+    def _note_failed_tasks(self, parts: Parts, others: list[Parts]) -> None:
+        """Such a rule had matched, so that else was out (V2C-08); an arc cannot tell its failure from the call's."""
+        guards = [other.guard for other in others if other.guard is not None]
+        takes_failures = any(its.after_failure and not its.rest for its in guards)
+        if not takes_failures and any(other.tasks for other in others):
+            self.notes.changed(parts.rule, "this else is now taken when a task of another rule fails, too")
+
+    def _goes_on(self, parts: Parts) -> bool:
+        """Whether a failed call whose rule leads nowhere could still lead on: by another rule, or tolerated."""
+        others = [other for other in self._rules if other is not parts and other.rule.when is not None]
+        guards = [other.guard for other in others if other.guard is not None and other.guard.after_failure]
+        later = [its for its in guards if self.inclusive or its.events is None or EXIT in its.events]
+        return bool(later) or self.looks.step.on_error == "continue" or parts.rule.when is None
 
     def _failure_choices(self) -> list[Choice]:
         """Where the rules on call.error lead, for the steps that came out of this one."""
@@ -199,10 +243,45 @@ class CaseSorting:
         if narrowed is not None:
             when = joined([when, narrowed]) if when else narrowed
         when = when or self._any_end
+        self._check_reads(parts, self._tasks(), [template(when), *_texts(arc.args for arc in transition.targets)])
         targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
         origin = item_id(parts.rule.node)
         first = [msgspec.structs.replace(target, origin=origin) for target in targets[:1]]
         return Choice(when, guard, (*first, *targets[1:]), copier)
+
+    def _check_turns(self, parts: Parts, guard: Guard, taken: list[Parts]) -> None:
+        """A rule of two events, of which another took the one, still has the other: an arc is only looked at once."""
+        stays = guard.is_wide and parts.transition is None
+        rivals = [other.guard for other in taken if other.guard is not None and (stays or other.transition is None)]
+        if parts.rule.when is not None and rivals and (guard.is_wide or any(other.is_wide for other in rivals)):
+            hint = "name one event in each: event.name == 'call.done' and …"
+            message = "one of two rules takes any event: the one that the other leaves, or the next one"
+            self.notes.blocked(parts.rule, message, hint)
+
+    def _check_order(self, parts: Parts, guard: Guard) -> None:
+        """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
+        others = [other for other in self._rules if other is not parts and other.guard is not None]
+        told = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
+        if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not told:
+            hint = "ask for step.exit, or leave the rule out"
+            self.notes.blocked(parts.rule, "this rule asks how a call went, and the step makes none", hint)
+        rivals = [one.values for other in others if other.guard and other.guard.competes(guard) for one in other.sets]
+        if self.looks.step.vars is not None and not guard.only(EXIT):
+            rivals.append(self.looks.step.vars)
+        written = {key.partition(".")[0] for values in rivals for key in values.values}
+        read = {path[1] for part in guard.rest for path in paths(template(part)) if path[0] in _STATE and len(path) > 1}
+        for name in sorted(read & written):
+            message = f'this condition reads "{name}" as it was before the step set it, and arcs see it afterwards'
+            self.notes.blocked(parts.rule, message, "give one of them another name")
+
+    def _tasks(self) -> set[str]:
+        return {task.name for parts in self._rules for task in parts.tasks if task.name}
+
+    def _check_reads(self, parts: Parts, tasks: set[str], texts: list[str]) -> None:
+        """Arcs and other steps see no results of tasks, only those of steps (SCOPE-10)."""
+        for name in sorted({path[0] for text in texts for path in paths(text)} & tasks):
+            message = f'the task "{name}" is read where v10 only sees the results of steps'
+            self.notes.blocked(parts.rule, message, "keep the value with set_ctx, and read it from ctx")
 
     def _work(self, parts: Parts, copier: Copier, *, in_pipeline: bool) -> list[Item]:
         items = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, self.task_names)
@@ -213,6 +292,10 @@ class CaseSorting:
             else:
                 self.set_ctx.append(values.values)
         return items
+
+
+def _texts(nodes: Iterable[Node | None]) -> list[str]:
+    return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]
 
 
 def _after_success(rules: list[Parts]) -> list[Guard]:

@@ -6,12 +6,16 @@ a pipeline other tasks may come after it.
 
 from __future__ import annotations
 
-from noetl.document.nodes import Mapping, Node
+import json
+
+from noetl.document.nodes import Mapping, Node, scalars
 from noetl.document.playbook import CaseRule, Retry, Step, Task
 from noetl.migration.eval_vars import prefix
+from noetl.migration.names import template
 from noetl.migration.pieces import Copier, Entry, Item, Listed, Literal, Mapped, Piece, from_data, literal
 from noetl.migration.sheet import key_id
 from noetl.migration.tasks import task_entries
+from noetl.source import is_template
 
 
 def call_name(step: Step) -> str:
@@ -114,12 +118,18 @@ def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
 
 
 def merged_args(copier: Copier, step: Step, call: Task) -> dict[str, Entry]:
-    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03)."""
-    if step.args is None:
+    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03). Those of the token lie over the
+    step's; what may read an iteration stays as it is written. A noop was not handed any."""
+    if step.args is None or call.kind == "noop":
         return {}
     own: Node | None = call.inputs.get("args")
     outer = [key for key in step.args.values if not (isinstance(own, Mapping) and key in own)]
-    values = [Entry(key, copier.value(step.args.values[key], step.args.keys[key])) for key in outer]
+    values = []
+    for key in outer:
+        node = step.args.values[key]
+        as_written = step.loop is not None and any(is_template(str(scalar.value)) for scalar in scalars(node))
+        read = f"args.{key}" if key.isidentifier() else f"args[{json.dumps(key)}]"
+        values.append(Entry(key, copier.value(node, step.args.keys[key]) if as_written else literal(template(read))))
     if isinstance(own, Mapping):
         values += [copier.renamed_entry(own, key, key) for key in own.values]
     return {"args": Entry("args", Mapped(tuple(values), flow=True))}

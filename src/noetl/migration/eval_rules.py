@@ -97,9 +97,10 @@ class EvalRules:
             inner: Node = value
             if action == "set_shared" and isinstance(value, Mapping) and "value" in value:
                 inner = value.values["value"]
-            home = self.variables.homes[key].split(".", 1)[1]
+            name = key.partition(".")[0] if action == "set_vars" else key
+            home = self.variables.homes[name].split(".", 1)[1] + key.removeprefix(name)
             piece: Piece = self.copier.value(inner, key_node)
-            moved.append((Entry(home, piece, key_id(key_node)), key))
+            moved.append((Entry(home, piece, key_id(key_node)), name))
         return moved
 
 

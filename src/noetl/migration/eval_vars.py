@@ -15,6 +15,7 @@ from noetl.document.nodes import Mapping, Node, Scalar, scalars
 from noetl.document.playbook import Step, Sugar, Then
 from noetl.migration.names import paths
 from noetl.migration.notes import Notes
+from noetl.source import is_template
 
 
 class StepVars(msgspec.Struct, frozen=True):
@@ -29,11 +30,13 @@ class StepVars(msgspec.Struct, frozen=True):
 
 
 def step_vars(step: Step, notes: Notes) -> StepVars:
-    written = _written(step, "set_vars")
+    written = _roots(_written(step, "set_vars"))
     shared = _written(step, "set_shared")
     routed = {path[1] for path in _reads(step.router.node if step.router else None) if len(path) > 1}
     read = {path[1] for path in _reads(step.node) if len(path) > 1}
     _check(step, set(written), set(shared), notes)
+    for name in (name for name in written if is_template(name)):
+        notes.blocked(written[name], "the name of this variable is computed", "give it one, or write set_ctx")
     homes: dict[str, str] = {}
     for name in dict.fromkeys([*written, *shared, *sorted(read)]):
         if name in shared or name in routed or step.loop is not None or name not in written:
@@ -78,6 +81,11 @@ def _written(step: Step, action: str) -> dict[str, Scalar]:
         for key, key_node, _ in values.items() if values is not None else ():
             found.setdefault(key, key_node)
     return found
+
+
+def _roots(written: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The variables that dotted paths lead into: `page.number` writes a part of `page` (SCOPE-04)."""
+    return {key.partition(".")[0]: node for key, node in reversed(written.items())}
 
 
 def _operation(step: Step, name: str) -> str:
