@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from noetl.clock import SystemClock
 from noetl.dispatch.memory import MemoryDispatch
+from noetl.records.orders import Answer, Turn
+from noetl.tools.registry import Registry
+from noetl.worker.service import Worker
 from noetl.worker.slots import Slots
 
 
@@ -102,6 +107,52 @@ async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
         waiting.cancel()
         await _quiet()
         assert shop.open == 0
+
+
+class NothingToDo:
+    """An office that takes its time to say that there is no order."""
+
+    def __init__(self) -> None:
+        self.asked, self.answer = 0, asyncio.Event()
+
+    async def turn(self, turn: Turn) -> Answer:
+        self.asked += turn.capacity
+        await self.answer.wait()
+        return Answer()
+
+    def load(self, reference: Any) -> Any:
+        raise AssertionError
+
+
+class ForgetfulBell(MemoryDispatch):
+    """As the bell of a remote worker: a ring that nobody waits for is not kept."""
+
+    def ring(self, times: int = 1, *, pool: str = "default") -> None:
+        pass
+
+
+@pytest.mark.req("TOOL-11")
+async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
+    """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
+    office = NothingToDo()
+    service = Worker(office, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        serving = asyncio.create_task(service.serve())
+        await _quiet()
+
+        async def parent() -> None:
+            assert service._at_work is not None
+            async with service._at_work.lent():
+                await _quiet()
+
+        returning = asyncio.create_task(parent())
+        await _quiet()
+        await _quiet()
+        assert not returning.done()
+        office.answer.set()
+        await returning
+        service.drain()
+        await serving
 
 
 async def _close(shop: Shop) -> None:

@@ -96,6 +96,8 @@ class Worker:
             order = await self._post.claim(end)
             end = await self._run(order) if order is not None else None
             if order is None and not self._is_draining:
+                if self._at_work.may_leave():
+                    return  # who lent its slot wanted it back while we asked: no ring would tell us later (TOOL-11)
                 async with self._at_work.idle():
                     await self._dispatch.wait()
         if end is not None:
