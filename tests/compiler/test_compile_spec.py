@@ -163,3 +163,15 @@ def test_a_slip_in_an_outer_spec_is_a_warning(compiled, steps, root, guess):
 
     assert result.loud == ["W_SPEC_KEY"]
     assert result.only("W_SPEC_KEY").hint == f'did you mean "{guess}"?'
+
+
+@pytest.mark.req("DIA-05", "MIG-04", "SPEC-05")
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [("next_mode: inclusive", "E_NEXT_SHAPE"), ("eval_mode: on_event", "E_CASE"), ("on_error: fail", "E_SPEC_OPTION")],
+)
+def test_an_option_of_an_older_dialect_is_refused_once_with_its_replacement(compiled, option, code):
+    """A second word about it, with the nearest knob of some tool, would lead astray."""
+    result = compiled(f"- step: start\n  spec: {{ {option} }}\n  tool: {{ kind: noop }}")
+
+    assert result.loud == [code]

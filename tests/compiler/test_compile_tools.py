@@ -385,8 +385,8 @@ def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compi
 @pytest.mark.parametrize(
     ("tool", "args"),
     [
-        ("{ kind: postgres, auth: pg, table: t, args: { b: 2 } }", {"a": 1, "b": 2}),
-        ("{ kind: postgres, auth: pg, table: t }", {"a": 1, "b": 1}),
+        ("{ kind: postgres, auth: pg, table: t, args: { b: 2 } }", {"a": '{{ args["a"] }}', "b": 2}),
+        ("{ kind: postgres, auth: pg, table: t }", {"a": '{{ args["a"] }}', "b": '{{ args["b"] }}'}),
         ("{ kind: noop }", None),
     ],
 )

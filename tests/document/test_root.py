@@ -148,6 +148,8 @@ def test_an_executor_that_cannot_be_meant_is_refused(executor: str, path: str) -
         ("{defaults: {on_unmatched: stop}}", "E_POLICY_SHAPE", "defaults.on_unmatched"),
         ("{results: {reference_first: maybe}}", "E_POLICY_SHAPE", "results.reference_first"),
         ("{limits: {max_payload_bytes: 0}}", "E_POLICY_SHAPE", "limits.max_payload_bytes"),
+        ('{limits: {max_step_runs: "{{ workload.n }}"}}', "E_POLICY_SHAPE", "limits.max_step_runs"),
+        ("{limits: {lease: {ttl: long}}}", "E_DURATION", "limits.lease.ttl"),
         ("{failure: {mode: later}}", "E_POLICY_SHAPE", "failure.mode"),
         ("{compensation: always}", "E_POLICY_SHAPE", "compensation"),
         ("{defaults: {timeouts: {http: soon}}}", "E_DURATION", "defaults.timeouts.http"),

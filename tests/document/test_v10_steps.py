@@ -204,6 +204,7 @@ def test_result_may_also_stand_under_spec() -> None:
         ("{failure: {mode: slow}}", "E_POLICY_SHAPE", "failure.mode", "fail_fast"),
         ("{emit: {events: [{when: true}]}}", "E_POLICY_SHAPE", "emit.events[0]", "name"),
         ("{quotas: {max_runs: 0}}", "E_POLICY_SHAPE", "quotas.max_runs", ""),
+        ('{quotas: {max_concurrent: "{{ workload.n }}"}}', "E_POLICY_SHAPE", "quotas.max_concurrent", ""),
         ("{tracing: {enabled: 1}}", "E_POLICY_SHAPE", "tracing.enabled", ""),
     ],
 )

@@ -220,6 +220,18 @@ def test_both_spellings_of_a_loop_read_the_same(loop: str) -> None:
     assert (data(step.loop.items), step.loop.iterator.value, step.loop.mode) == ([1], "x", "parallel")
 
 
+@pytest.mark.req("V2C-22", "VAL-03")
+@pytest.mark.parametrize(
+    "loop", ["{in: [], iterator: x}", "{collection: [], element: x}", "{in: [], iterator: x, spec: {}}"]
+)
+def test_a_loop_over_an_empty_list_and_an_empty_spec_is_a_loop(loop: str) -> None:
+    step, found = read_step(f"tool: {{kind: noop}}\nloop: {loop}")
+
+    assert found == []
+    assert step.loop is not None
+    assert (data(step.loop.items), step.loop.mode) == ([], "sequential")
+
+
 @pytest.mark.req("V2C-04", "V2C-25", "C-04", "C-09")
 @pytest.mark.parametrize(
     ("written", "targets", "mode"),

@@ -124,6 +124,21 @@ def test_a_timeout_may_lead_elsewhere() -> None:
     assert read("timeout: {duration: 5}")[0]["timeout"].on_timeout == "fail"
 
 
+@pytest.mark.req("TMR-05", "F-002-K")
+@pytest.mark.parametrize("action", ["fail", "ignore"])
+def test_the_action_alone_may_be_changed_and_the_alternative_left_standing(action: str) -> None:
+    blocks, found = read(f"timeout: {{duration: 5, spec: {{on_timeout: {action}}}, alternative_step: late}}")
+
+    assert found == []
+    assert blocks["timeout"].on_timeout == action
+
+
+@pytest.mark.req("TMR-02", "TMR-05", "MSG-04")
+@pytest.mark.parametrize("block", ["timer: {duration: 5", "message: {name: m", "timeout: {duration: 5"])
+def test_an_empty_spec_says_nothing(block: str) -> None:
+    assert read(f"{block}, spec: {{}}}}")[1] == []
+
+
 @pytest.mark.req("TMR-05")
 @pytest.mark.parametrize(
     "timeout",

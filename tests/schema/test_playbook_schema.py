@@ -129,6 +129,7 @@ REFUSED = {
     "O-01 join without a number": step(spec={"join": {"rest": "block"}}),
     "TMR-02 a wait with a loop": step(loop={"in": [], "iterator": "x"}, timer={"duration": 5}),
     "TMR-05 alternative without a step": step(timeout={"duration": 5, "spec": {"on_timeout": "alternative"}}),
+    "TMR-05 a step that no action takes": step(timeout={"duration": 5, "alternative_step": "late"}),
     "SUGAR-02 while without a condition": step(tool=[{"while": {"then": []}}]),
     "set_vars": then(set_vars={"a": 1}),
     "retry block": step(retry=[]),
@@ -156,6 +157,9 @@ ACCEPTED = {
     "any join": step(spec={"join": {"count": 2, "rest": "cancel"}}),
     "sugar": step(tool=[{"choose": [{"when": "{{ ctx.a }}", "then": [{"kind": "noop"}]}, {"else": {"then": []}}]}]),
     "handlers as a list": step(on_event=[{"event": "x", "then": [{"kind": "noop"}]}]),
+    "an alternative that another action leaves alone": step(
+        timeout={"duration": 5, "spec": {"on_timeout": "ignore"}, "alternative_step": "late"}
+    ),
     "timeouts in parts": step(tool={"kind": "http", "url": "u", "spec": {"timeout": {"connect": 5, "read": "15s"}}}),
 }
 

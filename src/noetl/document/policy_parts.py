@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from noetl.document.directives import REDUCERS
 from noetl.document.nodes import Mapping, Node, Scalar, describe
-from noetl.document.quantities import count, timeout, whole_number
+from noetl.document.quantities import count, fixed_count, timeout, whole_number
 from noetl.document.scope_policies import CONTROL
 from noetl.document.shapes import Reading, boolean, choice, guard, known_keys, mapping, opening, sequence, text
+from noetl.document.step_options import check_lease
 from noetl.document.waits.timing import duration
 
 _CODE = "E_POLICY_SHAPE"
@@ -58,6 +59,10 @@ def _at_least_one(reading: Reading, node: Node, what: str) -> None:
     count(reading, node, _CODE, what)
 
 
+def _fixed(reading: Reading, node: Node, what: str) -> None:
+    fixed_count(reading, node, _CODE, what)
+
+
 def _number(reading: Reading, node: Node, what: str) -> None:
     whole_number(reading, node, _CODE, what)
 
@@ -91,7 +96,8 @@ def _limits(reading: Reading, node: Node, what: str) -> None:
     block = mapping(reading, node, _CODE, what, f"{what}: {{max_payload_bytes: 65536}}")
     for key, _, value in block.items() if block else ():
         if key.startswith("max_"):
-            count(reading, value, _CODE, f"{what}.{key}")
+            fixed_count(reading, value, _CODE, f"{what}.{key}")
+    check_lease(reading, block.get("lease") if block else None)
 
 
 def _partitioning(reading: Reading, node: Node, what: str) -> None:
@@ -134,7 +140,7 @@ _PARTS: dict[tuple[str, str], Check] = {
     ("step", "failure"): _FAILURE,
     ("step", "emit"): _block(events=_events),
     ("step", "tracing"): _block(enabled=_flag, attributes=_any_mapping),
-    ("step", "quotas"): _block(max_runs=_at_least_one, max_concurrent=_at_least_one),
+    ("step", "quotas"): _block(max_runs=_fixed, max_concurrent=_fixed),
     ("loop", "exec"): _words("distributed", "local"),
     ("loop", "ordering"): _words("index", "shuffle"),
     ("loop", "reducers"): _reducers,

@@ -43,6 +43,14 @@ def count(reading: Reading, node: Node | None, code: str, what: str, least: int 
     return None
 
 
+def fixed_count(reading: Reading, node: Node | None, code: str, what: str) -> None:
+    """A whole number of at least 1, and no template: it is read where there is nothing to render one with."""
+    if node is not None and is_templated(node):
+        reading.error(code, node, f"{what} must be a whole number of at least 1, and this is a template")
+    else:
+        count(reading, node, code, what)
+
+
 def whole_number(reading: Reading, node: Node | None, code: str, what: str) -> Node | None:
     """Any whole number, or a template giving one."""
     if node is None or is_templated(node):

@@ -129,6 +129,12 @@ def text(reading: Reading, node: Node | None, code: str, what: str, hint: str = 
     return None
 
 
+def option(spec: Mapping | None, key: str) -> Node | None:
+    """What a spec says under a key. An empty spec says nothing, and is false like any empty mapping: `spec and …` would
+    give the spec itself."""
+    return spec.get(key) if spec is not None else None
+
+
 def boolean(reading: Reading, node: Node | None, code: str, what: str, default: bool = False) -> bool:
     if node is None:
         return default

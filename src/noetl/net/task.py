@@ -100,7 +100,9 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     `inputs` are rendered, `verbatim` never (python's `code`). `spec` is the effective overlay of SPEC-02 without
     any policy. `args` are a workbook reference's arguments, readable as `args` inside the task (TOOL-10); where
     references lead through each other, each of `inner_args` is rendered with the one before it as `args`. `policy`
-    None: errors fail. `generated` marks a task that the compiler made, with the construct it comes from.
+    None: errors fail. `generated` marks a task that the compiler made, with the construct it comes from; `origin` is
+    the path of that construct in the document (SUGAR-06). Lines are in the debug map: a net is the same however its
+    text is laid out.
     """
 
     name: str
@@ -113,3 +115,4 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     inner_args: tuple[Authored, ...] = ()
     repeat: tuple[Repeat, ...] = ()
     generated: str | None = None  # choose | while | until
+    origin: str | None = None

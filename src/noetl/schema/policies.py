@@ -151,7 +151,7 @@ def _step_policy() -> Schema:
             "failure": _failure(),
             "emit": mapping({"events": array(emitted)}, doc="Events this step adds to the log."),
             "tracing": mapping({"enabled": FLAG, "attributes": FREE}),
-            "quotas": mapping({"max_runs": COUNT, "max_concurrent": COUNT}),
+            "quotas": mapping({key: {"type": "integer", "minimum": 1} for key in ("max_runs", "max_concurrent")}),
             "compensation": ANYTHING,
         },
         doc="Hints of a step; control belongs to its tasks.",

@@ -82,6 +82,7 @@ def _timeout() -> Schema:
         "duration",
         doc="Bounds the whole step run; fails it when left at that.",
     )
+    chosen = {"properties": {"spec": {"required": ["on_timeout"]}}, "required": ["spec"]}
     alternative = {
         "properties": {"spec": {"properties": {"on_timeout": {"const": "alternative"}}, "required": ["on_timeout"]}},
         "required": ["spec"],
@@ -89,7 +90,7 @@ def _timeout() -> Schema:
     return timeout | {
         "if": alternative,
         "then": {"required": ["alternative_step"]},
-        "else": {"not": {"required": ["alternative_step"]}},
+        "else": {"if": {"required": ["alternative_step"]}, "then": chosen},
     }
 
 

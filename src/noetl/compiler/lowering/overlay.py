@@ -13,7 +13,7 @@ from noetl.document.nodes import Mapping, data
 from noetl.document.playbook import Dialect, Executor, Loop, Step, Task
 from noetl.net.kinds import ToolKind
 
-EXECUTOR_OPTIONS = frozenset({"policy", "entry_step", "unguarded", "pool", "concurrency"})
+EXECUTOR_OPTIONS = frozenset({"policy", "entry_step", "unguarded", "pool", "lease", "concurrency"})
 STEP_OPTIONS = frozenset({"policy", "join", "pool", "lease", "concurrency", "rate", "end", "result"})
 # The options that older dialects add. A v2 step's timeout is the step's own lifetime; in v10 it is a default of its
 # tasks (C-30).

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from noetl.compiler.lowering.overlay import Layers
 from noetl.compiler.lowering.policies import lower_policy
 from noetl.compiler.lowering.tracing import Lowering
 from noetl.compiler.lowering.values import authored
-from noetl.document.nodes import Mapping, data
+from noetl.document.nodes import Mapping, Node, data, scalars
 from noetl.document.playbook import Dialect, Retry, Step, Sugar, Task
 from noetl.net.debug import pipeline_address
 from noetl.net.task import Collect, Directive, Repeat
 from noetl.net.task import Task as NetTask
+from noetl.source import is_template
 from noetl.templates.authored import Authored
 
 
@@ -37,7 +41,7 @@ class TaskLowering:
         inputs = {key: data(node) for key, node in task.inputs.items() if key not in verbatim}
         # A noop would return them as its result, which nobody asked for.
         if outer is not None and "args" in known and task.kind != "noop" and isinstance(inputs.get("args", {}), dict):
-            inputs["args"] = {**data(outer), **inputs.get("args", {})}
+            inputs["args"] = {**self._handed(outer, task), **inputs.get("args", {})}
         return NetTask(
             name=task.name or "",
             kind=task.kind,
@@ -48,7 +52,19 @@ class TaskLowering:
             args=authored(task.bound[0]) if task.bound else None,
             inner_args=tuple(Authored(data(each)) for each in task.bound[1:]),
             generated=task.generated,
+            origin=self._lowering.debug[address].path if task.generated else None,
         )
+
+    def _handed(self, outer: Mapping, task: Task) -> dict[str, Any]:
+        """The step's args as its run has them: the token's lie over them, as in every dialect (DESIGN §8). What may
+        read an iteration stays as it is written; and a workbook task reads the args of its reference as `args`."""
+        if task.bound:
+            return dict(data(outer))
+        in_loop = self._step.loop is not None
+        return {
+            key: data(node) if in_loop and _has_template(node) else f"{{{{ args[{json.dumps(key)}] }}}}"
+            for key, node in outer.values.items()
+        }
 
     def _hooks(self, tasks: tuple[Task, ...], address: str) -> tuple[NetTask, ...]:
         return tuple(self.task(task, f"{address}/{task.name}") for task in tasks)
@@ -72,3 +88,7 @@ class TaskLowering:
             collect=Collect(path=collect.path_text, into=collect.into, strategy=collect.strategy) if collect else None,
             sink=self.task(retry.sink, f"{base}/{retry.sink.name}") if retry.sink else None,
         )
+
+
+def _has_template(node: Node) -> bool:
+    return any(isinstance(scalar.value, str) and is_template(scalar.value) for scalar in scalars(node))

@@ -81,7 +81,8 @@ def _form_field(field: document.FormField) -> FormField:
 
 
 def _timeout(timeout: document.Timeout) -> Timeout:
-    alternative = str(timeout.alternative.value) if timeout.alternative is not None else None
+    taken = timeout.alternative if timeout.on_timeout == "alternative" else None
+    alternative = str(taken.value) if taken is not None else None
     return Timeout(duration=written(timeout.duration), on_timeout=timeout.on_timeout, alternative=alternative)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.playbook import Loop
 from noetl.document.quantities import count
-from noetl.document.shapes import Reading, choice, known_keys, mapping, opening, text
+from noetl.document.shapes import Reading, choice, known_keys, mapping, opening, option, text
 from noetl.document.v2_case.options import read_options
 
 _FORM = "write loop: {in: …, iterator: …}, or loop: {collection: …, element: …}"
@@ -21,14 +21,14 @@ def read_loop(reading: Reading, node: Node | None) -> Loop | None:
     _refuse_mixture(reading, block)
     spec = read_options(reading, block, "loop")
     mode = _mode(reading, block, spec)
-    items = block.get("in") or block.get("collection")
+    items = block.get("in" if "in" in block else "collection")  # an empty list is false, and a collection
     name = block.get("iterator") or block.get("element")
     iterator = text(reading, name, "E_LOOP_SHAPE", "a loop's iterator", "write the name each element gets")
     if items is None or name is None:
         reading.error("E_LOOP_SHAPE", opening(block), "loop needs both in and iterator", _FORM)
     inner = read_loop(reading, block.get("loop"))
     in_flight = _in_flight(reading, spec)
-    on_error = choice(reading, spec and spec.get("on_error"), ("fail", "continue"), "E_SPEC_OPTION", "on_error")
+    on_error = choice(reading, option(spec, "on_error"), ("fail", "continue"), "E_SPEC_OPTION", "on_error")
     if items is None or iterator is None:
         return None
     return Loop(
@@ -57,7 +57,7 @@ def _refuse_mixture(reading: Reading, block: Mapping) -> None:
 
 def _mode(reading: Reading, block: Mapping, spec: Mapping | None) -> str:
     outer = choice(reading, block.get("mode"), _MODES, "E_LOOP_MODE", "a loop's mode")
-    inner = choice(reading, spec and spec.get("mode"), _MODES, "E_LOOP_MODE", "a loop's mode")
+    inner = choice(reading, option(spec, "mode"), _MODES, "E_LOOP_MODE", "a loop's mode")
     if outer and inner and outer != inner:
         message = f'this loop\'s mode is "{outer}" here and "{inner}" under spec'
         reading.error("E_LOOP_MODE", block.keys["mode"], message, "keep one of them")

@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.document.nodes import Mapping, Node
 from noetl.document.playbook import Message, Signal, Timeout, Timer
-from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, text
+from noetl.document.shapes import Reading, boolean, choice, known_keys, mapping, opening, option, text
 from noetl.document.waits.handlers import ReadTasks, read_compensate, read_on_event
 from noetl.document.waits.human import read_human_task
 from noetl.document.waits.timing import duration, moment
@@ -80,7 +80,7 @@ def _timer(reading: Reading, node: Node) -> Timer | None:
         id=block.get("id"),
         duration=duration(reading, block.get("duration"), "a timer's duration"),
         until=moment(reading, block.get("until"), "a timer's until"),
-        cancellable=boolean(reading, spec and spec.get("cancellable"), "E_SPEC_OPTION", "cancellable"),
+        cancellable=boolean(reading, option(spec, "cancellable"), "E_SPEC_OPTION", "cancellable"),
     )
 
 
@@ -91,7 +91,7 @@ def _message(reading: Reading, node: Node) -> Message | None:
     known_keys(reading, block, ("name", "correlation", "timeout", "spec"), "E_STEP_KEY", "a message", closed=True)
     spec = _spec(reading, block, ("timeout_action",), "a message")
     actions = ("escalate", "fail", "ignore")
-    action = choice(reading, spec and spec.get("timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
+    action = choice(reading, option(spec, "timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
     correlation = mapping(reading, block.get("correlation"), "E_STEP_KEY", "a message's correlation")
     timeout = duration(reading, block.get("timeout"), "a message's timeout")
     name = _name(reading, block, "message")
@@ -125,12 +125,13 @@ def _timeout(reading: Reading, node: Node) -> Timeout | None:
     known_keys(reading, block, ("duration", "alternative_step", "spec"), code, "a timeout", closed=True)
     spec = _spec(reading, block, ("on_timeout",), "a timeout")
     words = ("alternative", "fail", "ignore")
-    on_timeout = choice(reading, spec and spec.get("on_timeout"), words, code, "on_timeout") or "fail"
+    written = option(spec, "on_timeout")
+    on_timeout = choice(reading, written, words, code, "on_timeout") or "fail"
     alternative = text(reading, block.get("alternative_step"), code, "alternative_step", "name a step")
     if alternative is not None and is_template(str(alternative.value)):
         reading.error(code, alternative, "alternative_step must be a step's name, and this is a template")
         alternative = None
-    _check_alternative(reading, block, on_timeout)
+    _check_alternative(reading, block, on_timeout, chosen=written is not None)
     if "duration" not in block:
         reading.error(code, opening(block), "this timeout has no duration", "write timeout: {duration: 300s}")
     length = duration(reading, block.get("duration"), "a timeout's duration")
@@ -139,7 +140,9 @@ def _timeout(reading: Reading, node: Node) -> Timeout | None:
     return Timeout(node=block, duration=length, on_timeout=on_timeout, alternative=alternative)
 
 
-def _check_alternative(reading: Reading, block: Mapping, on_timeout: str) -> None:
+def _check_alternative(reading: Reading, block: Mapping, on_timeout: str, *, chosen: bool) -> None:
+    """A step is named where it is taken. Beside an `on_timeout` that the author chose it may stand all the same: there
+    the word alone is changed to try the other two (F-002-K)."""
     written = "alternative_step" in block
     if on_timeout == "alternative" and not written:
         reading.error(
@@ -148,11 +151,11 @@ def _check_alternative(reading: Reading, block: Mapping, on_timeout: str) -> Non
             "on_timeout is alternative, but no alternative_step is named",
             "add alternative_step: <a step>",
         )
-    elif written and on_timeout != "alternative":
+    elif written and not chosen:
         reading.error(
             "E_TIMEOUT_SHAPE",
             block.keys["alternative_step"],
-            f'alternative_step is never taken: on_timeout is "{on_timeout}"',
+            "alternative_step is never taken: without on_timeout the step fails",
             "add spec: {on_timeout: alternative}, or leave alternative_step out",
         )
 
