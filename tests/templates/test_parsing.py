@@ -55,6 +55,7 @@ def test_a_mistake_is_found_at_its_place(text: str, offset: int) -> None:
         ("{{ foo() }}", 'there is no function "foo": there are dict, duration, now, range'),
         ("{{ x is definde }}", 'there is no test "definde": did you mean "defined"?'),
         ("{% include 'x' %}", '"include" is not allowed'),
+        (r"{{ '\ud800' }}", "the template holds half of a surrogate pair, which is no character"),
     ],
 )
 def test_messages_say_what_was_found_and_the_way_out(text: str, message: str) -> None:

@@ -68,6 +68,26 @@ def test_a_policy_waits_as_long_as_the_server_asks_and_two_seconds_otherwise() -
     assert ran.slept == [7, 2]
 
 
+@pytest.mark.req("TOOL-03")
+@pytest.mark.parametrize("place", ["outcome.http.headers", "outcome.result.headers"])
+def test_a_policy_reads_headers_in_any_case_however_it_asks(place: str) -> None:
+    asked = f"[{place}['X-Total'], {place}.get('X-Total'), {place}.get('X-None', 2), 'X-Total' in {place}]"
+    extra = (
+        f"""spec: {{ policy: {{ rules: [{{ else: {{ then: {{ set_ctx: {{ seen: "{{{{ {asked} }}}}" }} }} }} }}] }} }}"""
+    )
+    ran, _ = run({"/a": reply(json=1, headers={"X-Total": "7"})}, extra=extra, args='{seen: "{{ ctx.seen }}"}')
+
+    assert result_of(ran) == {"seen": ["7", "7", 2, True]}
+
+
+@pytest.mark.req("TOOL-03", "TPL-07")
+def test_later_tasks_read_headers_in_any_case_too() -> None:
+    args = "{by_name: \"{{ fetch.result.headers['X-Total'] }}\", before: \"{{ _prev.headers.get('X-TOTAL') }}\"}"
+    ran, _ = run({"/a": reply(json=1, headers={"X-Total": "7"})}, args=args)
+
+    assert result_of(ran) == {"by_name": "7", "before": "7"}
+
+
 @pytest.mark.req("OUT-02", "O-12")
 def test_a_policy_may_ask_for_headers_of_an_answer_that_never_came() -> None:
     extra = """spec:

@@ -58,6 +58,8 @@ async def run(
         ("def main(a, b): return a + b", {"a": 1, "b": 2}, 3),
         ("def main(a, b=5): return a + b", {"a": 1}, 6),
         ("async def main(a): return a * 2", {"a": 4}, 8),
+        ("def main(a, /, b, *, c=3): return [a, b, c]", {"a": 1, "b": 2}, [1, 2, 3]),
+        ("def main(a=0, b=0, /): return [a, b]", {"b": 2}, [0, 0]),
         ("result = 1\ndef main(): return 2", {}, 2),
         ("def main(**rest): return sorted(rest)", {"b": 1, "a": 2}, ["a", "b"]),
         ("x = 3\nreturn x * input_data['n']", {"n": 2}, 6),

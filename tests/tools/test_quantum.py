@@ -95,6 +95,14 @@ async def test_run_submits_and_waits() -> None:
     assert sum(result["counts"].values()) == 100
 
 
+@pytest.mark.req("QNT-01")
+@pytest.mark.parametrize("shots", [0, -1, 1.5, float("inf"), True, "many"])
+async def test_shots_are_a_whole_number_and_none_is_cut_off(shots: Any) -> None:
+    error = await refused(World()(op="run", circuit=BELL, shots=shots))
+
+    assert (error.kind, "whole number" in str(error)) == ("quantum.circuit", True)
+
+
 @pytest.mark.req("QNT-05")
 async def test_everything_that_counts_depend_on_is_told_and_repeats_them() -> None:
     first, second = [await World()(op="run", circuit=BELL, shots=300, seed=11) for _ in range(2)]

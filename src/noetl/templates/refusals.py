@@ -7,6 +7,7 @@ underscores, wherever a constant can spell one. Whatever only shows itself at ru
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from noetl.errors import TemplateError
@@ -34,6 +35,7 @@ _STATEMENTS = {
 _ATTRIBUTE_FILTERS = frozenset(
     {"map", "groupby", "sort", "unique", "min", "max", "sum", "join", "selectattr", "rejectattr"}
 )
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")  # no text that can be stored has one (VAL-15)
 
 
 def refuse(tree: Tree, text: str) -> None:
@@ -78,6 +80,8 @@ class _Inspection:
     def constant(self, node: Any) -> None:
         if isinstance(node.value, float) and not math.isfinite(node.value):
             raise TemplateError("the template holds a number that is too large")
+        if isinstance(node.value, str) and _HALF_A_PAIR.search(node.value):
+            raise TemplateError("the template holds half of a surrogate pair, which is no character")
 
     def call(self, node: Any) -> None:
         self._no_spread(node)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from noetl.templates.headers import with_headers
+
 _STATEMENT = re.compile(r"command_\d+\Z")
 _NOT_LOADED: Any = object()
 _REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
@@ -108,7 +110,7 @@ class ResultView:
         if self._result is _NOT_LOADED:
             assert self._load is not None
             self._result = self._load()
-        return self._result
+        return with_headers(self._result, wrapped=self._unwrap)
 
     def _payload(self) -> Any:
         full = self._full()

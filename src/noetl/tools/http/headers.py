@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from noetl.templates.headers import Headers
 from noetl.tools.http.wrong import Wrong
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
@@ -63,21 +64,9 @@ def value_of(lines: Iterable[Line], name: str) -> str:
     return next((value.decode("latin-1") for one, value in lines if one.lower() == wanted), "")
 
 
-class ReadHeaders(dict[str, str]):
-    """Headers of a response by lower-case name, read by templates without regard to case (TOOL-03)."""
-
-    def lookup(self, name: str | int) -> str:
-        """What `headers['Retry-After']` gives in a template. KeyError when there is none."""
-        return self[str(name).lower()]
-
-    def value(self) -> dict[str, str]:
-        """All of them, as plain data."""
-        return dict(self)
-
-
-def read(lines: Iterable[Line]) -> ReadHeaders:
+def read(lines: Iterable[Line]) -> Headers:
     """The headers of a response; one that came several times is joined with commas."""
-    found = ReadHeaders()
+    found = Headers()
     for raw_name, raw_value in lines:
         name, text = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         found[name] = f"{found[name]}, {text}" if name in found else text

@@ -122,7 +122,7 @@ async def _result(call: Call, response: httpx2.Response, knobs: Knobs) -> ToolRe
     result: dict[str, Any] = {
         "status": status,
         "status_code": status,
-        "headers": headers.value(),
+        "headers": dict(headers),
         "data": content.data,
         "url": call.shown_url,
     }

@@ -198,10 +198,10 @@ def _shots(written: Any) -> int:
         return SHOTS
     try:
         shots = int(written) if not isinstance(written, bool) else 0
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         shots = 0
-    if not 1 <= shots <= _MOST_SHOTS:
-        raise ToolError("quantum.circuit", f"shots must be a number from 1 to {_MOST_SHOTS}, this is {written!r}")
+    if not 1 <= shots <= _MOST_SHOTS or (isinstance(written, float) and shots != written):
+        raise ToolError("quantum.circuit", f"shots must be a whole number from 1 to {_MOST_SHOTS}, this is {written!r}")
     return shots
 
 

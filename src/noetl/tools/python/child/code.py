@@ -55,13 +55,16 @@ def called(main: Any, space: dict[str, Any]) -> Any:
     """`main` with the variables its parameters name."""
     import inspect  # slow to import; the template has it
 
-    given = {}
-    for name, parameter in inspect.signature(main).parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
+    given: dict[str, Any] = {}
+    first: list[Any] = []  # of parameters before "/", which take no names; none after one that is left to its default
+    for place, (name, parameter) in enumerate(inspect.signature(main).parameters.items()):
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            first += [space[name]] if name in space and len(first) == place else []
+        elif parameter.kind is parameter.VAR_KEYWORD:
             given.update({key: value for key, value in space["args"].items() if key not in given})
         elif parameter.kind is not parameter.VAR_POSITIONAL and name in space:
             given[name] = space[name]
-    result = main(**given)
+    result = main(*first, **given)
     if inspect.iscoroutine(result):
         import asyncio
 
