@@ -119,6 +119,16 @@ def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: Term
     assert terms_of(talk.plan, "b", Terms(ttl_s=2)) == Terms(ttl_s=2), "the server's, where a step says nothing"
 
 
+@pytest.mark.req("WRK-03")
+@pytest.mark.parametrize("written", ["{lease: {ttl: 60}}", "{policy: {limits: {lease: {ttl: 60}}}}"])
+def test_a_playbook_has_terms_for_steps_that_say_nothing(written: str) -> None:
+    """O-33: what stands among its limits is a default that an inner one replaces."""
+    talk = Conversation(LEASED + f"executor: {{spec: {written}}}\n")
+
+    assert terms_of(talk.plan, "start", Terms()) == Terms(ttl_s=90, heartbeat_s=9)
+    assert terms_of(talk.plan, "b", Terms()) == Terms(ttl_s=60, heartbeat_s=10)
+
+
 @pytest.mark.req("WRK-03", "WRK-04")
 async def test_duplicated_late_and_reordered_reports_count_once() -> None:
     office = Office(shared=True)

@@ -67,3 +67,65 @@ def test_a_cancelled_execution_leaves_no_listener() -> None:
 
     assert talk.execution.listeners == {}
     assert talk.status == "cancelled"
+
+
+LONE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: case, path: tests/case, dialect: v2-case}}
+workflow:
+  - step: start
+    spec: {{eval_mode: on_event}}
+    case: [{{when: "{when}", then: {{next: heard}}}}]
+  - {{step: heard, tool: {{kind: python, code: x}}}}
+"""
+
+
+def alone(when: str) -> Conversation:
+    """Nothing but a step that listens by this rule is live."""
+    talk = Conversation(LONE.format(when=when))
+    talk.start()
+    talk.claim("start")
+    talk.report(talk.report_of("start", *case_entries(talk, "start")))
+    return talk
+
+
+@pytest.mark.req("V2C-13", "MSG-06")
+@pytest.mark.parametrize(
+    "when",
+    [
+        "{{ event.name == 'order.paid' }}",
+        "{{ event.data.type == 'approval' }}",
+        "{{ event.name.startswith('order.') }}",
+        "{{ event.name == workload.awaited }}",
+        "{{ event.name != 'step.done' and event.data.ok }}",
+        "{{ not (event.name == 'step.done') and event.data.ok }}",
+        "{{ event.name == 'step.done' or event.data.ok }}",
+        "{% if event.name ~ '' == 'order.paid' %}yes{% endif %}",
+    ],
+)
+def test_who_may_hear_somebody_outside_stays_however_the_rule_is_written(when: str) -> None:
+    """Such an event may be injected whenever somebody likes: the step must not be gone by then."""
+    talk = alone(when)
+
+    assert list(talk.execution.listeners) == [talk.run("start").step_run_id]
+    assert talk.status == "running"
+
+
+@pytest.mark.req("V2C-13", "O-27")
+@pytest.mark.parametrize(
+    "when",
+    [
+        "{{ event.name == 'step.done' and event.data.ok }}",
+        "{{ event.name in ['step.failed', 'loop.done'] }}",
+        "{{ event.step == 'work' and event.data.ok }}",
+        "{{ event.status == 'error' }}",
+        "{{ event.error.kind == 'timeout' }}",
+        "{{ vars.ready }}",
+    ],
+)
+def test_who_can_hear_the_execution_alone_exits_when_nothing_else_is_live(when: str) -> None:
+    talk = alone(when)
+
+    assert talk.execution.listeners == {}
+    assert talk.status == "completed"

@@ -171,6 +171,25 @@ workflow:
     assert talk.payloads("human.escalated")[0].user == "boss"
 
 
+@pytest.mark.req("HUM-04", "ADV-01")
+@pytest.mark.parametrize("event", ["human.overdue", "human.escalated"])
+def test_the_step_that_asks_may_listen_to_what_time_does_to_its_task(event: str) -> None:
+    talk = Waiting(
+        f"""
+workflow:
+  - step: start
+    human_task: {{title: t, assignee: {{role: a}}, due_date: 1h, escalation: {{after: 1h, to_role: b}}}}
+    on_event: [{{event: {event}, then: [{{name: remind, kind: python, code: x}}]}}]
+"""
+    )
+    talk.start()
+    talk.wake(3600)
+
+    [started] = talk.payloads("handler.started")
+    assert (started.event.name, started.task) == (event, "remind")
+    assert talk.tasks[talk.task_id].state == "open"
+
+
 @pytest.mark.req("HUM-01", "TMR-02")
 def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
     talk = Waiting(

@@ -146,3 +146,39 @@ def test_a_patch_names_the_event_that_wrote_the_key_before() -> None:
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
     assert second.payload.previous == {"k": first.event_id}  # type: ignore[union-attr]
     assert talk.execution.ctx == {"k": 2}
+
+
+@pytest.mark.req("SCOPE-03", "ROUTE-06")
+def test_what_a_template_took_of_ctx_stays_as_it_was() -> None:
+    """`ctx` itself, given away by a template, is not the mapping that later patches are written into."""
+    steps = [
+        {
+            "step": "start",
+            "tool": noop("first", {"set_ctx": {"n": 1}}),
+            "next": {"arcs": [{"step": "then", "args": {"was": "{{ ctx }}"}}]},
+        },
+        {
+            "step": "then",
+            "tool": [
+                noop("seen", args={"now": ["{{ ctx }}"]}),
+                noop("next", {"set_ctx": {"n": 2, "own": "{{ ctx }}"}}),
+            ],
+            "next": {"arcs": [{"step": "end"}]},
+        },
+        {"step": "end", "tool": noop("told", args={"was": "{{ then.data }}"})},
+    ]
+    talk = Conversation(f"workflow: {json.dumps(steps)}")
+
+    talk.start()
+
+    assert talk.execution.ctx == {"n": 2, "own": {"n": 1}}
+    assert [created.args for created in talk.payloads("token.created")] == [{}, {"was": {"n": 1}}, {}]
+    assert talk.payloads("step.done")[-1].result.result == {"was": {"now": [{"n": 1}]}}
+
+
+@pytest.mark.req("SCOPE-03")
+def test_a_step_may_keep_all_of_ctx_in_ctx() -> None:
+    talk = one_step("{kind: noop}", more='set_ctx: {a: 1, all: "{{ ctx }}"}')
+
+    assert talk.status == "completed"
+    assert talk.execution.ctx == {"a": 1, "all": {}}

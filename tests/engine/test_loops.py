@@ -37,6 +37,7 @@ PARALLEL = {"mode": "parallel"}
     ("total", "spec", "ranges"),
     [
         (5, {}, [(0, 4, 1)]),
+        (4, {"policy": {"exec": "distributed"}}, [(0, 0, 1)]),
         (5, PARALLEL, [(index, index, 1) for index in range(5)]),
         (1000, PARALLEL, [(first, first + 31, 2) for first in range(0, 160, 32)]),
         (1000, {**PARALLEL, "max_in_flight": 3}, [(first, first + 83, 1) for first in range(0, 252, 84)]),
@@ -53,6 +54,23 @@ def test_iterations_are_handed_out_in_ranges(total: int, spec: dict[str, Any], r
 
     assert [(span.first, span.last, span.slots) for span in talk.ranges()] == ranges
     assert sum(span.slots for span in talk.ranges()) <= spec.get("max_in_flight", 10)
+
+
+@pytest.mark.req("LOOP-04", "LOOP-11", "SCOPE-06")
+def test_a_sequential_loop_that_is_distributed_gives_each_worker_one_iteration_after_another() -> None:
+    talk = talk_about([1, 2], spec={"policy": {"exec": "distributed"}})
+    first = list(talk.ranges())
+    talk.take(first[0], worker_id="w1")
+
+    talk.iterate(0, set_ctx={"n": 1})
+    second = list(talk.ranges())
+    talk.take(second[0], worker_id="w2")
+    talk.iterate(1, set_ctx={"n": 2})
+
+    assert [(span.first, span.last) for span in [*first, *second]] == [(0, 0), (1, 1)]
+    assert [started.worker_id for started in talk.payloads("loop.iteration.started")] == ["w1", "w2"]
+    assert [patched.patch for patched in talk.payloads("ctx.patched")] == [{"n": 1}, {"n": 2}]
+    assert talk.payloads("loop.done")[0].done == 2
 
 
 def _reference(value: Any) -> Any:
@@ -218,6 +236,29 @@ def test_what_parallel_iterations_wrote_is_patched_when_the_loop_ends() -> None:
 
     assert [patched.patch for patched in talk.payloads("ctx.patched")] == [{"a": 1, "b": 2}]
     assert talk.types().index("ctx.patched") < talk.types().index("loop.done")
+
+
+@pytest.mark.req("SCOPE-04", "SCOPE-06")
+@pytest.mark.parametrize(
+    ("writes", "ctx"),
+    [
+        ([{"k.a": 1}, {"k": {"b": 1}}, {"k.a": 2}], {"k": {"b": 1, "a": 2}}),
+        ([{"k": {"b": 1}}, {"k.a": 1}, {"k": {"b": 1}}], {"k": {"b": 1}}),
+    ],
+)
+def test_a_key_written_again_counts_after_what_was_written_around_it(
+    writes: list[dict[str, Any]], ctx: dict[str, Any]
+) -> None:
+    talk = talk_about([1], spec=PARALLEL)
+    talk.take_all()
+    (span,) = talk.ranges()
+
+    talk.say(span, talk.begin(span, 0))
+    for visit, patch in enumerate(writes, start=1):
+        talk.say(span, *talk.work(span, 0, visit=visit, do="jump", next="work", set_ctx=patch))
+    talk.say(span, talk.end(span, 0))
+
+    assert talk.execution.ctx == ctx
 
 
 def test_what_iterations_wrote_before_the_loop_failed_is_kept() -> None:

@@ -28,10 +28,9 @@ from tests.engine.looping import BROKE, LoopTalk
 def levels(draw: st.DrawFn, depth: int) -> dict[str, Any]:
     parallel = draw(st.booleans())
     spec: dict[str, Any] = {"mode": "parallel" if parallel else "sequential"}
-    policy: dict[str, Any] = {}
+    policy: dict[str, Any] = {"exec": draw(st.sampled_from(["local", "distributed"]))}
     if parallel:
         spec["max_in_flight"] = draw(st.integers(1, 4))
-        policy["exec"] = draw(st.sampled_from(["local", "distributed"]))
         policy["ordering"] = draw(st.sampled_from(["index", "shuffle"]))
         if draw(st.booleans()):
             policy["ctx_writes"] = "last"

@@ -61,6 +61,16 @@ def test_every_event_of_a_run_has_the_whole_envelope_in_both_spellings(events: l
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
+@pytest.mark.req("OUT-01", "POL-14")
+def test_who_reads_the_log_sees_all_of_an_outcomes_meta(events: list[Event]) -> None:
+    metas = [readable(event)["data"]["outcome"]["meta"] for event in events if event.event_type == "task.processed"]
+
+    assert len(metas) == 3
+    for meta in metas:
+        assert set(meta) >= {"attempt", "duration_ms", "started_at", "finished_at", "trace_id", "task_run_id"}
+        assert meta["duration_ms"] == pytest.approx((meta["finished_at"] - meta["started_at"]) * 1000, abs=0.001)
+
+
 @pytest.mark.req("EVT-03")
 def test_every_name_is_in_the_taxonomy(events: list[Event]) -> None:
     assert {event.event_type for event in events} <= set(TAXONOMY)

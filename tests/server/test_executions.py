@@ -44,6 +44,28 @@ async def test_path_and_playbook_id_start_the_same_version() -> None:
         assert by_path["result"] == 1
 
 
+@pytest.mark.req("DIA-07")
+@pytest.mark.parametrize(
+    ("dialect", "next_"), [("v10", "{arcs: [{step: a}]}"), ("v2-eval", "[{step: a, when: true}]"), ("v2-case", "a")]
+)
+async def test_the_catalogue_and_an_execution_tell_the_dialect_of_a_playbook(dialect: str, next_: str) -> None:
+    text = f"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: test, path: tests/test}}
+workflow: [{{step: start, next: {next_}}}, {{step: a, tool: {{kind: noop}}}}]
+"""
+    async with talking() as talk:
+        execution_id = await talk.ran(text)
+        registered = [await talk.get(f"/api/catalog/tests/test{which}") for which in ("", "/versions/1")]
+        told = await talk.get(f"/api/executions/{execution_id}")
+        events = await talk.get(f"/api/executions/{execution_id}/events?types=playbook.request_evaluated")
+
+    assert [one["dialect"] for one in registered] == [dialect, dialect]
+    assert told["dialect"] == dialect
+    assert [event["payload"]["dialect"] for event in events["events"]] == [dialect]
+
+
 @pytest.mark.req("SRV-02")
 @pytest.mark.parametrize(
     ("asked", "status"),

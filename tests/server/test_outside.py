@@ -60,7 +60,7 @@ async def test_events_of_your_own_may_be_put_in_and_the_systems_may_not() -> Non
     async with talking(tools=None) as talk:
         execution_id = await begun(talk, "F-002-C")
         url = f"/api/executions/{execution_id}/events"
-        for name in ("step.done", "playbook.processed", "task.completed", "token.created"):
+        for name in ("step.done", "playbook.processed", "task.completed", "token.created", "call.done", "StepStarted"):
             refused = await talk.post(url, {"name": name}, 400)
             assert name in refused["detail"]
         await talk.post(url, {"name": ""}, 422)

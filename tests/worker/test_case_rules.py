@@ -474,6 +474,26 @@ def test_the_steps_args_lie_under_those_of_its_tool() -> None:
     assert (ran.result.result, ran.result.ctx) == ([1, 2], {"n": 1})
 
 
+@pytest.mark.req("V2C-03")
+@pytest.mark.parametrize(("loop", "a"), [("", 5), ("loop: {in: [7], iterator: x, mode: sequential}", 7)])
+def test_the_args_of_the_token_lie_over_those_of_the_step(loop: str, a: int) -> None:
+    """As in every dialect (DESIGN §8): the tool and its templates see the same. Only what may read the iteration is the
+    step's own there."""
+    ran = run_case(
+        f"""
+        - {{step: start, next: [{{step: work, args: {{a: 5, b: 6}}}}]}}
+        - step: work
+          {loop or "desc: x"}
+          args: {{a: "{{{{ x | default(1) }}}}", b: 2, c: 3}}
+          tool: {{kind: python, args: {{read: "{{{{ args.b }}}}"}}, code: x}}
+          next: end
+        """,
+        work_task=lambda inputs, context: inputs["args"],
+    )
+
+    assert ran.tool.inputs_of("work_task")[0]["args"] == {"a": a, "b": 6, "c": 3, "read": 6}
+
+
 @pytest.mark.req("PIPE-09", "V2C-14")
 def test_the_steps_result_is_its_calls_else_its_last_tasks() -> None:
     own = run_case(

@@ -48,6 +48,30 @@ def test_a_noop_without_args_leaves_the_result_of_the_task_before_it() -> None:
     assert ran.result.result == {"got": 5}
 
 
+@pytest.mark.req("PIPE-09", "PIPE-06", "TOOL-08", "V2E-08", "MIG-02")
+def test_a_noop_whose_args_turn_out_null_has_null_for_its_result() -> None:
+    """It has args. What older dialects set to null (`set_prev`, a call without result) is migrated to such a task."""
+    ran = pipeline(task("one"), task("nothing", kind="noop", args="{{ workload.missing }}"), one=5)
+
+    assert ran.result.result == {"got": None}
+
+
+@pytest.mark.req("SUGAR-06")
+@pytest.mark.parametrize("first", [[], ["one"]], ids=["in the server", "in a worker"])
+def test_events_of_generated_tasks_tell_the_construct_they_come_from(first: list[str]) -> None:
+    until = {"name": "wait", "until": {"when": "{{ true }}", "then": [task("tick", kind="noop")]}}
+    ran = pipeline(*map(task, first), until)
+
+    path = f"workflow[0].tool[{len(first)}].until"
+    for event_type in ("task.started", "task.processed"):
+        told = {one.task: one.origin for one in ran.payloads(event_type)}
+        assert {name: told[name] for name in ("tick", "wait__check", "wait__merge")} == {
+            "tick": None,
+            "wait__check": path,
+            "wait__merge": path,
+        }
+
+
 @pytest.mark.req("PIPE-03")
 def test_a_jump_goes_forward_without_falling_through() -> None:
     ran = pipeline(task("one", always("jump", to="three")), task("two"), task("three"))

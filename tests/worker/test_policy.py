@@ -66,6 +66,16 @@ def test_an_exhausted_retry_fails_with_its_cause_and_asks_no_later_rule() -> Non
     assert (error.cause.kind, error.cause.message) == ("py.exception", "why")
 
 
+@pytest.mark.req("POL-06", "OUT-03", "MIG-03")
+def test_an_exhausted_retry_has_the_status_and_the_code_of_its_cause() -> None:
+    """As in v2-case (V2C-19): a guard on `event.error.status` need not ask whether the call was retried."""
+    one = broken("http.status", "busy", status=503, code="E1")
+    ran = pipeline(task("one", retry(attempts=2)), one=one)
+
+    error = ran.payloads("step.failed")[0].error
+    assert (error.kind, error.status, error.code) == ("retry.exhausted", 503, "E1")
+
+
 @pytest.mark.req("POL-06")
 def test_on_exhausted_continue_goes_on() -> None:
     ran = pipeline(task("one", retry(attempts=2, on_exhausted="continue")), task("two"), one=broken(), two=2)

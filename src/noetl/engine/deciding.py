@@ -11,6 +11,7 @@ from typing import assert_never
 import msgspec
 
 from noetl.engine.admission import admit
+from noetl.engine.attributes import with_attributes
 from noetl.engine.commands import (
     ActOnTask,
     CancelExecution,
@@ -104,7 +105,7 @@ def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
 
 
 def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
-    decision = first = decide(plan, execution, command)
+    decision = first = with_attributes(plan, decide(plan, execution, command))
     fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
     events, effects = list(decision.events), list(decision.effects)
     unsettled = Unsettled()
@@ -114,6 +115,7 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
             decision = _proceed(plan, execution, command.at, fires=fires)
+        decision = with_attributes(plan, decision)
         events += decision.events
         effects += decision.effects
     return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))

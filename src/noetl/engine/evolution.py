@@ -12,7 +12,7 @@ from noetl.engine import token_evolution as tokens
 from noetl.engine.errands import evolution as errands
 from noetl.engine.execution import Execution
 from noetl.engine.waits import evolution as waits
-from noetl.pipeline.patches import write
+from noetl.pipeline.patches import written
 from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.records.control import (
     Emitted,
@@ -82,7 +82,8 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
         case WorkflowStarted():
             execution.workload, execution.started_at = payload.workload, event.ts
         case CtxPatched():
-            write(execution.ctx, payload.patch)
+            # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
+            execution.ctx = written(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
             if event.step_run_id in execution.errands:
                 errands.wrote(execution, event.step_run_id, payload.patch)

@@ -60,6 +60,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
             attempt=position.attempt,
             task_run_id=run_id,
             worker_id=SERVER,
+            origin=task.origin,
         ),
         run=run,
         **about,
@@ -110,6 +111,7 @@ def _processed(
         task_run_id=run_id,
         outcome=outcome,
         decision=decision,
-        keeps_prev=outcome.ok and keeps_prev(KIND, prepared.inputs),
+        keeps_prev=outcome.ok and keeps_prev(task),
         worker_id=SERVER,
+        origin=task.origin,
     )

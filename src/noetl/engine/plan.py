@@ -9,8 +9,8 @@ from noetl.engine.errands.leaving import leaves_errands
 from noetl.net.encoding import content_hash, to_json
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Task
+from noetl.pipeline.case.outside import outside_rules
 from noetl.pipeline.case.parts import has_case
-from noetl.pipeline.case.rules import outside_rules
 from noetl.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
@@ -39,6 +39,7 @@ class Plan:
         self._steps = {step.name: step for step in net.transitions}
         self._errands = {step.name: leaves_errands(step) for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
+        self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
@@ -111,6 +112,11 @@ def _targets(steps: Mapping[str, Transition], step: Transition) -> Iterator[str]
         yield from (arc.target,) if arc.target else arc.candidates or steps
     if step.timeout is not None and step.timeout.alternative:
         yield step.timeout.alternative
+
+
+def _attributes(step: Transition) -> dict[str, Any]:
+    """What the step's author wants on its events, unless tracing is turned off (ADV-07)."""
+    return (step.tracing.get("attributes") or {}) if step.tracing.get("enabled", True) else {}
 
 
 def _decided_in_place(step: Transition) -> bool:

@@ -38,7 +38,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
         draft.add(PlaybookProcessed(status=Final.FAILED, error=command.refused))
         draft.owe(EndExecution(Final.FAILED))
         return draft.decision()
-    draft.add(RequestEvaluated(name=net.name))
+    draft.add(RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
     entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
     draft.add(WorkflowStarted(workload=overlaid(net.workload, command.payload), entry=entry))

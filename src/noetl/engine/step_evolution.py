@@ -15,7 +15,7 @@ from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun
 from noetl.engine.loops import evolution as loops
 from noetl.engine.waits import evolution as waits
 from noetl.pipeline import lifetimes
-from noetl.pipeline.patches import write
+from noetl.pipeline.patches import written
 from noetl.pipeline.progress import after
 from noetl.records.envelope import Event
 from noetl.records.errands import StepInterrupted
@@ -154,7 +154,7 @@ def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: f
     if errands.CHILD in payload.outcome.helpers:
         errands.note_child(run, payload)
     if payload.decision.set_vars:
-        write(run.vars, payload.decision.set_vars)
+        run.vars = written(run.vars, payload.decision.set_vars)
     for key, value in payload.decision.set_shared.items():
         run.shared.setdefault(key, []).append((payload.path, value))
 

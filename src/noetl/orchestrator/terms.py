@@ -1,4 +1,4 @@
-"""Terms of leases: those of the server, unless a step asks for its own (WRK-03)."""
+"""Terms of leases: those of the server, unless a playbook or a step of it asks for its own (WRK-03)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _BEATS = 6  # in the time of one lease, where nobody says how many
 
 
 def terms_of(plan: Plan, step: str, usual: Terms) -> Terms:
-    """`usual`, or those of `step.spec.lease: {ttl, heartbeat}`. The heartbeat leaves room for two that are lost."""
-    written = plan.step(step).lease
+    """`usual`, or those of `step.spec.lease: {ttl, heartbeat}`, else of the executor's spec, else of its limits (O-33).
+    The heartbeat leaves room for two that are lost."""
+    executor = plan.net.executor
+    written = plan.step(step).lease or executor.spec.get("lease") or executor.limits.get("lease")
     if not written:
         return usual
     ttl_s = bounded(_seconds(written.get("ttl")) or usual.ttl_s)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.net.task import Task
+
 KIND = "noop"
 
 
@@ -12,6 +14,6 @@ def noop_result(inputs: Mapping[str, Any]) -> Any:
     return inputs.get("args")
 
 
-def keeps_prev(kind: str, inputs: Mapping[str, Any]) -> bool:
-    """Whether `_prev` stays as it was (PIPE-06)."""
-    return kind == KIND and inputs.get("args") is None
+def keeps_prev(task: Task) -> bool:
+    """Whether `_prev` stays as it was (PIPE-06). Args that turn out to be null are args, and their result is null."""
+    return task.kind == KIND and (task.inputs.data or {}).get("args") is None

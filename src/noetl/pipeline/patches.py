@@ -13,11 +13,10 @@ def write(data: dict[str, Any], patch: Mapping[str, Any]) -> None:
     """Replace each key of `patch` in `data`; a dotted key replaces the value at that path, null included."""
     own: set[int] = set()  # mappings that were copied for this patch: many keys below one of them copy it once
     for key, value in patch.items():
-        head, _, rest = key.partition(".")
-        if rest:
+        if "." in key:
             _place(data, key.split("."), value, own)
         else:
-            data[head] = value
+            data[key] = value
 
 
 def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,6 +24,13 @@ def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     copy = dict(data)
     write(copy, patch)
     return copy
+
+
+def put_last(writes: dict[str, Any], key: str, value: Any) -> None:
+    """Add to `writes`, which become one patch, behind the others also where the key is written again: what lies inside
+    it or around it was written before (SCOPE-04)."""
+    writes.pop(key, None)
+    writes[key] = value
 
 
 def _place(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> None:

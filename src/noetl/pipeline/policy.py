@@ -104,7 +104,9 @@ def _retried(run: Run, index: int, retry: Retry) -> Decided:
     if retry.on_exhausted is Directive.CONTINUE:
         return _directed(run, index, Directive.CONTINUE)
     message = f'task "{run.task.name}" still failed after {attempt} attempts'
-    error = Error(kind="retry.exhausted", message=message, cause=run.outcome.error)
+    cause = run.outcome.error
+    status, code = (cause.status, cause.code) if cause is not None else (None, None)
+    error = Error(kind="retry.exhausted", message=message, status=status, code=code, cause=cause)
     return Decided(rule=index, do=Directive.FAIL.value, error=error)
 
 

@@ -11,6 +11,7 @@ from noetl.net.task import Task
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.outcomes import Outcome, TaskResult
 from noetl.records.position import Position
+from noetl.templates.headers import with_headers
 from noetl.templates.scope import Scope
 from noetl.templates.views import ResultView
 
@@ -87,7 +88,7 @@ def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
     """`outcome` as policies read it: the four keys of OUT-01 and the kind's own words (OUT-02)."""
     return {
         "status": outcome.status.value,
-        "result": load(outcome.ref) if outcome.ref else outcome.result,
+        "result": with_headers(load(outcome.ref) if outcome.ref else outcome.result, wrapped=outcome.wrapped),
         "error": outcome.error.readable() if outcome.error else None,
         "meta": outcome.meta.readable(),
         **outcome.helpers,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -10,11 +10,13 @@ Place = tuple[str | int, ...]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`apart` tells the places whose value is in the results store; a reference stands there instead (RES-03)."""
+    """`apart` tells the places whose value is in the results store; a reference stands there instead (RES-03).
+    `attributes` are those that the author of the step wants on its events (ADV-07)."""
 
     event_type: ClassVar[str]
 
     apart: tuple[Place, ...] = ()
+    attributes: dict[str, Any] = {}
 
 
 class Reported(Body, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):

@@ -82,6 +82,8 @@ def whole(event: Event, load: Load) -> Event:
 def readable(event: Event) -> dict[str, Any]:
     """The whole envelope as plain data, with both spellings of EVT-02, for people and other programs."""
     payload = msgspec.to_builtins(event.payload)
+    if isinstance(event.payload, TaskProcessed):  # OUT-01 counts it among what `meta` has; it follows from its times
+        payload["outcome"]["meta"]["duration_ms"] = event.payload.outcome.meta.duration_ms
     ts = rfc3339(event.ts)
     return {
         "event_id": event.event_id,

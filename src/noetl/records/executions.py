@@ -37,9 +37,12 @@ class ExecutionRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RequestEvaluated(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`dialect` is what the playbook is written in (DIA-07)."""
+
     event_type = "playbook.request_evaluated"
 
     name: str
+    dialect: str | None = None
 
 
 class WorkflowStarted(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,8 @@ from noetl.records.references import Reference
 
 
 class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):
-    """`args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26)."""
+    """`args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
+    compiler made this task from, as its path in the document (SUGAR-06)."""
 
     event_type = "task.started"
 
@@ -26,6 +27,7 @@ class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
     worker_id: str | None = None
     args: dict[str, Any] | None = None
     args_ref: Reference | None = None
+    origin: str | None = None
 
 
 class KeychainRefreshed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="keychain.refreshed"):
@@ -64,7 +66,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
     """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
     belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
-    pipeline; `outcome` is that of accepting it (TOOL-12)."""
+    pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`."""
 
     event_type = "task.processed"
 
@@ -78,3 +80,4 @@ class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     path: tuple[int, ...] = ()
     worker_id: str | None = None
     deferred: bool = False
+    origin: str | None = None

@@ -190,10 +190,11 @@ class PipelineRun:
             task_run_id=run.run_id,
             outcome=outcome,
             decision=decision,
-            keeps_prev=outcome.ok and keeps_prev(task.kind, prepared.inputs),
+            keeps_prev=outcome.ok and keeps_prev(task),
             path=self._path,
             worker_id=self._place.worker_id,
             deferred=self._deferred and outcome.ok,
+            origin=task.origin,
         )
 
     async def outcome(self, run: TaskRun) -> tuple[Surroundings, Prepared, Outcome]:

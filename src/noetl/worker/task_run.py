@@ -53,6 +53,7 @@ class TaskRun:
             task_run_id=self.run_id,
             path=self._path,
             worker_id=self._place.worker_id,
+            origin=self.task.origin,
         )
 
     def accepted(self, since: float) -> Outcome:

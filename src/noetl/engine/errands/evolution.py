@@ -6,9 +6,9 @@ from typing import Any, assert_never
 
 from noetl.engine.errands.state import Errand, ErrandKind, Saga, Summons
 from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun
-from noetl.engine.hearing import heard_as
+from noetl.engine.hearing import heard_as, hears
 from noetl.engine.waits.evolution import close_all
-from noetl.pipeline.patches import write
+from noetl.pipeline.patches import written
 from noetl.records.compensation import (
     CompensationDone,
     CompensationFailed,
@@ -84,15 +84,16 @@ def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
 
 
 def keep_for_handlers(execution: Execution, event: Event) -> None:
-    """Step runs with handlers for this event will see it; nobody handles events of his own (ADV-01)."""
+    """Step runs with handlers for this event will see it; nobody handles events of his own (ADV-01), but for what time
+    does to his human task (HUM-04)."""
     heard = heard_as(event)
     if heard is None:
         return
     teller = execution.runs.get(event.step_run_id or "")
-    own = {event.step_run_id, teller.errand.of if teller is not None and teller.errand is not None else None}
+    sender = teller.errand.of if teller is not None and teller.errand is not None else None
     for run_id, names in execution.handling.items():
         for index, name in enumerate(names):
-            if name == heard.name and run_id not in own:
+            if name == heard.name and run_id != sender and hears(run_id, event):
                 key = f"{event.event_id}/{run_id}/{index}"
                 execution.summons[key] = Summons(run_id, index, heard)
                 execution.agenda[key] = Due.HANDLE
@@ -211,9 +212,9 @@ def _async_started(execution: Execution, event: Event, payload: AsyncStarted) ->
 
 def wrote(execution: Execution, step_run_id: str, patch: dict[str, Any]) -> None:
     """An errand reads what it has written itself, also when another worker goes on with it (SAGA-01)."""
-    own = execution.runs[step_run_id].ctx
-    if own is not None:
-        write(own, patch)
+    run = execution.runs[step_run_id]
+    if run.ctx is not None:
+        run.ctx = written(run.ctx, patch)
 
 
 def _over(execution: Execution, event: Event, *, stopped: bool) -> None:

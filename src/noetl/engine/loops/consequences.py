@@ -16,7 +16,7 @@ from noetl.engine.loops.orders import ctx_for
 from noetl.engine.loops.scopes import outer_of
 from noetl.engine.loops.state import Begun, Range
 from noetl.engine.plan import Plan
-from noetl.pipeline.patches import written
+from noetl.pipeline.patches import put_last, written
 from noetl.pipeline.progress import after
 from noetl.records.loops import IterationDone, Path
 from noetl.records.position import Position
@@ -37,7 +37,9 @@ class Consequences:
             ctx, outer = self._ctx(path), outer_of(self._plan, self._run, self._step, path)
             defer(self._draft, self._run, self._step, entry, position, event_id=event_id, outer=outer, ctx=ctx)
         self._stands[path] = after(position, entry, at)
-        self._writes[path] = {**self._written(path), **entry.decision.set_ctx}
+        writes = self._writes[path] = dict(self._written(path))
+        for key, value in entry.decision.set_ctx.items():
+            put_last(writes, key, value)
         if child := child_of(entry):
             self._children[path] = (*self._children.get(path, ()), child)
 
@@ -76,4 +78,4 @@ class Consequences:
 
     def _written(self, path: Path) -> dict[str, Any]:
         begun = self._begun(path)
-        return {**(begun.writes if begun is not None else {}), **self._writes.get(path, {})}
+        return self._writes.get(path) or (begun.writes if begun is not None else {})

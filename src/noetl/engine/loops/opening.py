@@ -70,7 +70,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
         items_ref=items_ref,
         parallel=level.parallel,
         in_flight=in_flight,
-        local=not level.parallel or level.distributed is False,
+        local=not (level.parallel if level.distributed is None else level.distributed),
         nested=level.inner is not None,
         best_effort=step.best_effort,
         last_wins=any(one.ctx_writes == "last" for one in levels_of(step)),

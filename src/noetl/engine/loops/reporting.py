@@ -25,6 +25,7 @@ from noetl.engine.patching import patch_ctx
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
 from noetl.net.task import Directive
+from noetl.pipeline.patches import put_last
 from noetl.records.case_runs import CaseStarted
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.records.orders import Timed, Verdict
@@ -147,7 +148,8 @@ class _Book:
         if conflict is not None:
             self._refuse(path, conflict)
             return
-        self._fresh |= entry.decision.set_ctx
+        for key, value in entry.decision.set_ctx.items():
+            put_last(self._fresh, key, value)
         if entry.decision.set_ctx and self._frame.region is None:
             patch = {key: value for key, value in entry.decision.set_ctx.items() if key not in self._loop.reducers}
             patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)

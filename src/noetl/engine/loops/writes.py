@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl.engine.loops.state import LoopRun, Write
+from noetl.pipeline.patches import put_last
 from noetl.records.loops import Path
 
 
@@ -21,11 +22,9 @@ def note_writes(loop: LoopRun, path: Path, patch: Mapping[str, Any]) -> None:
         elif region is not None:
             old = region.writes.get(key)
             if old is None or old.path[: frame.strand] == strand or (region.last_wins and old.path <= path):
-                region.writes[key] = Write(path, value)
-            if strand == path:
-                loop.begun[path].writes[key] = value
-            else:
-                region.own.setdefault(strand, {})[key] = value
+                put_last(region.writes, key, Write(path, value))
+            own = loop.begun[path].writes if strand == path else region.own.setdefault(strand, {})
+            put_last(own, key, value)
 
 
 class Ledger:

@@ -20,6 +20,7 @@ from noetl.records.cases import Calls, OwnEvent
 from noetl.records.legacy_names import foreign_aliases, own_aliases
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position
+from noetl.templates.headers import with_headers
 from noetl.templates.views import PayloadView
 
 
@@ -182,7 +183,7 @@ def _result_of(position: Position, event: OwnEvent) -> TaskResult:
 
 
 def _full(result: TaskResult, load: Load) -> Any:
-    return load(result.ref) if result.ref else result.result
+    return with_headers(load(result.ref) if result.ref else result.result, wrapped=result.wrapped)
 
 
 def _payload(result: TaskResult, load: Load) -> Any:

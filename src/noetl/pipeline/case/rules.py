@@ -11,14 +11,13 @@ from noetl.errors import TemplateError, ToolError
 from noetl.net.case import Case, CaseRule
 from noetl.pipeline.case.broken import BrokenCase
 from noetl.records.cases import CasePosition
-from noetl.records.legacy_names import ENTERING, is_system_name
+from noetl.records.legacy_names import ENTERING
 from noetl.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
 
 FIRED, NOT_EVALUATED = "fired", "not_evaluated"
-OUTSIDE = ("timer.", "message.", "signal.", "human.", "task.completed")  # what such events begin with
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,22 +63,10 @@ def entering(case: Case, *, has_call: bool) -> frozenset[int] | None:
 
 
 def _names_entry(rule: CaseRule) -> bool:
-    return not ENTERING.isdisjoint(_named(rule))
+    return not ENTERING.isdisjoint(named(rule))
 
 
-def outside_rules(case: Case, emitted: frozenset[str]) -> frozenset[int]:
-    """The rules that ask for an event which nothing inside an execution tells: of timers, messages, signals, people,
-    or under a name that no step emits, so that somebody must inject it."""
-    return frozenset(
-        index for index, rule in enumerate(case.rules) if any(_is_outside(name, emitted) for name in _named(rule))
-    )
-
-
-def _is_outside(name: str, emitted: frozenset[str]) -> bool:
-    return name.startswith(OUTSIDE) or not (is_system_name(name) or name in emitted)
-
-
-def _named(rule: CaseRule) -> frozenset[str]:
+def named(rule: CaseRule) -> frozenset[str]:
     """The names that a rule compares `event.name` with."""
     when = rule.when.data if rule.when is not None else None
     if not isinstance(when, str) or not is_template(when):

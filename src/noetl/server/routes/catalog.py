@@ -43,11 +43,16 @@ class VersionView(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: str
 
 
-class Registered(VersionView, frozen=True, kw_only=True):
+class VersionDetail(VersionView, frozen=True, kw_only=True):
+    """`dialect` is what it is written in (DIA-07)."""
+
+    dialect: str
+
+
+class Registered(VersionDetail, frozen=True, kw_only=True):
     """`created` is false when the newest version had the same content."""
 
     created: bool
-    dialect: str
     verdict: str
     diagnostics: list[DiagnosticView]
 
@@ -124,9 +129,9 @@ async def versions(request: Request, path: str) -> Response:
     return Json(Versions(path=path, versions=[shown(row) for row in rows]))
 
 
-@router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionView, summary="One version"))
+@router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionDetail, summary="One version"))
 async def one_version(request: Request, path: str, version: str) -> Response:
-    return Json(shown(await registered(services_of(request), path, version)))
+    return Json(await _detailed(request, path, version))
 
 
 @router.get("/api/catalog/{path:path}/source", **shows(media="text/yaml", summary="The text of a version"))
@@ -160,9 +165,16 @@ async def certificate(request: Request, path: str, version: Version | None = Non
     return Json(_told(await asyncio.to_thread(analyse, net, {})))
 
 
-@router.get("/api/catalog/{path:path}", **shows(VersionView, summary="The newest version of a playbook"))
+@router.get("/api/catalog/{path:path}", **shows(VersionDetail, summary="The newest version of a playbook"))
 async def newest(request: Request, path: str) -> Response:
-    return Json(shown(await registered(services_of(request), path)))
+    return Json(await _detailed(request, path))
+
+
+async def _detailed(request: Request, path: str, version: str | None = None) -> VersionDetail:
+    services = services_of(request)
+    row = await registered(services, path, version)
+    net = from_json(await services.store.net(row.net_hash))
+    return VersionDetail(**_fields(row), dialect=net.dialect)
 
 
 async def _text(request: Request, path: str, version: str | None) -> str:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from noetl.clock import rfc3339
 from noetl.orchestrator.deliveries import MESSAGE_TTL_S, Sent
-from noetl.records.taxonomy import TAXONOMY
+from noetl.records.legacy_names import is_system_name
 from noetl.records.waits import TimerCancelled, TimerFired, TimerScheduled
 from noetl.server.bodies import read
 from noetl.server.finding import execution_of
@@ -109,7 +109,7 @@ async def inject(request: Request, execution_id: str) -> Response:
     """An event of your own for rules and handlers that listen. Names of the system's are not for you: 400."""
     await execution_of(request, execution_id)
     asked = await read(request, Injected)
-    if asked.name in TAXONOMY and asked.name not in INJECTABLE:
+    if is_system_name(asked.name) and asked.name not in INJECTABLE:
         raise Problem(
             400, f'"{asked.name}" is an event of the system; of those, {", ".join(sorted(INJECTABLE))} may come'
         )

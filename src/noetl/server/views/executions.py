@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.records.envelope import Event
-from noetl.records.executions import ExecutionRequested, PlaybookProcessed
+from noetl.records.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, Only
 
@@ -31,7 +31,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-    `rerun_of` and `from_step`: it began at that step, with what the other one had there."""
+    `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
+    playbook is written in (DIA-07)."""
 
     version: int | None
     label: str | None
@@ -41,6 +42,7 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     children: list[ExecutionView]
     rerun_of: str | None = None
     from_step: str | None = None
+    dialect: str | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,8 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     assert request is None or isinstance(request, ExecutionRequested)
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
+    evaluated = await newest_event(services, row.execution_id, RequestEvaluated.event_type)
+    evaluation = evaluated.payload if evaluated is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -72,6 +76,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         children=[shown(child) for child in await services.store.children(row.execution_id)],
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
+        dialect=evaluation.dialect if isinstance(evaluation, RequestEvaluated) else None,
     )
 
 

@@ -2024,6 +2024,8 @@ export interface components {
         CaseEvaluated: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "case.evaluated";
             /** @default [] */
@@ -2093,6 +2095,8 @@ export interface components {
         CaseStarted: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             decision: components["schemas"]["Decided"];
             /** @enum {unknown} */
             event: "case.started";
@@ -2106,6 +2110,8 @@ export interface components {
         CaseWaiting: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "case.waiting";
         };
@@ -2332,12 +2338,15 @@ export interface components {
         /**
          * ExecutionDetail
          * @description One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-         *         `rerun_of` and `from_step`: it began at that step, with what the other one had there.
+         *         `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
+         *         playbook is written in (DIA-07).
          */
         ExecutionDetail: {
             catalog_id: string | null;
             children: components["schemas"]["ExecutionView"][];
             created_at: string;
+            /** @default null */
+            dialect: string | null;
             duration_s: number | null;
             error: Record<string, unknown> | null;
             events: number;
@@ -2465,6 +2474,8 @@ export interface components {
             /** @default [] */
             apart: (string | number)[][];
             attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
             error: components["schemas"]["Error"];
             /** @enum {unknown} */
             event: "hook.failed";
@@ -2529,6 +2540,8 @@ export interface components {
         IterationDone: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "loop.iteration.done";
             /** @default [] */
@@ -2542,6 +2555,8 @@ export interface components {
         IterationFailed: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             error: components["schemas"]["Error"];
             /** @enum {unknown} */
             event: "loop.iteration.failed";
@@ -2552,6 +2567,8 @@ export interface components {
         IterationStarted: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "loop.iteration.started";
             index: number;
@@ -2620,6 +2637,8 @@ export interface components {
             /** @default [] */
             apart: (string | number)[][];
             attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "keychain.refreshed";
             name: string;
@@ -3037,6 +3056,8 @@ export interface components {
             /** @default [] */
             apart: (string | number)[][];
             attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
             backend: string;
             /** @default [] */
             considered: Record<string, unknown>[];
@@ -3211,6 +3232,8 @@ export interface components {
         RetryProcessed: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             count: number;
             /** @enum {unknown} */
             event: "retry.processed";
@@ -3227,6 +3250,8 @@ export interface components {
         RetryStarted: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             count: number;
             /** @default 0 */
             delay_s: number;
@@ -3347,6 +3372,8 @@ export interface components {
         SinkProcessed: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "sink.processed";
             /** @default [] */
@@ -3358,6 +3385,8 @@ export interface components {
         SinkStarted: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "sink.started";
             /** @default [] */
@@ -3469,6 +3498,8 @@ export interface components {
         StepDone: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "step.done";
             /** @default {} */
@@ -3478,6 +3509,8 @@ export interface components {
         StepFailed: {
             /** @default [] */
             apart: (string | number)[][];
+            /** @default {} */
+            attributes: Record<string, unknown>;
             error: components["schemas"]["Error"];
             /** @enum {unknown} */
             event: "step.failed";
@@ -3596,12 +3629,14 @@ export interface components {
          * TaskProcessed
          * @description `keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
          *         belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
-         *         pipeline; `outcome` is that of accepting it (TOOL-12).
+         *         pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`.
          */
         TaskProcessed: {
             /** @default [] */
             apart: (string | number)[][];
             attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
             decision: components["schemas"]["Decided"];
             /** @default false */
             deferred: boolean;
@@ -3609,6 +3644,8 @@ export interface components {
             event: "task.processed";
             /** @default false */
             keeps_prev: boolean;
+            /** @default null */
+            origin: string | null;
             outcome: components["schemas"]["Outcome"];
             /** @default [] */
             path: number[];
@@ -3641,7 +3678,8 @@ export interface components {
         };
         /**
          * TaskStarted
-         * @description `args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26).
+         * @description `args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
+         *         compiler made this task from, as its path in the document (SUGAR-06).
          */
         TaskStarted: {
             /** @default [] */
@@ -3651,9 +3689,13 @@ export interface components {
             /** @default null */
             args_ref: components["schemas"]["Reference"] | null;
             attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
             /** @enum {unknown} */
             event: "task.started";
             kind: string;
+            /** @default null */
+            origin: string | null;
             /** @default [] */
             path: number[];
             task: string;
@@ -3831,6 +3873,19 @@ export interface components {
          * @enum {unknown}
          */
         Verdict: "accepted" | "cancelled" | "conflict" | "duplicate" | "fenced" | "forbidden" | "invalid" | "not_found" | "paused" | "refused" | "terminal";
+        /**
+         * VersionDetail
+         * @description `dialect` is what it is written in (DIA-07).
+         */
+        VersionDetail: {
+            catalog_id: string;
+            dialect: string;
+            label: string | null;
+            net_hash: string;
+            path: string;
+            registered_at: string;
+            version: number;
+        };
         /** VersionView */
         VersionView: {
             catalog_id: string;
@@ -4094,7 +4149,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["VersionView"];
+                    "application/json": components["schemas"]["VersionDetail"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -4290,7 +4345,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["VersionView"];
+                    "application/json": components["schemas"]["VersionDetail"];
                 };
             };
             /** @description Anything that went wrong. */
