@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 HERE = Path(__file__).parent
 IS_DEEP = "NOETL_DEEP" in os.environ
@@ -43,6 +44,8 @@ WITH_PROCESSES = frozenset(
 settings.register_profile("same each time", derandomize=True, deadline=None)
 if not IS_DEEP:
     settings.load_profile("same each time")
+    # Hypothesis also tries words that stand in our modules, of those that are loaded by then: which ones are, is chance.
+    providers.is_local_module_file = lambda path: False
 
 
 def is_tried_again(test: Path) -> bool:

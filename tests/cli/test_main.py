@@ -79,6 +79,13 @@ def test_wrong_usage_ends_with_2_and_says_what_was_wrong(arguments: tuple[str, .
     assert words in error
 
 
+def while_a_class_is_made() -> RuntimeError:
+    """What an interrupt comes out as then, before Python 3.12."""
+    problem = RuntimeError("Error calling __set_name__ on 'cached_property' instance")
+    problem.__cause__ = KeyboardInterrupt()
+    return problem
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "words"),
     [
@@ -87,6 +94,7 @@ def test_wrong_usage_ends_with_2_and_says_what_was_wrong(arguments: tuple[str, .
         (NoetlError("something else"), 1, "error: something else"),
         (OSError(28, "No space left on device"), 4, "error: [Errno 28] No space left on device"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (while_a_class_is_made(), 130, "interrupted"),
         (click.Abort(), 130, "interrupted"),
         (click.UsageError("like this"), 2, "like this"),
     ],
@@ -105,6 +113,16 @@ def test_every_known_ending_has_its_code(
 
     assert entry.run([]) == code
     assert words in capsys.readouterr().err
+
+
+def test_an_error_of_our_own_is_not_taken_for_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(**_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(entry.noetl, "main", ends)
+
+    with pytest.raises(RuntimeError, match="ours"):
+        entry.run([])
 
 
 def test_a_closed_pipe_is_no_failure_to_talk_about() -> None:

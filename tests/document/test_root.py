@@ -150,6 +150,8 @@ def test_an_executor_that_cannot_be_meant_is_refused(executor: str, path: str) -
         ("{limits: {max_payload_bytes: 0}}", "E_POLICY_SHAPE", "limits.max_payload_bytes"),
         ('{limits: {max_step_runs: "{{ workload.n }}"}}', "E_POLICY_SHAPE", "limits.max_step_runs"),
         ("{limits: {lease: {ttl: long}}}", "E_DURATION", "limits.lease.ttl"),
+        ("{limits: {max_step_run: 20}}", "W_UNKNOWN_KEY", "limits.max_step_run"),
+        ("{limits: {bogus: 3}}", "W_UNKNOWN_KEY", "limits.bogus"),
         ("{failure: {mode: later}}", "E_POLICY_SHAPE", "failure.mode"),
         ("{compensation: always}", "E_POLICY_SHAPE", "compensation"),
         ("{defaults: {timeouts: {http: soon}}}", "E_DURATION", "defaults.timeouts.http"),

@@ -252,6 +252,7 @@ def test_a_quoted_merge_sign_is_a_key_like_any_other() -> None:
         ("", 1, "the document is empty"),
         ("# only a comment\n", 1, "the document is empty"),
         ("---\n...\n", 2, "the document is empty"),
+        ("---", 1, "the document is empty"),
         ("a: 1\n---\nb: 2\n", 2, "a second document begins here"),
         ("a: 1\nb: \x07\n", 2, "the character U+0007 cannot be part of a playbook"),
         ("a: \x00", 1, "the character U+0000 cannot be part of a playbook"),

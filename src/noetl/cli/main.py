@@ -21,6 +21,10 @@ try:
     from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
 except KeyboardInterrupt:  # most of the first tenth of a second is spent here
     raise SystemExit(INTERRUPTED) from None
+except RuntimeError as problem:  # that is what Python 3.11 makes of it while a class is made
+    if not isinstance(problem.__cause__, KeyboardInterrupt):
+        raise
+    raise SystemExit(INTERRUPTED) from None
 
 COMMANDS = {
     "run": "Run a playbook here.",
@@ -143,12 +147,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        return INTERRUPTED
+        return _interrupted()
+    except RuntimeError as problem:
+        if isinstance(problem.__cause__, KeyboardInterrupt):  # while a class was made, in some import
+            return _interrupted()
+        raise
     except (NoetlError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         return _code_of(error)
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    click.echo("interrupted", err=True)
+    return INTERRUPTED
 
 
 def _code_of(error: Exception) -> int:

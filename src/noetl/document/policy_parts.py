@@ -8,11 +8,23 @@ from noetl.document.directives import REDUCERS
 from noetl.document.nodes import Mapping, Node, Scalar, describe
 from noetl.document.quantities import count, fixed_count, timeout, whole_number
 from noetl.document.scope_policies import CONTROL
-from noetl.document.shapes import Reading, boolean, choice, guard, known_keys, mapping, opening, sequence, text
+from noetl.document.shapes import (
+    Reading,
+    boolean,
+    choice,
+    did_you_mean,
+    guard,
+    known_keys,
+    mapping,
+    opening,
+    sequence,
+    text,
+)
 from noetl.document.step_options import check_lease
 from noetl.document.waits.timing import duration
 
 _CODE = "E_POLICY_SHAPE"
+_LIMITS = ("max_payload_bytes", "max_task_runs", "max_step_runs", "max_depth", "max_in_flight", "lease", "message_ttl")
 Check = Callable[[Reading, Node, str], object]
 
 
@@ -92,11 +104,14 @@ def _events(reading: Reading, node: Node, what: str) -> None:
 
 
 def _limits(reading: Reading, node: Node, what: str) -> None:
-    """Bounds of an execution (O-33); their names are the engine's, so only values are checked here."""
+    """Bounds of an execution (O-33). A name that nobody reads bounds nothing, and that is told."""
     block = mapping(reading, node, _CODE, what, f"{what}: {{max_payload_bytes: 65536}}")
-    for key, _, value in block.items() if block else ():
+    for key, key_node, value in block.items() if block else ():
         if key.startswith("max_"):
             fixed_count(reading, value, _CODE, f"{what}.{key}")
+        if key not in _LIMITS:
+            hint = did_you_mean(key, _LIMITS)
+            reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is no limit and is ignored', hint)
     check_lease(reading, block.get("lease") if block else None)
 
 

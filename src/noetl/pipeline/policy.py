@@ -103,8 +103,9 @@ def _retried(run: Run, index: int, retry: Retry) -> Decided:
         return Decided(rule=index, do=Directive.RETRY.value, next=run.task.name, delay_s=delay_s)
     if retry.on_exhausted is Directive.CONTINUE:
         return _directed(run, index, Directive.CONTINUE)
-    message = f'task "{run.task.name}" still failed after {attempt} attempts'
     cause = run.outcome.error
+    how = "still failed" if cause is not None else "was still to be tried again"
+    message = f'task "{run.task.name}" {how} after {attempt} attempts'
     status, code = (cause.status, cause.code) if cause is not None else (None, None)
     error = Error(kind="retry.exhausted", message=message, status=status, code=code, cause=cause)
     return Decided(rule=index, do=Directive.FAIL.value, error=error)

@@ -43,7 +43,7 @@ class Places:
         start, end = first.start_mark, (last or first).end_mark
         assert start is not None
         assert end is not None
-        if self._odd:
+        if self._odd or end.index >= len(self.text):  # where the parser sees a break that is not there: "---"
             return self.between(start.index, end.index)
         shift = self.shift
         return Span(
