@@ -41,3 +41,13 @@ class Source(msgspec.Struct, frozen=True):
 def is_template(text: str) -> bool:
     """Whether text holds a template delimiter."""
     return "{{" in text or "{%" in text or "{#" in text
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8. Half of a surrogate pair cannot: an escape may have made it, and bytes on a
+    command line that are no text become some."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

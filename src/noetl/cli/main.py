@@ -93,7 +93,7 @@ class Verbs(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Names and values are kept as UTF-8, so bytes that are none go no further; files may be called anything."""
         for number, given in enumerate(args, 1):
-            if not given.isascii() and is_broken(given) and not os.path.lexists(given):
+            if not (given.isascii() or _is_text(given) or os.path.lexists(given)):
                 ctx.fail(f"argument {number} is not UTF-8 text: {os.fsencode(given)!r}")
         return super().parse_args(ctx, args)
 
@@ -113,13 +113,10 @@ class Verbs(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def is_broken(text: str) -> bool:
-    """Whether there are bytes in it that are no text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+def _is_text(given: str) -> bool:
+    from noetl.source import is_unicode
+
+    return is_unicode(given)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -20,7 +20,7 @@ from noetl.document.syntax.limits import MAX_EVENTS, Budget, check_depth
 from noetl.document.syntax.places import Places
 from noetl.document.syntax.plain_scalars import NotJsonError, Value, resolve
 from noetl.document.syntax.problems import Problem, refuse
-from noetl.source import Span
+from noetl.source import Span, is_unicode
 
 _TAG = re.compile(r"![^\s,\[\]{}]*")
 
@@ -130,7 +130,7 @@ class TreeBuilder:
                 return resolve(text)
             except NotJsonError as error:
                 self.problems.append(problems.not_json(Place(path, span), str(error), text))
-        elif event.style == '"' and ("\0" in text or not _is_unicode(text)):
+        elif event.style == '"' and ("\0" in text or not is_unicode(text)):
             self.problems.append(problems.unstorable_text(Place(path, span)))
             return ""
         return text
@@ -268,12 +268,3 @@ class TreeBuilder:
             span = self._places.between(found.start(), found.end())
             path = self._stack[-1].next_path() if self._stack else ""
             self.problems.append(problems.tag(Place(path, span), found[0]))
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether no escape has made half of a surrogate pair, which the parser in Python lets pass."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
