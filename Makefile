@@ -37,7 +37,7 @@ test-ui: $(UI)
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
 
 test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
-	@NOETL_DEEP=1 .venv/bin/pytest -n 2 --dist worksteal --timeout 1800 --ignore tests/browser
+	@NOETL_DEEP=1 .venv/bin/pytest -n 3 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
 check: $(READY) ## format, lint and strict types only
