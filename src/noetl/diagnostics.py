@@ -64,16 +64,25 @@ class Findings:
     """A growing list of diagnostics, read in document order."""
 
     def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
-        self._found = list(found)
+        self._found = list[Diagnostic]()
+        self._refused = set[Span]()  # where errors stand
+        self.extend(found)
 
     def add(self, code: str, place: Placed, message: str, hint: str = "", witness: tuple[str, ...] = ()) -> None:
         """Note `code` at `place`; an unknown code is our own mistake and fails at once."""
         if code not in CODES:
             raise LookupError(f"diagnostic code {code} is not in noetl.diagnostics.CODES")
-        self._found.append(Diagnostic(code, place.path, place.span, message, hint, witness))
+        self.extend([Diagnostic(code, place.path, place.span, message, hint, witness)])
 
     def extend(self, found: Iterable[Diagnostic]) -> None:
-        self._found.extend(found)
+        for each in found:
+            self._found.append(each)
+            if each.code[0] == "E":
+                self._refused.add(each.span)
+
+    def refuses(self, place: Placed) -> bool:
+        """Whether an error stands at this very place."""
+        return place.span in self._refused
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(in_order(self._found))
@@ -83,7 +92,7 @@ class Findings:
 
     @property
     def has_errors(self) -> bool:
-        return any(found.code[0] == "E" for found in self._found)
+        return bool(self._refused)
 
 
 def in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:

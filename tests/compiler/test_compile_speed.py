@@ -62,3 +62,20 @@ def test_two_hundred_steps_compile_within_a_fraction_of_a_second():
 
     assert len(findings) == 0
     assert min(times) < 0.7
+
+
+def test_very_many_options_that_nothing_reads_take_no_longer_each() -> None:
+    """What was found before is not gone through for each of them."""
+    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: x }\nworkflow:\n  - step: start\n"
+    options = "".join(f"        zz{number}q: 1\n" for number in range(4_000))
+    findings = Findings()
+    playbook = read_playbook(
+        Source("many.yaml", f"{head}    tool:\n      kind: noop\n      spec:\n{options}"), findings
+    )
+    assert playbook is not None
+
+    began = process_time()
+    compile_playbook(playbook, KINDS, findings)
+
+    assert len(findings) == 4_000
+    assert process_time() - began < 1

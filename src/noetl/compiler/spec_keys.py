@@ -8,8 +8,7 @@ from __future__ import annotations
 from noetl.compiler.compilation import Compilation
 from noetl.compiler.lowering.overlay import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
 from noetl.compiler.pipelines import every_task
-from noetl.diagnostics import Severity
-from noetl.document.nodes import Mapping, Scalar
+from noetl.document.nodes import Mapping
 from noetl.document.playbook import Dialect, Playbook, Task
 from noetl.document.shapes import nearest
 from noetl.net.kinds import COMMON_SPEC
@@ -60,12 +59,7 @@ def _check_task(task: Task, compilation: Compilation) -> None:
 
 def _check(spec: Mapping | None, known: frozenset[str], what: str, otherwise: str, compilation: Compilation) -> None:
     for key, place, _ in spec.items() if spec is not None else ():
-        if key not in known and not _is_refused(place, compilation):
+        if key not in known and not compilation.findings.refuses(place):  # whose code says what to write instead
             guess = nearest(key, known)
             hint = f'did you mean "{guess}"?' if guess else otherwise
             compilation.note("W_SPEC_KEY", place, f'nothing reads "{key}" in {what}', hint)
-
-
-def _is_refused(place: Scalar, compilation: Compilation) -> bool:
-    """Whether a code of its own has said what to write instead."""
-    return any(found.span == place.span and found.severity is Severity.ERROR for found in compilation.findings)

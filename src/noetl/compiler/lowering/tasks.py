@@ -9,12 +9,12 @@ from noetl.compiler.lowering.overlay import Layers
 from noetl.compiler.lowering.policies import lower_policy
 from noetl.compiler.lowering.tracing import Lowering
 from noetl.compiler.lowering.values import authored
-from noetl.document.nodes import Mapping, Node, data, scalars
+from noetl.document.nodes import Mapping, data, scalars
 from noetl.document.playbook import Dialect, Retry, Step, Sugar, Task
+from noetl.document.quantities import is_templated
 from noetl.net.debug import pipeline_address
 from noetl.net.task import Collect, Directive, Repeat
 from noetl.net.task import Task as NetTask
-from noetl.source import is_template
 from noetl.templates.authored import Authored
 
 
@@ -62,7 +62,9 @@ class TaskLowering:
             return dict(data(outer))
         in_loop = self._step.loop is not None
         return {
-            key: data(node) if in_loop and _has_template(node) else f"{{{{ args[{json.dumps(key)}] }}}}"
+            key: data(node)
+            if in_loop and any(map(is_templated, scalars(node)))
+            else f"{{{{ args[{json.dumps(key)}] }}}}"
             for key, node in outer.values.items()
         }
 
@@ -88,7 +90,3 @@ class TaskLowering:
             collect=Collect(path=collect.path_text, into=collect.into, strategy=collect.strategy) if collect else None,
             sink=self.task(retry.sink, f"{base}/{retry.sink.name}") if retry.sink else None,
         )
-
-
-def _has_template(node: Node) -> bool:
-    return any(isinstance(scalar.value, str) and is_template(scalar.value) for scalar in scalars(node))

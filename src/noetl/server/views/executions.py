@@ -57,13 +57,12 @@ def shown(row: ExecutionRow) -> ExecutionView:
 
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
-    requested = await first_event(services, row.execution_id)
-    request = await services.read_back(requested.payload) if requested is not None else None
+    first = await services.store.events(row.execution_id, only=Only(limit=2))  # the request, and what was made of it
+    request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
-    evaluated = await newest_event(services, row.execution_id, RequestEvaluated.event_type)
-    evaluation = evaluated.payload if evaluated is not None else None
+    evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -76,7 +75,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         children=[shown(child) for child in await services.store.children(row.execution_id)],
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
-        dialect=evaluation.dialect if isinstance(evaluation, RequestEvaluated) else None,
+        dialect=evaluated.dialect if evaluated is not None else None,
     )
 
 
@@ -91,11 +90,6 @@ async def version_of(services: Services, row: ExecutionRow) -> int | None:
 def catalog_id(path: str, version: int) -> str:
     """What a version of a playbook is called by those who want one name for both (SRV-02)."""
     return f"{path}@{version}"
-
-
-async def first_event(services: Services, execution_id: str) -> Event | None:
-    found = await services.store.events(execution_id, only=Only(limit=1))
-    return found[0] if found else None
 
 
 async def newest_event(services: Services, execution_id: str, *types: str, step: str | None = None) -> Event | None:
