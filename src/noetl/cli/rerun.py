@@ -10,9 +10,11 @@ from noetl.cli.reaching import Reached, reads_server_option, server_meant
 from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, pages, read, refusals, results_of
 from noetl.cli.run import Run, kinds_option
 from noetl.cli.suggesting import STEP
+from noetl.cli.task import actor_option, role_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
+    from noetl.engine.approvals import Consent
     from noetl.net.net import Net
     from noetl.records.carrying import Carried
     from noetl.store.contract import ExecutionRow, Records, Results
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 @click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")
+@click.option("--approve", is_flag=True, help="Approve anew what people approved before STEP for other inputs.")
+@actor_option
+@role_option
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
@@ -43,6 +48,9 @@ def command(
     version: str | None,
     settings: tuple[str, ...],
     payload: str | None,
+    approve: bool,
+    actor: str | None,
+    roles: tuple[str, ...],
     output: str,
     allow: tuple[str, ...],
     quiet: bool,
@@ -52,17 +60,27 @@ def command(
     """Run again what an execution ran: the same version and inputs, unless others are given. It is a new execution.
 
     With --from one token goes to that step, with its arguments, the variables and the results of other steps as they
-    were when the step last began. What else was under way then is not taken along.
+    were when the step last began. What else was under way then is not taken along. Human tasks that were completed
+    before STEP hold for the same version and inputs; with others, whom they are for says --approve.
     """
     results = results_of(db)
     row, inputs = read(db, lambda history: _asked(history, given, results))
     inputs = _inputs(inputs, payload, settings)
     if (there := server_meant(db)) is not None:
-        ctx.exit(_there(there, row, step, version, inputs, output=output, quiet=quiet, detach=detach))
+        if actor is not None or roles:
+            raise click.UsageError("on a server you are who your token says: leave --as and --role out")
+        ctx.exit(_there(there, row, step, version, inputs, approve, output=output, quiet=quiet, detach=detach))
     if detach:
         raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
     net = read(db, lambda history: _net(history, row)) if version is None else _registered(row, db, version)
-    carried = read(db, lambda history: _carried(history, row, net, step, results)) if step is not None else None
+    carried = None
+    if step is not None:
+        from getpass import getuser
+
+        from noetl.engine.approvals import Consent
+
+        consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
+        carried = read(db, lambda history: _carried(history, row, net, step, results, inputs, consent))
     ctx.exit(Run(db, output, allow, quiet).begin_net(net, inputs, carried=carried))
 
 
@@ -92,6 +110,7 @@ def _there(
     step: str | None,
     version: str | None,
     inputs: dict[str, Any],
+    approve: bool,
     *,
     output: str,
     quiet: bool,
@@ -101,7 +120,7 @@ def _there(
     from noetl.client import requests
 
     with refusals(), there.client() as client:
-        started = client.send(requests.rerun(row.execution_id, version, inputs, step))
+        started = client.send(requests.rerun(row.execution_id, version, inputs, step, approve))
     if detach:
         click.echo(started.execution_id)
         return 0
@@ -124,8 +143,19 @@ def _registered(row: ExecutionRow, db: str | None, version: str) -> Net:
     return net
 
 
-async def _carried(history: Records, row: ExecutionRow, net: Net, step: str, results: Results) -> Carried:
+async def _carried(
+    history: Records,
+    row: ExecutionRow,
+    net: Net,
+    step: str,
+    results: Results,
+    inputs: dict[str, Any],
+    consent: Consent,
+) -> Carried:
+    from noetl.engine.approvals import Inputs
     from noetl.engine.carrying import carried, why_not
+    from noetl.net.encoding import content_hash
+    from noetl.orchestrator.reruns import with_approvals
     from noetl.records.envelope import whole
 
     if (why := why_not(net, step)) is not None:
@@ -134,4 +164,4 @@ async def _carried(history: Records, row: ExecutionRow, net: Net, step: str, res
     taken = carried(row.execution_id, row.trace_id, events, net, step)
     if taken is None:
         raise Refused(f'execution {row.execution_id} never entered step "{visible(step)}"')
-    return taken
+    return await with_approvals(history, events, taken, Inputs(net_hash=content_hash(net), payload=inputs), consent)

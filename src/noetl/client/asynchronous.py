@@ -279,9 +279,11 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
         version: str | int | None = None,
         payload: Mapping[str, Any] | None = None,
         from_step: str | None = None,
+        approve: bool = False,
     ) -> Started:
-        """The same once more, with another version or payload where one is given, from the start or from a step."""
-        return await self.send(requests.rerun(execution_id, version, payload, from_step))
+        """The same once more, with another version or payload where one is given, from the start or from a step. With
+        `approve` you approve anew what people had approved before that step for other inputs."""
+        return await self.send(requests.rerun(execution_id, version, payload, from_step, approve))
 
     async def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""

@@ -272,9 +272,11 @@ class Client(Outside, Limits, Administration):
         version: str | int | None = None,
         payload: Mapping[str, Any] | None = None,
         from_step: str | None = None,
+        approve: bool = False,
     ) -> Started:
-        """The same once more, with another version or payload where one is given, from the start or from a step."""
-        return self.send(requests.rerun(execution_id, version, payload, from_step))
+        """The same once more, with another version or payload where one is given, from the start or from a step. With
+        `approve` you approve anew what people had approved before that step for other inputs."""
+        return self.send(requests.rerun(execution_id, version, payload, from_step, approve))
 
     def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""

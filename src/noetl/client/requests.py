@@ -182,9 +182,13 @@ def steer(execution_id: str, action: str, reason: str | None) -> Request[models.
 
 
 def rerun(
-    execution_id: str, version: str | int | None, payload: Mapping[str, Any] | None, from_step: str | None = None
+    execution_id: str,
+    version: str | int | None,
+    payload: Mapping[str, Any] | None,
+    from_step: str | None = None,
+    approve: bool = False,
 ) -> Request[models.Started]:
-    body = _given(**{"version": version, "payload": payload, "from": from_step})
+    body = _given(**{"version": version, "payload": payload, "from": from_step, "approve": approve or None})
     headers = {"Idempotency-Key": uuid4().hex}
     return _post(_execution(execution_id, "/rerun"), _as(models.Started), body, headers=headers, again=True)
 

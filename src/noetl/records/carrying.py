@@ -18,9 +18,21 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: TaskResult
 
 
+class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A human task that a person had completed before the step was entered. `role` or `user`: whom it was for at that
+    moment. `approved_by`: who has approved it anew for other inputs, None where the inputs are the same."""
+
+    step: str
+    title: str
+    role: str | None = None
+    user: str | None = None
+    completed_by: str
+    approved_by: str | None = None
+
+
 class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of `execution_id` after its event `at`, just before it last entered `step`: variables, results of steps
-    that had ended, and the arguments of the token that entered."""
+    that had ended, and the arguments of the token that entered. `approvals` are what people had agreed to by then."""
 
     execution_id: str
     step: str
@@ -28,3 +40,4 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     args: dict[str, Any] = {}
     ctx: dict[str, Any] = {}
     results: tuple[StepResult, ...] = ()
+    approvals: tuple[Approval, ...] = ()

@@ -6,13 +6,14 @@ import asyncio
 
 import msgspec
 
+from noetl.engine.approvals import Consent, Inputs
 from noetl.engine.carrying import carried, why_not
 from noetl.net.net import Net
+from noetl.orchestrator.reruns import with_approvals
 from noetl.records.carrying import Carried
 from noetl.server.problems import Problem
 from noetl.server.services import Services
 from noetl.server.views.states import whole_events
-from noetl.store.contract import ExecutionRow
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,18 +23,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     step: str
 
 
-async def taken_over(services: Services, net: Net, source: Source) -> Carried:
-    """Problem 422 says why there is nothing to begin with."""
+async def taken_over(services: Services, net: Net, source: Source, inputs: Inputs, consent: Consent) -> Carried:
+    """Problem 422 says why there is nothing to begin with, RefusedError which approval does not hold for `inputs`."""
     if (why := why_not(net, source.step)) is not None:
         raise Problem(422, f"from: {why}", kind="from")
     row = await services.store.execution(source.execution_id)
     assert row is not None, "it was found by the request"
-    found = await _read(services, row, net, source.step)
+    events = await whole_events(services, row, await services.store.events(row.execution_id))
+    found = await asyncio.to_thread(carried, row.execution_id, row.trace_id, events, net, source.step)
     if found is None:
         raise Problem(422, f'from: that run never entered step "{source.step}"', kind="from")
-    return found
-
-
-async def _read(services: Services, row: ExecutionRow, net: Net, step: str) -> Carried | None:
-    events = await whole_events(services, row, await services.store.events(row.execution_id))
-    return await asyncio.to_thread(carried, row.execution_id, row.trace_id, events, net, step)
+    return await with_approvals(services.store, events, found, inputs, consent)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.approvals import Consent, Inputs
 from noetl.errors import BackendError, RefusedError
 from noetl.ids import uuid7
 from noetl.net.encoding import from_json
@@ -58,15 +59,16 @@ async def start(
     subject: str,
     key: str | None,
     source: Source | None = None,
+    consent: Consent | None = None,
     caller: Caller | None = None,
 ) -> tuple[bytes, bool]:
     """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
-    that one was; with `caller` it belongs to that one's trace."""
+    that one was, and `consent` says who may approve it anew; with `caller` it belongs to that one's trace."""
     _check_load(services)
     if key is None:
         row = await found(services, asked)
         execution_id = uuid7(services.clock.now())
-        await begin(services, row, execution_id, asked.payload, source, caller)
+        await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = Keys(services.store.shelf, services.clock), named(subject, _ROUTE, key)
     row = await found(services, asked)
@@ -79,7 +81,7 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            await _begin_once(services, row, execution_id, asked.payload, source, caller)
+            await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
         except (RefusedError, Problem):
             await keys.release(name)
             raise
@@ -94,11 +96,12 @@ async def _begin_once(
     execution_id: str,
     payload: dict[str, Any],
     source: Source | None,
+    consent: Consent | None,
     caller: Caller | None,
 ) -> None:
     """Begin it, unless whoever sent the same request at the same moment has."""
     try:
-        await begin(services, row, execution_id, payload, source, caller)
+        await begin(services, row, execution_id, payload, source, consent, caller)
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -136,11 +139,15 @@ async def begin(
     execution_id: str,
     payload: dict[str, Any],
     source: Source | None = None,
+    consent: Consent | None = None,
     caller: Caller | None = None,
 ) -> None:
     """Begin an execution of a registered version; once this returns, it is durable (P1)."""
     net = await net_of(services, row)
-    carried = await taken_over(services, net, source) if source is not None else None
+    carried = None
+    if source is not None:
+        inputs = Inputs(net_hash=row.net_hash, payload=payload)
+        carried = await taken_over(services, net, source, inputs, consent or Consent(actor=""))
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     if services.tracing is not None and caller is not None:
         await services.tracing.asked_by(execution_id, caller, services.clock.now())

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from noetl.engine.approvals import Consent
 from noetl.records.traces import caller_of
 from noetl.server.bodies import read, read_optional
 from noetl.server.finding import Filter, Status, checked_cursor, execution_of, labelled, matching
@@ -43,11 +44,13 @@ class Cancellation(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"from_step": "from"}):
     """Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
-    results and arguments as they were when it was last entered."""
+    results and arguments as they were when it was last entered. What people approved before it holds for the same
+    version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you."""
 
     version: str | int | None = None
     payload: dict[str, Any] | None = None
     from_step: str | None = None
+    approve: bool = False
     wait: float = 0.0
 
 
@@ -62,10 +65,14 @@ async def begin(request: Request) -> Response:
     return await _started(request, await read(request, StartRequest))
 
 
-async def _started(request: Request, asked: StartRequest, source: Source | None = None) -> Response:
+async def _started(
+    request: Request, asked: StartRequest, source: Source | None = None, consent: Consent | None = None
+) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
     caller = caller_of(request.headers.get(TRACEPARENT))
-    answer, replayed = await start(services_of(request), asked, subject=subject, key=key, source=source, caller=caller)
+    answer, replayed = await start(
+        services_of(request), asked, subject=subject, key=key, source=source, consent=consent, caller=caller
+    )
     return Response(answer, 201, REPLAYED if replayed else None, "application/json")
 
 
@@ -146,4 +153,6 @@ async def rerun(request: Request, execution_id: str) -> Response:
     payload = asked.payload if asked.payload is not None else before.payload
     source = Source(execution_id=execution_id, step=asked.from_step) if asked.from_step is not None else None
     wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
-    return await _started(request, wanted, source)
+    identity = identity_of(request)
+    consent = Consent(actor=identity.subject, roles=identity.human_roles, approves=asked.approve)
+    return await _started(request, wanted, source, consent)
