@@ -31,12 +31,13 @@ STAIRS: dict[int, tuple[str, ...]] = {
         "errors",
         "redaction",
         "secret_forms",
+        "template_names",
     ),
 }
 STAIR = {room: stair for stair, rooms in STAIRS.items() for room in rooms}
 PURE = (
     {room for stair in (1, 2, 3, 4) for room in STAIRS[stair]}
-    | {"source", "diagnostics", "durations", "errors"}
+    | {"source", "diagnostics", "durations", "errors", "template_names"}
     | {
         "redaction",
         "secret_forms",

@@ -10,6 +10,7 @@ from cli_page import cli_page
 from noetl.records.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 from patterns_page import patterns_page
+from spellings_page import spelling_pages
 from tool_pages import tool_pages
 
 ROOT = Path(__file__).parent.parent
@@ -68,6 +69,7 @@ def pages() -> dict[str, str]:
         "docs/checks.md": checks_page(),
         "docs/cli.md": cli_page(),
         "docs/patterns.md": patterns_page(),
+        **spelling_pages(),
         **{f"docs/tools/{name}": text for name, text in tool_pages().items()},
     }
 

@@ -10,12 +10,19 @@ from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.anatomy import dissect
 from noetl.document.dialect import detect
 from noetl.document.markers import STRONG
+from noetl.document.nodes import Mapping
 from noetl.document.playbook import Dialect
 from noetl.document.yaml import read_yaml
 from noetl.source import Source
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 V10, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V2_EVAL, Dialect.V2_CASE
+
+
+def tree(text: str) -> Mapping:
+    root = read_yaml(Source("test.yaml", text), Findings())
+    assert root is not None
+    return root
 
 
 def detected(text: str, override: Dialect | None = None) -> tuple[Dialect | None, list[Diagnostic]]:
@@ -41,7 +48,6 @@ def on_step(text: str) -> str:
 # strong markers ---------------------------------------------------------------------------------------------------
 
 MARKERS = [
-    (V10, document(root="keychain: []")),
     (V10, document(root="executor: { spec: { policy: { limits: {} } } }")),
     (V10, on_step("spec: { policy: { failure: { mode: best_effort } } }")),
     (V10, on_step("loop: { in: [1], iterator: x, spec: { policy: { exec: local } } }")),
@@ -134,6 +140,30 @@ def test_markers_inside_sugar_and_the_workbook_count() -> None:
 
     assert detected(document(root="workbook: { tasks: { a: { kind: noop, eval: [] } } }")) == (V2_EVAL, [])
     assert detected(document(root="workbook: [{ name: a, kind: noop, eval: [] }]")) == (V2_EVAL, [])
+
+
+@pytest.mark.req("DIA-02", "KEY-01")
+def test_a_keychain_says_nothing_about_the_dialect() -> None:
+    assert detected(document(root="keychain: []")) == (V10, [])
+    assert detected(document("    case: []", root="keychain: []")) == (V2_CASE, [])
+    assert detected(document("    tool: [{ a: { kind: noop, eval: [] } }]", root="keychain: []")) == (V2_EVAL, [])
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize(
+    ("step", "dialect"),
+    [
+        ("tool: [{ fetch: { kind: noop } }]\nnext: { arcs: [] }", V10),
+        ("loop: { in: [1], iterator: x, mode: parallel }\nnext: { arcs: [] }", V10),
+        ("retry: { max_attempts: 3 }\ntool: [{ name: a, kind: noop }]", V10),
+        ("retry: { max_attempts: 3 }\ntool: [{ a: { kind: noop } }]", V10),
+        ("vars: { a: 1 }\ntool: [{ a: { kind: noop, eval: [] } }]", V2_EVAL),
+        ("vars: { a: 1 }\nnext: [{ step: b, when: '{{ true }}' }]", V2_EVAL),
+        ("next: [{ step: b, when: '{{ a }}' }]\ntool: [{ name: a, kind: noop }]", V10),
+    ],
+)
+def test_a_spelling_that_another_dialect_reads_too_is_no_mixture(step: str, dialect: Dialect) -> None:
+    assert detected(on_step(step)) == (dialect, [])
 
 
 # the order of deciding --------------------------------------------------------------------------------------------
@@ -247,14 +277,19 @@ def test_a_mixture_is_refused_naming_a_marker_of_each_and_what_each_would_write(
 @pytest.mark.req("DIA-04")
 @pytest.mark.parametrize("first", MARKERS[::4])
 @pytest.mark.parametrize("other", MARKERS[1::5])
-def test_any_two_dialects_in_one_document_are_refused(first: tuple[Dialect, str], other: tuple[Dialect, str]) -> None:
+def test_two_dialects_in_one_document_are_refused_unless_one_of_them_or_v10_reads_both(
+    first: tuple[Dialect, str], other: tuple[Dialect, str]
+) -> None:
     head, _, steps = first[1].partition("workflow:\n")
     other_head, _, other_steps = other[1].partition("workflow:\n")
     extra = "\n".join(line for line in other_head.split("\n")[3:] if line and line not in head.split("\n"))
-    dialect, found = detected(f"{head}{extra}\nworkflow:\n{steps}{other_steps}")
+    text = f"{head}{extra}\nworkflow:\n{steps}{other_steps}"
+    dialect, found = detected(text)
 
-    if first[0] is other[0]:
-        assert (dialect, found) == (first[0], [])
+    shown = [marker for marker in STRONG if any(marker.find(dissect(tree(text))))]
+    readers = [one for one in (first[0], other[0], V10) if all(marker.is_read_in(one) for marker in shown)]
+    if readers:
+        assert (dialect, found) == (readers[0], [])
     else:
         assert (dialect, [one.code for one in found]) == (None, ["E_DIALECT_MIXED"])
 

@@ -106,7 +106,7 @@ def test_nothing_is_read_from_what_is_no_mapping(text: str) -> None:
 @pytest.mark.req("VAL-19")
 def test_a_playbook_with_mistakes_is_read_as_far_as_it_goes() -> None:
     playbook, found = read(
-        "apiVersion: noetl.io/v10\nkind: Playbook\nworkflow: [{step: start, next: end}, {step: end}, 7]\n"
+        "apiVersion: noetl.io/v10\nkind: Playbook\nworkflow: [{step: start, next: [end, end]}, {step: end}, 7]\n"
     )
 
     assert playbook

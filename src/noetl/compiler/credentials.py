@@ -1,7 +1,7 @@
 """Credentials: what a task names or reads is in the keychain (VAL-21, KEY-05).
 
 Whether the server keeps a credential of that name is not known here, so its absence is only a warning. Older
-dialects have no keychain, and nothing can be said about theirs.
+dialects need no keychain: nothing can be said about a document of theirs that has none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from noetl.source import is_template
 
 def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_KEYCHAIN, for a literal `auth` and for `keychain.name` in templates."""
-    if playbook.dialect is not Dialect.V10:
+    if playbook.dialect is not Dialect.V10 and not playbook.keychain:
         return playbook
     declared = [entry.name for entry in playbook.keychain]
     for task, _ in every_task(playbook):

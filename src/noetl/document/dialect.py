@@ -1,7 +1,8 @@
 """Dialect: which of the three a document is written in, and whether its apiVersion is one we read (DIA-01…05, DOC-04).
 
 In this order: a dialect named by the author, `noetl.io/v10`, strong markers, weak markers, v10. A v10 document is never
-taken for an older one; a document with marks of two dialects is refused rather than guessed at.
+taken for an older one. A document with marks of two dialects is of the one that reads all of them (the table of
+spellings says which), and is refused rather than guessed at when none does.
 """
 
 from __future__ import annotations
@@ -79,24 +80,33 @@ def _conflict(root: Mapping, findings: Findings, named: str, *, by_option: bool)
 def _by_shape(root: Mapping, findings: Findings) -> Dialect | None:
     parts = dissect(root)
     found = _strong(parts)
-    if len(found) > 1:
-        _mixed(found, findings)
-        return None
-    if found:
-        return found[0].marker.dialect
-    return weak_dialect(parts) or Dialect.V10
+    if not found:
+        return weak_dialect(parts) or Dialect.V10
+    dialects = dict.fromkeys((*(one.marker.dialect for one in found), Dialect.V10))
+    for dialect in dialects:
+        if all(one.marker.is_read_in(dialect) for one in found):
+            return dialect
+    _mixed(_firsts(found), findings)
+    return None
 
 
 def _strong(parts: Anatomy) -> list[Found]:
-    """The first marker of each dialect that has one, in the order of the document."""
+    """Every marker, in the order of the document."""
     found = [Found(marker, at) for marker in STRONG for at in marker.find(parts)]
     found.sort(key=lambda one: one.at.span.start)
-    if any(one.marker.dialect is Dialect.V2_CASE for one in found):
+    if any(one.marker.dialect is Dialect.V2_CASE and not one.marker.is_read_in(Dialect.V2_EVAL) for one in found):
         found = [one for one in found if one.marker is not GUARDED_ENTRY]  # E_NEXT_WHEN says it better (V2C-04)
+    return found
+
+
+def _firsts(found: list[Found]) -> list[Found]:
+    """The first marker of each dialect that has one. A spelling that others read too stands for its dialect only where
+    nothing else does."""
+    own = sorted(found, key=lambda one: bool(one.marker.spelling))
     firsts: dict[Dialect, Found] = {}
-    for one in found:
+    for one in own:
         firsts.setdefault(one.marker.dialect, one)
-    return list(firsts.values())
+    return sorted(firsts.values(), key=lambda one: one.at.span.start)
 
 
 def _mixed(found: list[Found], findings: Findings) -> None:

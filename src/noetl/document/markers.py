@@ -13,6 +13,7 @@ import msgspec
 from noetl.document.anatomy import Anatomy, exits, key, label, loops, mappings, rules, sugar
 from noetl.document.nodes import Scalar, Sequence
 from noetl.document.playbook import Dialect
+from noetl.document.spellings.table import BY_ID
 
 Finder = Callable[[Anatomy], Iterator[Scalar]]
 
@@ -20,12 +21,18 @@ V10, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V2_EVAL, Dialect.V2_CASE
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """One construct of one dialect; `instead` is what each of the others writes."""
+    """One construct of one dialect; `instead` is what each of the others writes. Where the table of spellings has it
+    (`spelling`), other dialects read it too, and it only decides where nothing of theirs is found."""
 
     name: str
     dialect: Dialect
     find: Finder
     instead: dict[Dialect, str]
+    spelling: str = ""
+
+    def is_read_in(self, dialect: Dialect) -> bool:
+        """Whether a document of `dialect` may hold this construct."""
+        return dialect is self.dialect or (bool(self.spelling) and dialect in BY_ID[self.spelling].dialects)
 
 
 def _at_root(name: str) -> Finder:
@@ -92,10 +99,10 @@ GUARDED_ENTRY = Marker(
     V2_EVAL,
     _guarded_entry,
     {V10: "next: { arcs: [{ step, when }] }", V2_CASE: "case: [{ when, then: { next } }]"},
+    spelling="next-list",
 )
 
 STRONG: tuple[Marker, ...] = (
-    Marker("keychain", V10, _at_root("keychain"), {V2_EVAL: "auth on the task", V2_CASE: "auth on the tool"}),
     Marker("spec.policy", V10, _spec_policy, {V2_EVAL: "eval on the task", V2_CASE: "case and retry"}),
     Marker(
         "next.arcs",
@@ -114,25 +121,56 @@ STRONG: tuple[Marker, ...] = (
         {V10: "next: { spec: { mode } }", V2_CASE: "spec: { case_mode }"},
     ),
     GUARDED_ENTRY,
-    Marker("labels", V2_EVAL, _label_in_list, {V10: "- { name, kind }", V2_CASE: "tool: { kind }"}),
+    Marker(
+        "labels",
+        V2_EVAL,
+        _label_in_list,
+        {V10: "- { name, kind }", V2_CASE: "tool: { kind }"},
+        spelling="task-label",
+    ),
     Marker("set_vars", V2_EVAL, _in_rule("set_vars"), {V10: "set_iter or set_ctx", V2_CASE: "vars"}),
     Marker("set_shared", V2_EVAL, _in_rule("set_shared"), {V10: "loop.spec.reduce", V2_CASE: "vars"}),
     Marker("set_prev", V2_EVAL, _in_rule("set_prev"), {V10: "set_iter", V2_CASE: "vars"}),
     Marker(
         "case", V2_CASE, _on_step("case"), {V10: "next: { arcs: [{ step, when }] }", V2_EVAL: "next: [{ step, when }]"}
     ),
-    Marker("retry", V2_CASE, _on_step("retry"), {V10: "a policy rule with do: retry", V2_EVAL: "eval with do: retry"}),
+    Marker(
+        "retry",
+        V2_CASE,
+        _on_step("retry"),
+        {V10: "a policy rule with do: retry", V2_EVAL: "eval with do: retry"},
+        spelling="step-retry",
+    ),
     Marker("sink", V2_CASE, _on_step("sink"), {V10: "a storing task", V2_EVAL: "a storing task"}),
-    Marker("vars", V2_CASE, _on_step("vars"), {V10: "set_ctx", V2_EVAL: "set_ctx"}),
+    Marker("vars", V2_CASE, _on_step("vars"), {V10: "set_ctx", V2_EVAL: "set_ctx"}, spelling="step-vars"),
     Marker("then", V2_CASE, _stray_then, {V10: "policy rules or arcs", V2_EVAL: "do in eval"}),
-    Marker("loop.mode", V2_CASE, _on_loop("mode"), {V10: "loop.spec.mode", V2_EVAL: "loop.spec.mode"}),
-    Marker("loop.collection", V2_CASE, _on_loop("collection"), {V10: "loop.in", V2_EVAL: "loop.in"}),
-    Marker("loop.element", V2_CASE, _on_loop("element"), {V10: "loop.iterator", V2_EVAL: "loop.iterator"}),
+    Marker(
+        "loop.mode",
+        V2_CASE,
+        _on_loop("mode"),
+        {V10: "loop.spec.mode", V2_EVAL: "loop.spec.mode"},
+        spelling="loop-options",
+    ),
+    Marker(
+        "loop.collection",
+        V2_CASE,
+        _on_loop("collection"),
+        {V10: "loop.in", V2_EVAL: "loop.in"},
+        spelling="loop-collection",
+    ),
+    Marker(
+        "loop.element",
+        V2_CASE,
+        _on_loop("element"),
+        {V10: "loop.iterator", V2_EVAL: "loop.iterator"},
+        spelling="loop-collection",
+    ),
     Marker(
         "loop.spec.batch_size",
         V2_CASE,
         _on_loop("spec", "batch_size"),
         {V10: "loop.spec.max_in_flight", V2_EVAL: "loop.spec.max_in_flight"},
+        spelling="loop-batch-size",
     ),
     Marker(
         "spec.case_mode",

@@ -1,7 +1,8 @@
 """The YAML tree with a place for every value: what the readers read.
 
 Three kinds of node and nothing else. Scalars hold YAML 1.2 core values (null, bool, int, float, str); tags,
-anchors and comments are gone. `path` is the place people use (`workflow[0].tool[1].spec`), `span` the text.
+anchors and comments are gone. `path` is the place people use (`workflow[0].tool[1].spec`), `span` the text. A node that
+is `made` was not written so: it stands for what its span holds (`noetl.document.spellings`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ class Scalar(msgspec.Struct, frozen=True, gc=False):
     span: Span
     path: str
     plain: bool = True
+    made: bool = False
 
 
 class Sequence(msgspec.Struct, frozen=True):
     items: tuple[Node, ...]
     span: Span
     path: str
+    made: bool = False
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.items)
@@ -44,6 +47,7 @@ class Mapping(msgspec.Struct, frozen=True):
     values: dict[str, Node]
     span: Span
     path: str
+    made: bool = False
 
     def get(self, key: str) -> Node | None:
         return self.values.get(key)

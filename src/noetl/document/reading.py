@@ -11,6 +11,8 @@ from noetl.document.dialect import detect
 from noetl.document.nodes import Mapping, Scalar
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.shapes import Reading, opening
+from noetl.document.spellings.model import Rewriting
+from noetl.document.spellings.respelling import respelled
 from noetl.document.v2_case.reader import read_v2_case
 from noetl.document.v2_eval import read_v2_eval
 from noetl.document.v10 import read_v10
@@ -41,7 +43,8 @@ def read_playbook(
         strict=strict,
         v10_api=isinstance(api_version, Scalar) and api_version.value == "noetl.io/v10",
     )
-    playbook = _READERS[found](root, reading)
+    rewriting = Rewriting(dialect=found, findings=findings, v10_api=reading.v10_api)
+    playbook = _READERS[found](respelled(root, rewriting), reading)
     if playbook is not None:
         playbook = replace(playbook, source=source, strict=strict)
     if found is not Dialect.V10:

@@ -1,0 +1,84 @@
+"""Model: one accepted spelling, and what a rewriting carries along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+from noetl.diagnostics import Findings, Placed
+from noetl.document.nodes import Mapping
+from noetl.document.playbook import Dialect
+from noetl.document.spellings.trees import with_key
+
+V10, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V2_EVAL, Dialect.V2_CASE
+EVERYWHERE = (V10, V2_EVAL, V2_CASE)
+
+
+class Where(StrEnum):
+    """The construct a spelling belongs to; a rewriting visits every one of a document, from the outside in."""
+
+    DOCUMENT = "document"
+    EXECUTOR = "executor"
+    KEYCHAIN = "keychain"
+    STEP = "step"
+    LOOP = "loop"
+    ROUTER = "next"
+    ARC = "arc"
+    TASK = "task"
+    RULE = "rule"  # of a task policy, an admission, a choose, a case; an eval entry
+    ACTION = "then"  # what a rule does
+    RETRY = "retry"  # one policy of a `retry` block
+
+
+class Rewriting(msgspec.Struct):
+    """The dialect whose words are wanted, and where notes go. `looped`: inside a step with a loop."""
+
+    dialect: Dialect
+    findings: Findings
+    v10_api: bool = False  # apiVersion: noetl.io/v10
+    rescue: bool = False  # also rewrite what noetl.io/v10 refuses: `noetl migrate`
+    looped: bool = False
+
+    def note(self, place: Placed, found: str, instead: str) -> None:
+        """Tell that `found` was read as `instead`."""
+        self.findings.add("I_ALIAS", place, f"{found} is read as {instead}", f"write {instead}")
+
+
+Rewrite = Callable[[Mapping, Rewriting], Mapping]
+
+
+class Spelling(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table. `before` and `after` are steps, or sections of the root; the rewriting turns one into the
+    other. A row without `rewrite` is a construct of an older dialect: its own reader reads it, `migrate` writes v10.
+    """
+
+    id: str
+    where: Where
+    older: str  # as people write it
+    canonical: str  # as v10 writes it
+    dialects: tuple[Dialect, ...]  # the dialects that accept it
+    before: str = ""
+    after: str = ""
+    refused_by_v10: bool = False  # apiVersion noetl.io/v10 refuses it, since a source document says so
+    rewrite: Rewrite | None = None
+
+    def applies(self, rewriting: Rewriting) -> bool:
+        """Whether this spelling is rewritten in a document of this dialect and version."""
+        if self.rewrite is None or rewriting.dialect not in self.dialects:
+            return False
+        return rewriting.rescue or not (self.refused_by_v10 and rewriting.v10_api)
+
+
+def renames(where: str, names: dict[str, str]) -> Rewrite:
+    """A rewrite that gives keys other names; a key whose new name is taken stays, and is refused by its reader."""
+
+    def rewrite(node: Mapping, rewriting: Rewriting) -> Mapping:
+        for old, new in names.items():
+            if old in node and new not in node:
+                rewriting.note(node.keys[old], f'"{old}" of {where}', f'"{new}"')
+                node = with_key(node, old, new)
+        return node
+
+    return rewrite

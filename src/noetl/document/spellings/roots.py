@@ -1,0 +1,86 @@
+"""The executor in other words: `auto`, and keys that the source documents call placeholders."""
+
+from __future__ import annotations
+
+from noetl.document.nodes import Mapping, Scalar
+from noetl.document.spellings.model import EVERYWHERE, Rewriting, Spelling, Where
+from noetl.document.spellings.trees import made_mapping, moved_into, with_key, with_value, without
+
+
+def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`auto` leaves it to the deployment, as saying nothing does."""
+    for key in ("kind", "profile"):
+        value = node.get(key)
+        if isinstance(value, Scalar) and value.value in ("auto", "default"):
+            message = f"executor.{key}: {value.value} is what leaving it out means"
+            rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
+            node = without(node, key)
+    return node
+
+
+def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
+    spec = node.get("spec")
+    for key in ("timeout_s", "timeout"):
+        if key in node and not (isinstance(spec, Mapping) and "timeout" in spec):
+            rewriting.note(node.keys[key], f"executor.{key}", "executor.spec.timeout")
+            node = moved_into(node, "spec", key, "timeout")
+        spec = node.get("spec")
+        if key == "timeout_s" and isinstance(spec, Mapping) and key in spec and "timeout" not in spec:
+            rewriting.note(spec.keys[key], f"executor.spec.{key}", "executor.spec.timeout")
+            node = with_value(node, "spec", with_key(spec, key, "timeout"))
+    return node
+
+
+def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """What a run needs of its workers is a hint for placement."""
+    spec = node.get("spec")
+    inside = isinstance(spec, Mapping) and "requires" in spec
+    holder = spec if inside else node
+    if not isinstance(holder, Mapping) or "requires" not in holder:
+        return node
+    key, value = holder.keys["requires"], holder.values["requires"]
+    outer = spec if isinstance(spec, Mapping) else made_mapping((), key)
+    policy = outer.get("policy")
+    block = policy if isinstance(policy, Mapping) else made_mapping((), key)
+    if "placement" in block:
+        return node
+    rewriting.note(key, "executor.requires", "executor.spec.policy.placement.requires")
+    placement = made_mapping([("requires", value)], value)
+    outer = with_value(outer, "policy", with_value(block, "placement", placement))
+    return with_value(without(node, "requires"), "spec", without(outer, "requires") if inside else outer)
+
+
+_STEPS = "workflow: [{step: start}]\n"
+
+SPELLINGS = (
+    Spelling(
+        id="executor-auto",
+        where=Where.EXECUTOR,
+        older="`executor.profile: auto`",
+        canonical="no `executor.kind`",
+        dialects=EVERYWHERE,
+        before="executor: {profile: auto, version: noetl-runtime/1}\n" + _STEPS,
+        after="executor: {version: noetl-runtime/1}\n" + _STEPS,
+        rewrite=_drop_auto,
+    ),
+    Spelling(
+        id="executor-timeout",
+        where=Where.EXECUTOR,
+        older="`executor.timeout_s`",
+        canonical="`executor.spec.timeout`",
+        dialects=EVERYWHERE,
+        before="executor: {timeout_s: 60}\n" + _STEPS,
+        after="executor: {spec: {timeout: 60}}\n" + _STEPS,
+        rewrite=_move_timeout,
+    ),
+    Spelling(
+        id="executor-requires",
+        where=Where.EXECUTOR,
+        older="`executor.requires`",
+        canonical="`executor.spec.policy.placement.requires`",
+        dialects=EVERYWHERE,
+        before="executor: {requires: [python]}\n" + _STEPS,
+        after="executor: {spec: {policy: {placement: {requires: [python]}}}}\n" + _STEPS,
+        rewrite=_move_requires,
+    ),
+)

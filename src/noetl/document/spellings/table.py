@@ -1,0 +1,21 @@
+"""The table: every accepted spelling with its v10 form. The rewriting, the pages and `noetl migrate` read it."""
+
+from __future__ import annotations
+
+from noetl.document.spellings import constructs, loops, retries, roots, routing, rules, steps
+from noetl.document.spellings.model import Spelling, Where
+
+SPELLINGS: tuple[Spelling, ...] = (
+    *roots.SPELLINGS,
+    *steps.SPELLINGS,
+    *retries.SPELLINGS,
+    *loops.SPELLINGS,
+    *routing.SPELLINGS,
+    *rules.SPELLINGS,
+    *constructs.SPELLINGS,
+)
+
+BY_ID: dict[str, Spelling] = {spelling.id: spelling for spelling in SPELLINGS}
+BY_PLACE: dict[Where, tuple[Spelling, ...]] = {
+    where: tuple(one for one in SPELLINGS if one.where is where and one.rewrite is not None) for where in Where
+}

@@ -1,0 +1,40 @@
+"""What `noetl check` says about the example of each accepted spelling, kept to the letter in spellings/ID.out.
+
+NOETL_GOLDEN=1 writes the files anew; read the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from noetl.checking import check
+from noetl.cli.report import text_report
+from noetl.document.spellings.model import Spelling
+from noetl.document.spellings.table import SPELLINGS
+from noetl.source import Source
+from noetl.tools.kinds import KINDS
+from tests.document.spelled import document_of
+
+HERE = Path(__file__).parent / "spellings"
+REWRITE = os.environ.get("NOETL_GOLDEN") == "1"
+ROWS = [row for row in SPELLINGS if row.rewrite is not None]
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_the_report_of_an_accepted_spelling_is_the_one_that_was_read_and_kept(row: Spelling) -> None:
+    source = Source(f"{row.id}.yaml", document_of(row.before, row.dialects[0]))
+    report = "\n".join(text_report([check(source, kinds=KINDS)])) + "\n"
+    kept = HERE / f"{row.id}.out"
+    if REWRITE:
+        kept.write_text(report)
+
+    assert kept.exists(), f"{kept.name} is missing: run with NOETL_GOLDEN=1, and read what it says"
+    assert report == kept.read_text()
+
+
+def test_no_report_is_left_without_its_spelling() -> None:
+    assert {path.stem for path in HERE.glob("*.out")} == {row.id for row in ROWS}
