@@ -15,6 +15,15 @@ class Clock(Protocol):
         """Seconds since the epoch, UTC."""
 
 
+def uptime_s() -> float:
+    """Seconds on a clock that nobody can set. Where the system has one that also counts while the machine sleeps, it is
+    that one: a lease runs out meanwhile."""
+    return time.clock_gettime(_NEVER_STOPS)
+
+
+_NEVER_STOPS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     def now(self) -> float:
         return time.time()

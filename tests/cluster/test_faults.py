@@ -85,6 +85,37 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
         assert frozen.is_alive, "it goes on with other work"
 
 
+@pytest.mark.req("WRK-03", "WRK-04")
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("worker.claimed=start", id="before its first task"),
+        pytest.param("worker.before_tool=last", id="before a tool"),
+        pytest.param("worker.before_tool=each:2", id="in a loop", marks=pytest.mark.deep),
+    ],
+)
+def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
+    tmp_path: Path, postgres: Postgres, effects: Effects, point: str
+) -> None:
+    """Another one has done the task meanwhile, so the ledger must not count it again."""
+    with cluster(tmp_path, postgres.url) as grounds:
+        grounds.server()
+        grounds.register(CHAIN)
+        frozen, starts = grounds.worker(crash_at=point, **{BY: "STOP"}), Starts(grounds)
+        execution_id = starts.start("cluster/chain", {"url": effects.url}, key="one")
+        until(lambda: frozen.is_frozen)
+        other = grounds.worker()
+        assert ends_of(grounds, starts.accepted) == ["completed"]
+        happened = effects.of(execution_id)
+        assert other.stop() == 0
+
+        frozen.thaw()
+        starts.start("cluster/chain", {"url": effects.url}, key="again")
+        assert ends_of(grounds, starts.accepted) == ["completed"] * 2, "it goes on with other work"
+        assert effects.of(execution_id) == happened
+        check(grounds.db, starts.accepted, effects.counts)
+
+
 @pytest.mark.req("SRV-12")
 def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
     tmp_path: Path, postgres: Postgres, effects: Effects

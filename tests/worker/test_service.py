@@ -16,6 +16,7 @@ from noetl.records.orders import Answer, Order, Report, Turn, Verdict
 from noetl.tools.registry import Registry
 from noetl.worker import service
 from noetl.worker.identity import is_gone, own_worker_id
+from noetl.worker.leases import Leases
 from noetl.worker.service import Worker
 from tests.conversing import net_of
 from tests.running_here import Scripted
@@ -32,6 +33,7 @@ class Desk:
         self.reports: list[Report] = []
         self.quiet = asyncio.Event()
         self._verdict, self.lost = verdict, False
+        self.renewed: list[dict[str, int]] = []
 
     async def turn(self, turn: Turn) -> Answer:
         self.reports += turn.reports
@@ -43,6 +45,7 @@ class Desk:
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
+        self.renewed.append(leases)
         return frozenset(leases) if self.lost else frozenset()
 
     async def net(self, net_hash: str) -> Net:
@@ -62,8 +65,9 @@ def _order(number: int) -> Order:
     return an_order("a", order_id=f"o{number}", step_run_id=f"r{number}")
 
 
-async def serve(desk: Desk, tool: Scripted, *, slots: int = 1) -> None:
-    worker = Worker(desk, MemoryDispatch(), Registry({"python": tool}), clock=ManualClock(), worker_id="w", slots=slots)
+async def serve(desk: Desk, tool: Scripted, *, slots: int = 1, leases: Leases | None = None) -> None:
+    tools = Registry({"python": tool})
+    worker = Worker(desk, MemoryDispatch(), tools, clock=ManualClock(), worker_id="w", slots=slots, leases=leases)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
         await desk.quiet.wait()
@@ -90,6 +94,85 @@ async def test_a_fenced_worker_runs_nothing_more_of_that_order_and_takes_the_nex
     await serve(desk, tool)
 
     assert [name for name, _ in tool.calls] == ["a", "a"]
+
+
+class Stopped(Desk):
+    """Its worker was stopped for a minute, after it had taken an order and before it began."""
+
+    def __init__(self, orders: int = 1) -> None:
+        super().__init__(orders)
+        self.uptime_s = 0.0
+        self.leases = Leases(monotonic=lambda: self.uptime_s)
+
+    async def net(self, net_hash: str) -> Net:
+        self.uptime_s += 60.0
+        return await super().net(net_hash)
+
+
+@pytest.mark.req("WRK-03", "WRK-04")
+async def test_a_worker_that_wakes_after_its_lease_ran_out_does_not_begin_the_first_task() -> None:
+    desk, tool = Stopped(), Scripted()
+    desk.lost = True
+
+    await serve(desk, tool, leases=desk.leases)
+
+    assert tool.calls == []
+    assert desk.reports == []
+    assert desk.renewed == [{"o0": 1}]
+
+
+@pytest.mark.req("WRK-03")
+async def test_a_worker_that_wakes_and_still_has_its_order_asks_once_and_goes_on() -> None:
+    desk, tool = Stopped(), Scripted()
+
+    await serve(desk, tool, leases=desk.leases)
+
+    assert [name for name, _ in tool.calls] == ["a", "b"]
+    assert desk.renewed == [{"o0": 1}]
+
+
+@pytest.mark.req("WRK-03", "WRK-04")
+@pytest.mark.parametrize("written", ["{name: b, kind: python, code: x}", "{name: b, kind: noop}"])
+async def test_a_lease_is_looked_at_before_every_task(written: str) -> None:
+    desk = Desk(1)
+    uptime_s = [0.0]
+
+    async def net(_: str) -> Net:
+        return net_of(f"workflow: [{{step: start, tool: [{{name: a, kind: python, code: x}}, {written}]}}]")
+
+    def stopped(inputs: Any, context: Any) -> None:
+        uptime_s[0] += 60.0
+        desk.lost = True
+
+    desk.net = net  # type: ignore[method-assign]
+    tool = Scripted(a=stopped)
+    await serve(desk, tool, leases=Leases(monotonic=lambda: uptime_s[0]))
+
+    assert [name for name, _ in tool.calls] == ["a"]
+    assert [timed.entry.event_type for report in desk.reports for timed in report.entries] == [
+        "task.started",
+        "task.processed",
+    ]
+
+
+@pytest.mark.req("WRK-03", "OUT-04")
+async def test_a_tool_is_not_tried_again_under_a_lease_that_has_run_out() -> None:
+    desk = Desk(1)
+    uptime_s = [0.0]
+
+    async def net(_: str) -> Net:
+        return net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x, spec: {retry: 3}}]}]")
+
+    def broken(inputs: Any, context: Any) -> Any:
+        uptime_s[0] += 60.0
+        desk.lost = True
+        raise ValueError
+
+    desk.net = net  # type: ignore[method-assign]
+    tool = Scripted(a=broken)
+    await serve(desk, tool, leases=Leases(monotonic=lambda: uptime_s[0]))
+
+    assert [name for name, _ in tool.calls] == ["a"]
 
 
 async def test_a_lease_found_lost_by_the_heartbeat_stops_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,10 +337,10 @@ async def test_an_order_that_comes_again_under_a_later_lease_while_it_runs_does_
     )
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
-        await desk.quiet.wait()
+        while not desk.reports or worker.leases.held():
+            await asyncio.sleep(0)
 
     assert not serving.done()
-    assert {report.lease_epoch for report in desk.reports} == {1, 2}
-    assert worker.leases.held() == {}
+    assert {report.lease_epoch for report in desk.reports} == {2}, "nothing begins under the earlier one"
     serving.cancel()
     await asyncio.wait({serving})

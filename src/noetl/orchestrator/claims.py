@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+import msgspec
+
 from noetl.clock import Clock
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
@@ -180,7 +182,8 @@ class Claims:
         verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
         if verdict is Verdict.ACCEPTED:
             order = order_for(hot.plan, hot.execution, ready.order_id, self._decisions.terms)
-            claimed.append(order)  # the scopes as of this moment
+            until = command.at + order.terms.ttl_s
+            claimed.append(msgspec.structs.replace(order, lease_until=until))  # the scopes as of this moment
         return verdict
 
     async def seek(self) -> list[OrderRow]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from noetl.clock import Clock
 from noetl.orchestrator.decisions import Decisions
 from noetl.orchestrator.orders import order_for
@@ -51,5 +53,6 @@ class Leases:
             hot = await self._decisions.load(row.execution_id)
             lease = hot.execution.lease_of(row.order_id)
             if lease is not None and (lease.worker_id, lease.lease_epoch) == (turn.worker_id, row.lease_epoch):
-                found.append(order_for(hot.plan, hot.execution, row.order_id, self._decisions.terms))
+                order = order_for(hot.plan, hot.execution, row.order_id, self._decisions.terms)
+                found.append(msgspec.structs.replace(order, lease_until=row.lease_until or 0.0))
         return found

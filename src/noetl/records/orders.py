@@ -107,7 +107,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
     are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
     a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
-    told as a trace, and requests to others say which span they come from.
+    told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
+    the server's clock.
     """
 
     order_id: str
@@ -130,6 +131,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     errand: Errand | None = None
     terms: Terms = Terms()
     traced: bool = False
+    lease_until: float = 0.0
 
 
 class Timed(msgspec.Struct, frozen=True):

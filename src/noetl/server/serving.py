@@ -185,7 +185,7 @@ def worker_of(services: Services) -> Worker | None:
     """A worker of its own, for `noetl dev` and small installations."""
     if not services.settings.workers:
         return None
-    leases = Leases()
+    leases = Leases(services.clock)
     office, conductor = PatientOffice(services.conductor, leases), services.conductor
     return Worker(
         office,

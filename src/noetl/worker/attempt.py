@@ -22,6 +22,7 @@ from noetl.tools.contract import Tool, ToolContext, ToolResult
 DEFAULT_TIMEOUT_S = 300.0  # O-33
 
 Sleep = Callable[[float], Awaitable[None]]
+Ready = Callable[[], Awaitable[None]]
 
 
 class InternalRetry(msgspec.Struct, frozen=True):
@@ -41,16 +42,29 @@ class InternalRetry(msgspec.Struct, frozen=True):
                 return self.delay_s
 
 
+async def always_ready() -> None:
+    """Nothing is waited for."""
+
+
 async def attempt(
-    tool: Tool, inputs: Mapping[str, Any], context: ToolContext, *, clock: Clock, sleep: Sleep, trace_id: str
+    tool: Tool,
+    inputs: Mapping[str, Any],
+    context: ToolContext,
+    *,
+    clock: Clock,
+    sleep: Sleep,
+    trace_id: str,
+    ready: Ready = always_ready,
 ) -> Outcome:
-    """Run the tool once, with its internal retries, and say how it ended."""
+    """Run the tool once, with its internal retries, and say how it ended. `ready` is awaited right before each try;
+    what it raises comes out, and the tool is not run."""
     started_at = clock.now()
     tries = 0
     try:
         retry = internal_retry(context.spec.get("retry"))
         while True:
             tries += 1
+            await ready()
             found = await _once(tool, inputs, context)
             if isinstance(found, ToolResult) or tries >= retry.attempts:
                 break

@@ -55,7 +55,7 @@ class Heartbeat(Thread):
 
     def beat(self) -> None:
         """Prolong everything once."""
-        leases, asked_at = self._leases.held(), self._monotonic()
+        leases, asked_at, since = self._leases.held(), self._monotonic(), self._leases.now()
         own = self._leases.terms
         terms = {lease: own.get(lease[0], self._usual) for lease in leases.items()}
         self._safe_until = {
@@ -71,6 +71,7 @@ class Heartbeat(Thread):
             now = self._monotonic()
             lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
         else:
+            self._leases.renewed({one: epoch for one, epoch in leases.items() if one not in lost}, since)
             self._safe_until = {lease: asked_at + its.ttl_s * PATIENCE for lease, its in terms.items()}
         if lost:
             self._stop_orders(lost)

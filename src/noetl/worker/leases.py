@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Lock
 
-from noetl.records.orders import Terms
+from noetl.clock import Clock, SystemClock, uptime_s
+from noetl.records.orders import Order, Terms
 
 _USUAL = Terms()
 _REMEMBERED = 10_000  # orders that an answer on its way could still name
 
 
 class Leases:
-    """Order ids with the epochs they are held under, and their terms. Safe to use from several threads."""
+    """Order ids with the epochs they are held under, their terms, and when each lease runs out. Safe to use from
+    several threads.
 
-    def __init__(self) -> None:
+    `clock` is the server's, by which orders say when their leases end; `monotonic` is the worker's own, by which their
+    age is measured.
+    """
+
+    def __init__(self, clock: Clock | None = None, monotonic: Callable[[], float] = uptime_s) -> None:
         self._lock = Lock()
+        self._clock, self.now = clock or SystemClock(), monotonic
         self._epochs: dict[str, int] = {}
+        self._ends: dict[str, float] = {}  # by order, the moment its lease runs out, on the worker's own clock
         self._terms: dict[str, Terms] = {}  # those that are not the usual ones
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
         self.sooner = Event()  # set when one came that may have to be prolonged sooner than the others
@@ -34,8 +42,20 @@ class Leases:
                 self._met.popitem(last=False)
             return True
 
-    def hold(self, order_id: str, epoch: int, terms: Terms = _USUAL) -> None:
+    def receive(self, order: Order, left_s: float | None = None) -> None:
+        """An order has come. `left_s` is how long its lease lasts from now on, where the server's clock does not tell;
+        what is known of the same lease stays as it is."""
+        if left_s is None:
+            left_s = order.lease_until - self._clock.now() if order.lease_until else order.terms.ttl_s
+        self.hold(order.order_id, order.lease_epoch, order.terms, left_s=left_s)
+
+    def hold(self, order_id: str, epoch: int, terms: Terms = _USUAL, *, left_s: float | None = None) -> None:
         with self._lock:
+            known = self._epochs.get(order_id)
+            if known is not None and known > epoch:
+                return  # the order has come again meanwhile, under a later lease
+            if known != epoch:
+                self._ends[order_id] = self.now() + (terms.ttl_s if left_s is None else left_s)
             self._epochs[order_id] = epoch
             if terms != _USUAL:
                 self._terms[order_id] = terms
@@ -47,7 +67,27 @@ class Leases:
     def drop(self, order_id: str) -> None:
         with self._lock:
             self._epochs.pop(order_id, None)
+            self._ends.pop(order_id, None)
             self._terms.pop(order_id, None)
+
+    def renewed(self, leases: Mapping[str, int], asked_at: float) -> None:
+        """The server has prolonged these. It was asked at `asked_at`: they last from then, not from its answer, which
+        may have been long on its way."""
+        with self._lock:
+            for order_id, epoch in leases.items():
+                if self._epochs.get(order_id) == epoch:
+                    end = asked_at + self._terms.get(order_id, _USUAL).ttl_s
+                    self._ends[order_id] = max(self._ends[order_id], end)
+
+    def is_replaced(self, order_id: str, epoch: int) -> bool:
+        """Whether the order has come again, under a later lease."""
+        with self._lock:
+            return self._epochs.get(order_id, 0) > epoch
+
+    def is_over(self, order_id: str, epoch: int) -> bool:
+        """Whether this lease may have run out: then nothing begins under it before the server was asked."""
+        with self._lock:
+            return self._epochs.get(order_id) != epoch or self.now() >= self._ends[order_id]
 
     def held(self) -> dict[str, int]:
         """As of this moment."""

@@ -31,6 +31,7 @@ from noetl.records.position import Position
 from noetl.records.steps import StepDone, StepFailed
 from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.templates.scope import Scope
+from noetl.tools.contract import Tool, ToolContext
 from noetl.worker.attempt import attempt
 from noetl.worker.errands import PLAYBOOK
 from noetl.worker.hooks import has_hooks, with_hooks
@@ -221,18 +222,25 @@ class PipelineRun:
         if self._deferred and task.kind != PLAYBOOK:  # a playbook is begun here, and waited for beside (O-08)
             return around, prepared, run.accepted(now)
         context = run.context(prepared.spec, scope, credentials)
-        clock, sleep, trace_id = place.clock, place.sleep, place.order.trace_id
         if task.kind == NOOP:  # over before anybody could be told, or its time
-            return (
-                around,
-                prepared,
-                await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id),
-            )
+            return around, prepared, await self._attempted(tool, prepared, context)
         crash_point("worker.before_tool", place.order.step)
-        async with self._told_soon(), alive(self._expiries, clock.now()):
-            outcome = await attempt(tool, prepared.inputs, context, clock=clock, sleep=sleep, trace_id=trace_id)
+        async with self._told_soon(), alive(self._expiries, place.clock.now()):
+            outcome = await self._attempted(tool, prepared, context)
         crash_point("worker.after_effect", place.order.step)
         return around, prepared, outcome
+
+    async def _attempted(self, tool: Tool, prepared: Prepared, context: ToolContext) -> Outcome:
+        place = self._place
+        return await attempt(
+            tool,
+            prepared.inputs,
+            context,
+            clock=place.clock,
+            sleep=place.sleep,
+            trace_id=place.order.trace_id,
+            ready=place.confirm_lease,
+        )
 
     def _tell_start(self, inputs: dict[str, Any]) -> None:
         if self._starting is not None:

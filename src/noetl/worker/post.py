@@ -108,7 +108,7 @@ class Post:
 
     def _receive(self, orders: Sequence[Order]) -> None:
         for order in orders:
-            self._leases.hold(order.order_id, order.lease_epoch, order.terms)
+            self._leases.receive(order)
         self._spare += orders
 
     async def settled(self) -> None:

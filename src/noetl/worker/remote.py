@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -115,6 +116,7 @@ class RemoteOffice:
         )
 
     async def _sent(self, turn: Turn, wait_s: float = 0.0) -> Answer:
+        asked_at = self.leases.now()
         response = await self._line.ask(
             "POST",
             "/api/orders/turn",
@@ -130,7 +132,7 @@ class RemoteOffice:
             new = (order for order in answer.orders if self.leases.meet(order.order_id, order.lease_epoch))
             answer = msgspec.structs.replace(answer, orders=tuple(new))
         for order in answer.orders:
-            self.leases.hold(order.order_id, order.lease_epoch, order.terms)
+            self.leases.receive(order, left_s=_left_s(order, response.headers) + asked_at - self.leases.now())
             self._held[order.execution_id] = order.order_id, order.lease_epoch
             self._held.move_to_end(order.execution_id)
         while len(self._held) > _EXECUTIONS:
@@ -220,6 +222,15 @@ class RemoteOffice:
     async def prepare(self, order: Order) -> None:
         """Have at hand what the order refers to."""
         await self._values.prefetch(order)
+
+
+def _left_s(order: Order, headers: Mapping[str, str]) -> float:
+    """How long the lease of an order lasts, from when it was asked for. The answer tells when the server had the
+    request: the answer itself may have waited here while this process was stopped."""
+    asked = headers.get("noetl-asked")
+    if asked is None or not order.lease_until:
+        return order.terms.ttl_s  # of a server that does not tell: no longer than that, at any rate
+    return order.lease_until - float(asked)
 
 
 def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn:

@@ -18,6 +18,7 @@ from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.errand_run import ErrandRun
 from noetl.worker.iterations import RangeRun
+from noetl.worker.leases import Leases
 from noetl.worker.lifetime import Expired
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
@@ -44,6 +45,7 @@ class Runner:
         mask: Mask | None = None,
         collections: Collections | None = None,
         lend: Lend = keep_slot,
+        leases: Leases | None = None,
     ) -> None:
         self._order, self._max_payload_bytes = order, max_payload_bytes(net)
         self._collections = collections or Collections(office.load)
@@ -58,6 +60,7 @@ class Runner:
             worker_id=worker_id,
             mask=mask or Mask(),
             lend=lend,
+            leases=leases,
         )
         self._around = Surroundings(
             execution_id=order.execution_id,

@@ -59,7 +59,7 @@ class Worker:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
         self.worker_id, self._slots = worker_id, slots
-        self.leases, self._beats_itself, self._prepare = leases or Leases(), not beats_elsewhere, prepare
+        self.leases, self._beats_itself, self._prepare = leases or Leases(clock), not beats_elsewhere, prepare
         self._masks, self._post, self._collections = (
             Masks(),
             Post(office, worker_id, pools, self.leases, settle, most_pending),
@@ -179,6 +179,7 @@ class Worker:
             worker_id=self.worker_id,
             mask=self._masks.of(order.execution_id),
             lend=self._at_work.lent if self._at_work is not None else keep_slot,
+            leases=self.leases,
         )
         try:
             return await runner.run()
@@ -205,4 +206,7 @@ class Worker:
                 continue
             beaten_at = loop.time()
             if leases := self.leases.held():
-                self.stop(await self._office.renew(self.worker_id, leases, self.leases.ttls()))
+                asked_at = self.leases.now()
+                lost = await self._office.renew(self.worker_id, leases, self.leases.ttls())
+                self.leases.renewed({one: epoch for one, epoch in leases.items() if one not in lost}, asked_at)
+                self.stop(lost)

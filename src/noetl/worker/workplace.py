@@ -13,13 +13,14 @@ from noetl.net.tasks import tasks_of
 from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
-from noetl.records.orders import Order
+from noetl.records.orders import Order, Verdict
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.egress import Egress
 from noetl.worker.errands import part_of
-from noetl.worker.journal import Journal
+from noetl.worker.journal import Journal, LeaseLost
+from noetl.worker.leases import Leases
 from noetl.worker.masks import Mask
 from noetl.worker.office import Office
 from noetl.worker.post import Post
@@ -41,6 +42,7 @@ class Workplace:
         worker_id: str,
         mask: Mask,
         lend: Lend = keep_slot,
+        leases: Leases | None = None,
     ) -> None:
         self.order, self.net, self.worker_id, self.lend = order, net, worker_id, lend
         self.office, self.tools, self.clock, self.sleep = office, tools, clock, sleep
@@ -52,7 +54,7 @@ class Workplace:
         self.journal = Journal(order, clock, worker_id)
         self.steps = index.names
         self.unwanted: Begun = {}
-        self._post = post
+        self._post, self._leases = post, leases
         self._tasks = _with_following(part_of(self.step, order))
 
     @cached_property
@@ -70,6 +72,19 @@ class Workplace:
             async with self.lend() if self.order.iterations is None else keep_slot():
                 await self.office.resumed(self.order.execution_id)
             self.journal.paused = False
+
+    async def confirm_lease(self) -> None:
+        """Return while the order is ours. A worker that was frozen, or cut off, may hold a lease that has run out: it
+        asks the server before it begins anything under it. LeaseLost if another worker has the order."""
+        leases, order_id, epoch = self._leases, self.order.order_id, self.order.lease_epoch
+        while leases is not None and leases.is_over(order_id, epoch):
+            asked_at = leases.now()
+            ttls = {order_id: self.order.terms.ttl_s}
+            if leases.is_replaced(order_id, epoch) or order_id in await self.office.renew(
+                self.worker_id, {order_id: epoch}, ttls
+            ):
+                raise LeaseLost(Verdict.FENCED.value)
+            leases.renewed({order_id: epoch}, asked_at)  # and once more: the answer may have come too late
 
     @property
     def is_full(self) -> bool:

@@ -88,6 +88,7 @@ async def turn(request: Request) -> Response:
     """What is reported is durable when this is answered. With nothing to report and no order to give, it is answered
     after `wait_s` at most."""
     services = services_of(request)
+    came_at = services.clock.now()
     check_protocol(request)
     wait_s, asked = _patience(request), await _turn(request, services)
     await services.roster.saw(asked.worker_id)
@@ -95,7 +96,8 @@ async def turn(request: Request) -> Response:
     if not answer.orders and not asked.reports and asked.capacity and wait_s:
         answer = await _waited(request, services, asked, min(wait_s, services.settings.long_poll_s))
     crash_point("claim.before_reply" if answer.orders else "turn.before_reply")
-    return Json(answer, headers={"noetl-now": f"{services.clock.now():.3f}"})
+    told = {"noetl-asked": f"{came_at:.3f}", "noetl-now": f"{services.clock.now():.3f}"}
+    return Json(answer, headers=told)
 
 
 async def _waited(request: Request, services: Services, asked: Turn, wait_s: float) -> Answer:
