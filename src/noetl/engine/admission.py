@@ -93,6 +93,7 @@ def _schedule(plan: Plan, step: Transition, token: Token, ruling: Ruling, scope:
         boundary_s=length("timeout.duration", step.timeout.duration, scope, at) if step.timeout is not None else None,
         joins=step.join is not None,
         handles=handled_events(step),
+        keeps_tasks=plan.keeps_tasks(token.step),
         pool=pool_of(plan, step, scope, at),
     )
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from noetl.engine.case_recording import add_case
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
@@ -22,6 +20,7 @@ from noetl.pipeline.case.decision import decided
 from noetl.pipeline.case.names import step_result
 from noetl.pipeline.case.standing import Site
 from noetl.pipeline.case.walk import Walk
+from noetl.pipeline.payloads import stored_apart
 from noetl.records.case_runs import CaseHeard
 from noetl.records.cases import OwnEvent
 from noetl.records.outcomes import TaskResult
@@ -97,5 +96,5 @@ def _end(plan: Plan, run: StepRun, walk: Walk) -> StepDone | StepFailed:
         return StepFailed(error=walk.case.error)
     result: TaskResult = step_result(walk.step, walk.position, plan.load)
     if not plan.fits(result.result):
-        result = msgspec.structs.replace(result, result=None, ref=plan.keep(result.result))
+        result = stored_apart(result, plan.keep)
     return StepDone(result=result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ from noetl.templates.authored import Authored
 
 _COLLECTIONS = 4  # of loops, kept in memory beside the state
 
+# `step.results` or `step['results']` in a template, whose quotes JSON may have escaped
+_RESULTS_READ = re.compile(r"""(\w+)(?:\.results\b|\[\\?['"]results\\?['"]\])""")
 MAX_STEP_RUNS = 10_000  # default of executor.spec.policy.limits.max_step_runs (O-33)
 
 
@@ -35,6 +38,7 @@ class Plan:
         self._outside: dict[str, frozenset[int]] = {}
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
+        self._keeping: frozenset[str] | None = None
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self._errands = {step.name: leaves_errands(step) for step in net.transitions}
@@ -64,6 +68,12 @@ class Plan:
         if found is None:
             found = self._reachable[name] = _reachable(self._steps, name)
         return found
+
+    def keeps_tasks(self, name: str) -> bool:
+        """Whether a template of the net reads the results of this step's tasks: `step.results.TASK` (TPL-07)."""
+        if self._keeping is None:
+            self._keeping = frozenset(_RESULTS_READ.findall(self.net_json().decode()))
+        return name in self._keeping
 
     def outside_rules(self, name: str) -> frozenset[int]:
         """The case rules of a step that ask for events which nothing inside an execution tells (V2C-13)."""

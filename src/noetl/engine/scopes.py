@@ -19,6 +19,7 @@ from noetl.records.loops import LoopDone
 from noetl.records.outcomes import TaskResult
 from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE, V2_EVAL
+from noetl.templates.views import PayloadView, payload_view
 
 _ALIASES = {  # DESIGN §5: names of the boundary event that playbooks in the wild compare with
     "step.done": frozenset({"call.done", "step.exit"}),
@@ -63,11 +64,12 @@ def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> Any:
     if error is not None:
         return {"error": error}
     if boundary.loop is not None:
-        return _loop(boundary.loop, load)
-    return _result(boundary.result)
+        return loop_data(boundary.loop, load)
+    return payload_view(_result(boundary.result))
 
 
-def _loop(done: LoopDone, load: Load) -> dict[str, Any]:
+def loop_data(done: LoopDone, load: Load) -> Any:
+    """What a loop came to. Results that are stored apart are loaded when a template reads them, not with the rest."""
     data: dict[str, Any] = {"total": done.total, "done": done.done, "failed": done.failed}
     if done.ref is not None:
         data["ref"] = msgspec.to_builtins(done.ref)
@@ -76,7 +78,23 @@ def _loop(done: LoopDone, load: Load) -> dict[str, Any]:
     if done.paths is not None or done.paths_ref is not None:
         stored = TaskResult(ref=done.paths_ref)
         data["paths"] = _Payload(stored, load) if done.paths_ref else done.paths
-    return data
+    results = _Payload(TaskResult(ref=done.ref), load)
+    return data if done.ref is None else _Beside(data, {"results": results, "result": results})
+
+
+class _Beside:
+    """Plain data, and beside it what is read by name only."""
+
+    __slots__ = ("_by_name", "_plain")
+
+    def __init__(self, plain: dict[str, Any], by_name: dict[str, Any]) -> None:
+        self._plain, self._by_name = plain, by_name
+
+    def value(self) -> Any:
+        return self._plain
+
+    def lookup(self, name: str | int) -> Any:
+        return self._plain[str(name)] if name in self._plain else self._by_name[str(name)]
 
 
 def _result(result: TaskResult | None) -> dict[str, Any]:
@@ -110,13 +128,8 @@ class _Payload:
         return payload_of(self._result, self._load) if self._result else None
 
     def lookup(self, name: str | int) -> Any:
-        value = self.value()
-        if isinstance(value, dict) or (isinstance(value, list) and isinstance(name, int)):
-            try:
-                return value[name]  # type: ignore[index]
-            except IndexError:
-                raise KeyError(name) from None
-        raise KeyError(name)
+        wrapped = self._result.wrapped if self._result else False
+        return PayloadView(self.value(), wrapped=wrapped).lookup(name)
 
 
 def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:
@@ -157,7 +170,8 @@ def arc_scope(
         namespaces["vars"] = StepVars(run)
     elif plan.net.dialect == V2_CASE:
         namespaces.update(vars=namespaces["ctx"], **boundary_names(boundary.result, boundary.error, plan.load))
-    return Scope(namespaces, steps=Views(execution.results, plan.load))
+    loop = loop_data(boundary.loop, plan.load) if boundary.loop is not None else None
+    return Scope(namespaces, steps=Views(execution.results, plan.load), loop=loop)
 
 
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:

@@ -93,6 +93,7 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
         boundary_s=payload.boundary_s,
         pool=payload.pool,
         bare=payload.task is None and not payload.looped,
+        keeps_tasks=payload.keeps_tasks,
     )
     execution.step_runs += 1
     execution.runs_of[event.step] = execution.runs_of.get(event.step, 0) + 1
@@ -193,6 +194,8 @@ def close(execution: Execution, order_id: str, epoch: int) -> None:
 
 def ended(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:
     run = execution.runs[run_id_in(event)]
+    if run.keeps_tasks and run.position.results:
+        result = msgspec.structs.replace(result, tasks=run.position.results)
     run.ended = Boundary(
         name=event.event_type,
         step=run.step,

@@ -126,7 +126,9 @@ class SecretScopes:
         is_read = any(one.root in ("iter", its.iterator, "loop_index") for one in references)
         for index, item in islice(zip(indices, items, strict=True), None if is_read else 1):
             names = {its.iterator: item, "index": index, "parent": parent}
-            iteration = Iteration(path=(*its.path, index), names=names, bare={**bare, its.iterator: item})
+            iteration = Iteration(
+                path=(*its.path, index), iterator=its.iterator, names=names, bare={**bare, its.iterator: item}
+            )
             yield msgspec.structs.replace(self._around, iteration=iteration)
 
     def _is_known(self, reference: Reference, around: Surroundings, has_args: bool) -> bool:

@@ -31,5 +31,7 @@ def errand_surroundings(errand: Errand, around: Surroundings) -> Surroundings:
     if errand.outer:
         own, bare = enclosing(errand.outer)
         assert own is not None
-        changes["iteration"] = Iteration(path=(), names=own, bare=bare)  # a pipeline of its own: it has no path
+        iterator = errand.outer[-1].iterator
+        # a pipeline of its own: it has no path
+        changes["iteration"] = Iteration(path=(), iterator=iterator, names=own, bare=bare)
     return msgspec.structs.replace(around, **changes)

@@ -10,6 +10,7 @@ import msgspec
 from noetl.net.net import StepResult
 from noetl.pipeline.dotted import at_path
 from noetl.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
+from noetl.pipeline.payloads import stored_apart
 from noetl.pipeline.surroundings import Load
 from noetl.records.outcomes import TaskResult
 
@@ -21,8 +22,7 @@ def kept_as_wanted(
     value = result.result
     if not asks_for_storing(wanted) or result.ref is not None or value is None:
         return with_fields(result, wanted, load, max_payload_bytes)
-    stored = msgspec.structs.replace(result, result=None, ref=keep(value))
-    return with_fields(stored, wanted, lambda _: value, max_payload_bytes)  # it is at hand still
+    return with_fields(stored_apart(result, keep), wanted, lambda _: value, max_payload_bytes)  # it is at hand still
 
 
 def asks_for_storing(wanted: StepResult | None) -> bool:

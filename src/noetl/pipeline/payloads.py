@@ -18,11 +18,13 @@ from noetl.records.loops import IterationDone, IterationFailed
 from noetl.records.outcomes import Error, Outcome, Status, TaskResult
 from noetl.records.steps import StepDone, StepFailed
 from noetl.records.tasks import TaskProcessed
+from noetl.templates.views import own_keys
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
 MIN_TEXT_BYTES = 500  # whatever the limit, a text says this much
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
+_Given = TypeVar("_Given", Outcome, TaskResult)
 _GIVING = StepDone | IterationDone
 _LARGE = (TaskProcessed, StepDone, IterationDone, StepFailed, IterationFailed, CaseStarted, CaseHeard)  # at times
 
@@ -51,7 +53,7 @@ def fitted(outcome: Outcome, limit_bytes: int, keep: Keep) -> Outcome:
         return outcome if error is outcome.error else _with(outcome, error=error)
     if fits(outcome.result, limit_bytes):
         return outcome
-    return _with(outcome, result=None, ref=keep(outcome.result))
+    return stored_apart(outcome, keep)
 
 
 def fitted_result(result: TaskResult, limit_bytes: int, keep: Keep) -> TaskResult:
@@ -61,7 +63,15 @@ def fitted_result(result: TaskResult, limit_bytes: int, keep: Keep) -> TaskResul
         result = result if error is result.error else _with(result, error=error)
     if fits(result.result, limit_bytes):
         return result
-    return _with(result, result=None, ref=keep(result.result))
+    return stored_apart(result, keep)
+
+
+def stored_apart(record: _Given, keep: Keep) -> _Given:
+    """The record with its result by reference. Which words of the envelope the payload has as keys stays with the
+    record, so that `step.status` reads the right one without loading the other (TPL-07)."""
+    full = record.result
+    payload = full["data"] if record.wrapped and isinstance(full, dict) and "data" in full else full
+    return _with(record, result=None, ref=keep(full), own=own_keys(payload))
 
 
 def short(error: Error, limit_bytes: int) -> Error:

@@ -11,9 +11,8 @@ from noetl.net.task import Task
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.outcomes import Outcome, TaskResult
 from noetl.records.position import Position
-from noetl.templates.headers import with_headers
-from noetl.templates.scope import Scope
-from noetl.templates.views import ResultView
+from noetl.templates.scope import Scope, loop_of
+from noetl.templates.views import ResultView, full_view
 
 _IMPLICIT = {"index": 0, "parent": None}  # one implicit iteration without a loop (POL-10)
 
@@ -29,6 +28,8 @@ def view_of(result: TaskResult, load: Load) -> ResultView:
         ref=msgspec.to_builtins(ref) if ref else None,
         load=(lambda: load(ref)) if ref else None,
         inline=result.inline,
+        own=result.own,
+        tasks=Views(result.tasks, load) if result.tasks else None,
     )
 
 
@@ -81,6 +82,7 @@ def task_scope(around: Surroundings, position: Position, task: Task, *, outcome:
         iteration=iteration.bare if iteration else None,
         tasks=Views(position.results, around.load),
         steps=Views(around.results, around.load),
+        loop=loop_of(iteration.names, iteration.iterator) if iteration else None,
     )
 
 
@@ -88,7 +90,7 @@ def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
     """`outcome` as policies read it: the four keys of OUT-01 and the kind's own words (OUT-02)."""
     return {
         "status": outcome.status.value,
-        "result": with_headers(load(outcome.ref) if outcome.ref else outcome.result, wrapped=outcome.wrapped),
+        "result": full_view(load(outcome.ref) if outcome.ref else outcome.result, wrapped=outcome.wrapped),
         "error": outcome.error.readable() if outcome.error else None,
         "meta": outcome.meta.readable(),
         **outcome.helpers,

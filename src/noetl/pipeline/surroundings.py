@@ -22,9 +22,10 @@ def nothing_stored(reference: Reference) -> Any:
 
 class Iteration(msgspec.Struct, frozen=True, kw_only=True):
     """The iteration a pipeline belongs to. `names` are those of `iter` that nobody can overwrite: the element under
-    its iterator, `index` and `parent` (SCOPE-08); `bare` the iterators as bare names (TPL-06)."""
+    its iterator, `index` and `parent` (SCOPE-08); `bare` the iterators as bare names (TPL-06), `iterator` its own."""
 
     path: tuple[int, ...]
+    iterator: str
     names: dict[str, Any]
     bare: dict[str, Any]
 

@@ -60,7 +60,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The latest result of a task or a step, as later templates read it by name (TPL-07).
 
     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-    value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5).
+    value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5), and `own` says which words of
+    the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
     """
 
     status: Status = Status.SUCCESS
@@ -69,10 +70,12 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: Error | None = None
     ref: Reference | None = None
     inline: dict[str, Any] = {}
+    own: tuple[str, ...] = ()
+    tasks: dict[str, TaskResult] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One final outcome of one task run (OUT-01)."""
+    """One final outcome of one task run (OUT-01); `own` as of a TaskResult."""
 
     status: Status
     meta: Meta
@@ -81,10 +84,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrapped: bool = False
     error: Error | None = None
     helpers: dict[str, dict[str, Any]] = {}
+    own: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return self.status is Status.SUCCESS
 
     def as_result(self) -> TaskResult:
-        return TaskResult(status=self.status, result=self.result, wrapped=self.wrapped, error=self.error, ref=self.ref)
+        return TaskResult(
+            status=self.status,
+            result=self.result,
+            wrapped=self.wrapped,
+            error=self.error,
+            ref=self.ref,
+            own=self.own,
+        )

@@ -16,7 +16,7 @@ PREFETCHED_BYTES = 1 << 20  # of one value: larger ones may never be read
 
 def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[Reference]:
     """What an order refers to, as far as it is small; the collection of a loop whatever its size."""
-    results = [result.ref for result in order.results.values() if result.ref is not None]  # there may be thousands
+    results = [one.ref for result in order.results.values() for one in (result, *result.tasks.values()) if one.ref]
     others = references_in((order.position, order.iterations, order.errand))
     yield from (one for one in (*results, *others) if one.size <= largest_bytes)
     if order.iterations is not None and order.iterations.items_ref is not None:

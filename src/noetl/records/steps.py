@@ -23,7 +23,7 @@ class StepScheduled(Body, frozen=True, kw_only=True, omit_defaults=True):
     are the places under a limit that the run holds until it ends; `joins`: the step has a join. `timeout_s` counts
     from `step.started`, `deadline_s` from `workflow.started` (O-21). `looped`: it has no order of its own; ranges of
     its iterations have. `handles` are the events that its handlers wait for, one for each (ADV-01). `pool`:
-    whose workers may take its orders (SRV-08)."""
+    whose workers may take its orders (SRV-08). `keeps_tasks`: its result keeps those of its tasks (TPL-07)."""
 
     event_type = "step.scheduled"
 
@@ -41,6 +41,7 @@ class StepScheduled(Body, frozen=True, kw_only=True, omit_defaults=True):
     boundary_s: float | None = None
     rate: RateLimit | None = None
     handles: tuple[str, ...] = ()
+    keeps_tasks: bool = False
 
 
 class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):

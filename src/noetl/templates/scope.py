@@ -17,9 +17,10 @@ Layer = Mapping[str, Any] | View
 
 class Scope:
     """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields
-    of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26)."""
+    of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop`, the
+    iteration or what a loop came to, is read under that name where nothing else has it."""
 
-    __slots__ = ("_bare", "_namespaces")
+    __slots__ = ("_bare", "_loop", "_namespaces")
 
     def __init__(
         self,
@@ -28,7 +29,9 @@ class Scope:
         iteration: Layer | None = None,
         tasks: Layer | None = None,
         steps: Layer | None = None,
+        loop: Layer | None = None,
     ) -> None:
+        self._loop = loop
         self._namespaces = namespaces
         fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
         self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
@@ -50,7 +53,15 @@ class Scope:
                 return _field(layer, name)
             except KeyError:
                 continue
+        if name == "loop" and self._loop is not None:
+            return self._loop
         raise KeyError(name)
+
+
+def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:
+    """`loop` inside an iteration: its names, the element as `item`, and the position in Jinja2's other words."""
+    index = iteration["index"]
+    return {"item": iteration[iterator], **iteration, "index0": index, "index1": index + 1, "first": index == 0}
 
 
 def _field(layer: Any, name: str) -> Any:

@@ -7,13 +7,17 @@ no attribute of the Python object can be reached, and nothing can be written thr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from noetl.templates.headers import with_headers
+from noetl.templates.members import ABSENT, member
+from noetl.templates.missing import Missing
 
 _STATEMENT = re.compile(r"command_\d+\Z")
 _NOT_LOADED: Any = object()
+_PAYLOAD = ("data", "result")  # what authors call a payload inside of it
+OWN_KEYS = frozenset({"status", "error", "ref"})  # of the envelope, unless the payload has such a key itself
 _REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
 
 
@@ -28,45 +32,133 @@ class View(Protocol):
 
 
 class PayloadView:
-    """A payload that is a list: exactly one row answers for its fields (C-48), and the results of the single SQL
-    statements (`command_0`, …) stay readable on it (DESIGN §5)."""
+    """A payload as `.data` and `.result` give it (TPL-07).
 
-    __slots__ = ("_full", "_rows")
+    Its own keys come first. Exactly one row answers for its fields (C-48), and the results of the single SQL statements
+    (`command_0`, …) stay readable on it (DESIGN §5). A key that it lacks is read in its own `data` or `result`; a
+    payload that has neither is meant itself by them, so that `step.data.result.n` and `step.data.n` are the same.
+    """
 
-    def __init__(self, rows: list[Any], full: Any = None) -> None:
-        self._rows = rows
+    __slots__ = ("_full", "_payload", "_wrapped")
+
+    def __init__(self, payload: Any, full: Any = None, *, wrapped: bool = False) -> None:
+        self._payload = payload
         self._full = full
+        self._wrapped = wrapped
 
     def lookup(self, name: str | int) -> Any:
-        if isinstance(name, int):
-            try:
-                return self._rows[name]
-            except IndexError:
-                raise KeyError(name) from None
-        if len(self._rows) == 1 and isinstance(self._rows[0], dict) and name in self._rows[0]:
-            return self._rows[0][name]
-        if _STATEMENT.match(name) and isinstance(self._full, dict):
-            return self._full[name]
+        for found in (own_field(self._payload, name), self._statement(name), self._inside(name)):
+            if found is not ABSENT:
+                return found
+        if name in _PAYLOAD:
+            # A mapping that came from outside may tell by lacking `result` that it failed: it is seen to lack it.
+            outside = self._wrapped and isinstance(self._payload, dict)
+            return Unnamed(self._payload, str(name)) if outside else self._payload
         raise KeyError(name)
 
     def value(self) -> Any:
-        return self._rows
+        return self._payload
+
+    def _statement(self, name: str | int) -> Any:
+        if isinstance(name, str) and isinstance(self._full, dict) and _STATEMENT.match(name):
+            return self._full.get(name, ABSENT)
+        return ABSENT
+
+    def _inside(self, name: str | int) -> Any:
+        """The field of the payload's own `data` or `result`."""
+        if not isinstance(self._payload, dict):
+            return ABSENT
+        inner = (member(self._payload.get(key), name) for key in _PAYLOAD)
+        return next((found for found in inner if found is not ABSENT), ABSENT)
 
 
-def payload_view(payload: Any, full: Any = None) -> Any:
-    """`payload` as templates read it: lists as a view, everything else as it is."""
-    return PayloadView(payload, full) if isinstance(payload, list) else payload
+class Unnamed(Missing):
+    """`result` of a payload that has no such key: undefined, and yet what is read on it is read of the payload."""
+
+    __slots__ = ("_payload",)
+
+    def __init__(self, payload: Any, label: str) -> None:
+        super().__init__(label)
+        self._payload = payload
+
+    def lookup(self, name: str | int) -> Any:
+        found = member(self._payload, name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def value(self) -> Missing:
+        return Missing(self.label)
+
+
+class FullView:
+    """The whole result of a tool that wraps its payload: its own fields, then those of the payload."""
+
+    __slots__ = ("_full", "_payload")
+
+    def __init__(self, full: dict[str, Any]) -> None:
+        self._full = full
+        self._payload = PayloadView(full["data"], full, wrapped=True)
+
+    def lookup(self, name: str | int) -> Any:
+        return self._full[str(name)] if name in self._full else self._payload.lookup(name)
+
+    def value(self) -> Any:
+        return self._full
+
+
+def own_field(payload: Any, name: str | int) -> Any:
+    """The field of a payload, or of the one row it has; ABSENT when there is none."""
+    found = member(payload, name)
+    if found is ABSENT and isinstance(payload, list) and len(payload) == 1 and isinstance(payload[0], dict):
+        return payload[0].get(name, ABSENT)
+    return found
+
+
+def payload_view(payload: Any, full: Any = None, *, wrapped: bool = False) -> Any:
+    """`payload` as templates read it."""
+    return None if payload is None else PayloadView(payload, full, wrapped=wrapped)
+
+
+def full_view(full: Any, *, wrapped: bool) -> Any:
+    """The full result of a tool as templates read it; `wrapped`: its payload is the `data` member (O-22)."""
+    return _full_view(with_headers(full, wrapped=wrapped), wrapped)
+
+
+def _full_view(full: Any, wrapped: bool) -> Any:
+    return FullView(full) if wrapped and isinstance(full, dict) and "data" in full else payload_view(full)
+
+
+def own_keys(payload: Any) -> tuple[str, ...]:
+    """The words of the envelope that a payload has as keys of its own: told of one that is stored apart."""
+    return tuple(sorted(name for name in OWN_KEYS if own_field(payload, name) is not ABSENT))
+
+
+class TaskViews:
+    """The results of a step's tasks by name, for `step.results`."""
+
+    __slots__ = ("_views",)
+
+    def __init__(self, views: Mapping[str, ResultView]) -> None:
+        self._views = views
+
+    def lookup(self, name: str | int) -> Any:
+        return self._views[str(name)]
+
+    def value(self) -> Any:
+        return {name: view.value() for name, view in self._views.items()}
 
 
 class ResultView:
     """The latest result of a task or step under its name (TPL-07).
 
     `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22).
-    `load` fetches the full result when a template first needs it; `.ref`, `.status`, `.error` and the `inline`
-    fields (`output_select`, DESIGN §5) never do. Whatever `load` raises is the reader's to handle (`result.missing`).
+    `load` fetches the full result when a template first needs it; `._ref`, the envelope's fields and the `inline` ones
+    (`output_select`, DESIGN §5) never do, unless `own` names one of them as the payload's. `tasks` are the results of
+    a step's tasks. Whatever `load` raises is the reader's to handle (`result.missing`).
     """
 
-    __slots__ = ("_error", "_inline", "_load", "_ref", "_result", "_status", "_unwrap")
+    __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_status", "_tasks", "_unwrap")
 
     def __init__(
         self,
@@ -78,6 +170,8 @@ class ResultView:
         ref: Any = None,
         load: Callable[[], Any] | None = None,
         inline: Mapping[str, Any] | None = None,
+        own: Collection[str] = (),
+        tasks: Mapping[str, ResultView] | None = None,
     ) -> None:
         self._result = result if load is None else _NOT_LOADED
         self._load = load
@@ -86,21 +180,23 @@ class ResultView:
         self._error = error
         self._ref = ref
         self._inline = inline or {}
+        self._own = own
+        self._tasks = tasks
 
     def lookup(self, name: str | int) -> Any:
         match name:
             case "data":
-                return payload_view(self._payload(), self._full())
+                return payload_view(self._payload(), self._full(), wrapped=self._unwrap)
             case "result":
-                return self._full()
-            case "status":
-                return self._status
-            case "error":
-                return self._error
-            case "ref" | "_ref":
-                return self._ref if self._ref is not None else self._own_reference()
+                return _full_view(self._full(), self._unwrap)
+            case "_ref":
+                return self._reference()
+            case "_outcome":
+                return self._envelope()
         if name in self._inline:
             return self._inline[str(name)]
+        if name in OWN_KEYS and not self._has_own(str(name)):
+            return self._of_envelope(str(name))
         return self._field(name)
 
     def value(self) -> Any:
@@ -116,21 +212,63 @@ class ResultView:
         full = self._full()
         return full["data"] if self._unwrap and isinstance(full, dict) and "data" in full else full
 
-    def _own_reference(self) -> Any:
-        """The payload where it is a reference itself: what a task gives that puts something away (RES-05)."""
+    def _has_own(self, name: str) -> bool:
+        if self._result is _NOT_LOADED:
+            return name in self._own
+        return own_field(self._payload(), name) is not ABSENT
+
+    def _of_envelope(self, name: str) -> Any:
+        if name == "ref":
+            return self._reference()
+        return self._status if name == "status" else self._error
+
+    def _reference(self) -> Any:
+        """Where the result is kept. A payload that is a reference itself is one: what a task gives that puts something
+        away (RES-05). KeyError where there is none."""
+        if self._ref is not None:
+            return self._ref
         payload = self._payload() if self._load is None else None
-        return payload if isinstance(payload, dict) and payload.keys() >= _REFERENCE else None
+        if isinstance(payload, dict) and payload.keys() >= _REFERENCE:
+            return payload
+        raise KeyError("_ref")
+
+    def _envelope(self) -> dict[str, Any]:
+        """Status, error, reference and payload, whatever keys the payload has."""
+        reference = {"ref": self._ref} if self._ref is not None else {}
+        return {
+            "status": self._status,
+            "error": self._error,
+            **reference,
+            "data": _Later(self._payload),
+            "result": _Later(self._full),
+        }
 
     def _field(self, name: str | int) -> Any:
-        """A field of the payload, then of the full result."""
+        """A field of the payload, then of the full result; then the rows or the results there are."""
         payload, full = self._payload(), self._full()
-        if isinstance(payload, dict) and name in payload:
-            return payload[name]
-        if isinstance(payload, list):
-            try:
-                return PayloadView(payload, full).lookup(name)
-            except KeyError:
-                pass
-        if isinstance(full, dict) and name in full:
-            return full[name]
+        for found in (own_field(payload, name), member(full, name)):
+            if found is not ABSENT:
+                return found
+        if name == "results" and self._tasks is not None:
+            return TaskViews(self._tasks)
+        if name in ("rows", "results") and isinstance(payload, list):
+            return payload
         raise KeyError(name)
+
+
+class _Later:
+    """A value of the envelope, made when a template reads it."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def lookup(self, name: str | int) -> Any:
+        found = member(self._make(), name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def value(self) -> Any:
+        return self._make()

@@ -87,7 +87,8 @@ class RangeRun:
             position, interrupted = resumed.position, resumed.interrupted
             ctx = written(ctx, resumed.writes)
         names = {its.iterator: item, "index": index, "parent": self._parent}
-        iteration = Iteration(path=path, names=names, bare={**self._bare, its.iterator: item})
+        bare = {**self._bare, its.iterator: item}
+        iteration = Iteration(path=path, iterator=its.iterator, names=names, bare=bare)
         run = run_of(
             place, msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration), interrupted=interrupted
         )

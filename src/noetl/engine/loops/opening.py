@@ -16,7 +16,7 @@ from noetl.records.outcomes import Error
 from noetl.records.references import Reference
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
-from noetl.templates.scope import Scope
+from noetl.templates.scope import Scope, loop_of
 
 KIND = "loop.collection"
 MAX_IN_FLIGHT = 10  # O-33
@@ -27,13 +27,20 @@ _WORDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", ty
 class LevelScope:
     """The server's names at one level; `inside` an iteration, `iter` is it and what was `iter` its parent (LOOP-06)."""
 
-    def __init__(self, namespaces: Mapping[str, Any], steps: Views, bare: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        namespaces: Mapping[str, Any],
+        steps: Views,
+        bare: Mapping[str, Any] | None = None,
+        loop: Mapping[str, Any] | None = None,
+    ) -> None:
         self._namespaces, self._steps, self._bare = namespaces, steps, bare
-        self.scope = Scope(namespaces, iteration=bare, steps=steps)
+        self.scope = Scope(namespaces, iteration=bare, steps=steps, loop=loop)
 
     def inside(self, iterator: str, item: Any, index: int, more: Mapping[str, Any] | None = None) -> LevelScope:
         iteration = {**(more or {}), iterator: item, "index": index, "parent": self._namespaces.get("iter")}
-        return LevelScope({**self._namespaces, "iter": iteration}, self._steps, {**(self._bare or {}), iterator: item})
+        bare = {**(self._bare or {}), iterator: item}
+        return LevelScope({**self._namespaces, "iter": iteration}, self._steps, bare, loop_of(iteration, iterator))
 
 
 def level_at(step: Transition, path: Path) -> Loop:

@@ -45,13 +45,15 @@ class AliasedName(str):
 
 
 class Later:
-    """A value that is made when a template first reads it."""
+    """A value that is made when a template first reads it, and read as results are (TPL-07). `wrapped`: it is of a tool
+    that wraps its payload (O-22)."""
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("_made", "_make", "_wrapped")
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any], *, wrapped: bool = False) -> None:
         self._make = make
         self._made: list[Any] = []
+        self._wrapped = wrapped
 
     def value(self) -> Any:
         if not self._made:
@@ -59,12 +61,7 @@ class Later:
         return self._made[0]
 
     def lookup(self, name: str | int) -> Any:
-        value = self.value()
-        if isinstance(value, list):
-            return PayloadView(value).lookup(name)  # exactly one row answers for its fields (C-48)
-        if isinstance(value, dict):
-            return value[name]
-        raise KeyError(name)
+        return PayloadView(self.value(), wrapped=self._wrapped).lookup(name)
 
 
 def with_names(around: Surroundings, **names: Any) -> Surroundings:
@@ -88,7 +85,7 @@ def action_names(step: Transition, around: Surroundings, position: Position, eve
     whole = Later(lambda: with_collected(result, values.value(), load))
     return {
         **condition_names(step, around, position, event),
-        "result": Later(lambda: _payload(whole.value(), load)),
+        "result": Later(lambda: _payload(whole.value(), load), wrapped=result.wrapped),
         "this": _envelope(result, event.error, load),
     }
 
@@ -98,7 +95,7 @@ def boundary_names(result: TaskResult | None, error: Error | None, load: Load) -
     found = result or TaskResult()
     return {
         "response": _response(found, error, load),
-        "result": Later(lambda: _payload(found, load)),
+        "result": Later(lambda: _payload(found, load), wrapped=found.wrapped),
         "this": _envelope(found, error, load),
     }
 
@@ -195,7 +192,7 @@ def _response(result: TaskResult, error: Error | None, load: Load) -> Any:
     """The tool's full result, or `{status_code, error}` of a call that failed (V2C-05)."""
     if error is not None:
         return {"status_code": error.status, "error": error.readable()}
-    return Later(lambda: _full(result, load))
+    return Later(lambda: _full(result, load), wrapped=result.wrapped)
 
 
 def _status_code(result: TaskResult, load: Load) -> Any:
@@ -212,8 +209,8 @@ def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, 
     error = error or result.error
     return {
         "status": "error" if error else "success",
-        "result": None if error else Later(lambda: _full(result, load)),
-        "data": None if error else Later(lambda: _payload(result, load)),
+        "result": None if error else Later(lambda: _full(result, load), wrapped=result.wrapped),
+        "data": None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped),
         "error": error.readable() if error else None,
     }
 
@@ -222,7 +219,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) ->
     error = event.error.readable() if event.error else None
     if event.step is not None:
         return _of_another(event, error)
-    payload = None if error else Later(lambda: _payload(result, load))
+    payload = None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped)
     data = {"error": error} if error else Later(lambda: {"result": _payload(result, load)})
     return {
         "name": AliasedName(event.name, own_aliases(event.name, failed=error is not None)),

@@ -1,0 +1,182 @@
+"""What a result's name gives: its own keys first, the envelope always under `_outcome` (TPL-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.templates.expression import parse
+from noetl.templates.scope import Scope
+from noetl.templates.views import ResultView, full_view
+
+ERROR = {"kind": "http.status", "message": "answered 500", "retryable": True}
+REFERENCE = {"store": "results", "key": "k"}
+ROWS = [{"id": 1, "status": "new"}, {"id": 2, "status": "old"}]
+
+
+def value(text: str, **views: Any) -> Any:
+    return parse(text).evaluate(Scope({}, steps=views))
+
+
+def http(body: Any) -> ResultView:
+    return ResultView({"status": 200, "status_code": 200, "headers": {}, "data": body}, unwrap=True)
+
+
+def rows(*found: dict[str, Any]) -> ResultView:
+    return ResultView({"data": list(found), "row_count": len(found), "columns": ["id", "status"]}, unwrap=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ s.status }}", ResultView({"status": "shipped"}), "shipped"),
+        ("{{ s.status }}", ResultView({"n": 1}), "success"),
+        ("{{ s.status }}", ResultView(5), "success"),
+        ("{{ s.status }}", http({"status": "ok"}), "ok"),
+        ("{{ s.status }}", http({"n": 1}), "success"),
+        ("{{ s.status }}", rows(ROWS[0]), "new"),
+        ("{{ s.status }}", rows(*ROWS), "success"),
+        ("{{ s.status }}", ResultView(status="error", error=ERROR), "error"),
+        ("{{ s.error }}", ResultView({"error": "none today"}), "none today"),
+        ("{{ s.error }}", ResultView({"n": 1}), None),
+        ("{{ s.error.kind }}", ResultView(status="error", error=ERROR), "http.status"),
+        ("{{ s.ref }}", ResultView({"ref": "INV-7"}), "INV-7"),
+        ("{{ s.ref }}", ResultView({"n": 1}, ref=REFERENCE), REFERENCE),
+        ("{{ s._ref }}", ResultView({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
+        ("{{ s._ref is defined }}", ResultView({"ref": "INV-7"}), False),
+        ("{{ s._ref is defined }}", ResultView({"n": 1}, ref=REFERENCE), True),
+        ("{{ s.ref is defined }}", ResultView({"n": 1}), False),
+        ("{{ s.rows }}", ResultView({"rows": [7]}), [7]),
+        ("{{ s.rows }}", rows(*ROWS), ROWS),
+        ("{{ s.rows[1].id }}", rows(*ROWS), 2),
+        ("{{ s.rows | length }}", rows(), 0),
+        ("{{ s.rows is defined }}", ResultView({"n": 1}), False),
+        ("{{ s.results }}", ResultView({"results": [7]}), [7]),
+        ("{{ s.results[0] }}", ResultView(["a", "b"]), "a"),
+    ],
+)
+@pytest.mark.req("TPL-07")
+def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: ResultView, expected: Any) -> None:
+    assert value(text, s=view) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ s._outcome.status }}", http({"status": "ok", "_outcome": 1}), "success"),
+        ("{{ s._outcome.error.kind }}", ResultView(status="error", error=ERROR), "http.status"),
+        ("{{ s._outcome.ref }}", ResultView({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
+        ("{{ s._outcome.data }}", http({"data": 1}), {"data": 1}),
+        ("{{ s._outcome.result.status_code }}", http({"status_code": 7}), 200),
+    ],
+)
+@pytest.mark.req("TPL-07")
+def test_the_envelope_is_always_reached_under_its_reserved_name(text: str, view: ResultView, expected: Any) -> None:
+    assert value(text, s=view) == expected
+
+
+NESTED = {"data": {"n": 1, "items": [4]}, "total": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        # the payload itself answers first
+        ("{{ s.data.total }}", ResultView(NESTED), 3),
+        ("{{ s.data.data.n }}", ResultView(NESTED), 1),
+        ("{{ s.result.data.n }}", ResultView(NESTED), 1),
+        ("{{ s.data }}", ResultView(NESTED), NESTED),
+        ("{{ s.result }}", ResultView(NESTED), NESTED),
+        # then its own data or result
+        ("{{ s.data.n }}", ResultView(NESTED), 1),
+        ("{{ s.result.n }}", ResultView(NESTED), 1),
+        ("{{ s.data.n }}", ResultView({"result": {"n": 2}}), 2),
+        ("{{ s.data.n }}", ResultView({"n": 0, "result": {"n": 2}}), 0),
+        ("{{ s.data[0].n }}", ResultView({"data": [{"n": 3}]}), 3),
+        ("{{ s.data.n }}", http({"data": {"n": 4}}), 4),
+        ("{{ s.result.n }}", http({"n": 5}), 5),
+        ("{{ s.result.data.n }}", http({"n": 5}), 5),
+        ("{{ s.result.status_code }}", http({"status_code": 7}), 200),
+        ("{{ s.data.get('total') }}", ResultView(NESTED), 3),
+        ("{{ s.data.items() | list | length }}", ResultView(NESTED), 2),
+        ("{{ s.data.nope is defined }}", ResultView(NESTED), False),
+        ("{{ 'n' in s.data }}", ResultView(NESTED), False),
+        # a result that has neither is meant itself
+        ("{{ s.data.result }}", ResultView({"n": 6}), {"n": 6}),
+        ("{{ s.data.result.n }}", ResultView({"n": 6}), 6),
+        ("{{ s.result.data.n }}", ResultView({"n": 6}), 6),
+        ("{{ s.data.result }}", ResultView(7), 7),
+        ("{{ s.data.result + 1 }}", ResultView(7), 8),
+        ("{{ s.data.result[1] }}", ResultView([8, 9]), 9),
+        ("{{ s.data.result[0].id }}", rows(*ROWS), 1),
+        ("{{ s.data.result.n }}", http({"n": 6}), 6),
+        ("{{ s.data | length }}", ResultView("text"), 4),
+        ("{{ s.data.result | default('none') }}", ResultView(None), "none"),
+    ],
+)
+@pytest.mark.req("TPL-07")
+def test_data_and_result_mean_the_payload_in_both_spellings(text: str, view: ResultView, expected: Any) -> None:
+    assert value(text, s=view) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ s.data.result is defined }}",
+        "{{ s.data.result == 'x' }}",
+        "{{ s.data.result | default(false) }}",
+        "{{ true if s.data.result else false }}",
+    ],
+)
+@pytest.mark.req("TPL-07")
+def test_a_body_that_lacks_result_is_seen_to_lack_it(text: str) -> None:
+    """An answer with `result` or `error` is told apart by which of them is there."""
+    assert value(text, s=http({"error": "no such method"})) is False
+
+
+@pytest.mark.req("TPL-07", "PIPE-09")
+def test_the_results_of_a_steps_tasks_are_read_through_the_step() -> None:
+    tasks = {"fetch": http({"n": 1}), "store": ResultView({"status": "kept"})}
+    view = ResultView(5, tasks=tasks)
+
+    assert value("{{ s.results.fetch.data.n }}", s=view) == 1
+    assert value("{{ s.results.store.status }}", s=view) == "kept"
+    assert value("{{ s.results.nope is defined }}", s=view) is False
+    assert value("{{ s.results.store }}", s=view) == {"status": "kept"}
+    assert value("{{ s.results.keys() | list }}", s=view) == ["fetch", "store"]
+
+
+@pytest.mark.req("TPL-07", "RES-06")
+def test_a_stored_result_is_loaded_for_its_own_keys_only() -> None:
+    loads: list[str] = []
+
+    def stored(name: str, *own: str) -> ResultView:
+        def load() -> Any:
+            loads.append(name)
+            return {"status": "shipped", "ref": "INV-7"}
+
+        return ResultView(load=load, ref=REFERENCE, own=own)
+
+    assert value("{{ [s.status, s.error] }}", s=stored("without")) == ["success", None]
+    assert value("{{ s.ref }}", s=stored("without")) == value("{{ s._ref }}", s=stored("with", "ref")) == REFERENCE
+    assert loads == []
+    assert value("{{ s.status }}", s=stored("with", "status")) == "shipped"
+    assert value("{{ s.ref }}", s=stored("with", "ref")) == "INV-7"
+    assert loads == ["with", "with"]
+
+
+@pytest.mark.req("TPL-07")
+def test_the_full_result_of_an_outcome_follows_the_same_rule() -> None:
+    def outcome(text: str, full: Any, *, wrapped: bool) -> Any:
+        return parse(text).evaluate(Scope({"outcome": {"result": full_view(full, wrapped=wrapped)}}))
+
+    wrapped = {"status": 200, "data": {"n": 1}}
+
+    assert outcome("{{ outcome.result.n }}", wrapped, wrapped=True) == 1
+    assert outcome("{{ outcome.result.data.n }}", wrapped, wrapped=True) == 1
+    assert outcome("{{ outcome.result.status }}", wrapped, wrapped=True) == 200
+    assert outcome("{{ outcome.result.data.n }}", {"n": 2}, wrapped=False) == 2
+    assert outcome("{{ outcome.result }}", wrapped, wrapped=True) == wrapped
+    assert outcome("{{ outcome }}", wrapped, wrapped=True) == {"result": wrapped}
+    assert outcome("{{ outcome.result is none }}", None, wrapped=False) is True
