@@ -44,7 +44,8 @@ SCOPES_HEAD = """# Which names can be seen where
 
 Generated from `noetl/templates/scopes.py`, the table the checker itself uses. Besides these, a bare name is looked up
 as the iteration's binding, then task results of the step, step results, `args`, `ctx` and `workload`, in that order; at
-last `loop` is the iteration, or in the arcs of a looped step what the loop came to ([results by name](../conventions.md#results-by-name)).
+last `loop` is the iteration, or in the arcs of a looped step what the loop came to
+([results by name](../conventions.md#results-by-name)).
 
 """
 

@@ -88,7 +88,8 @@ def test_the_results_of_a_large_loop_are_read_where_they_are_stored() -> None:
       - step: start
         loop: {in: "{{ [1, 2] }}", iterator: n}
         tool: {name: one, kind: python, code: x}
-        next: {arcs: [{step: seen, args: {n: "{{ loop.results | length }}", m: "{{ event.data.results[1] | length }}"}}]}
+        next:
+          arcs: [{step: seen, args: {n: "{{ loop.results | length }}", m: "{{ event.data.results[1] | length }}"}}]
       - step: seen
         tool: {kind: noop, args: {got: "{{ args }}"}}
     """
