@@ -175,9 +175,9 @@ async def _idle(made: Cluster, seconds: float = 10.0) -> list[Row]:
     async def wait(_: Connection) -> None:
         name = f"idle-{next(numbers)}"
         async with Connection(made.url, token) as line:
-            await line.post("/api/workers", {"worker_id": name}, _TURN)
+            worker_id = (await line.post("/api/workers", {"name": name}, _TURN))["worker_id"]
             while True:
-                await line.post("/api/orders/turn?wait_s=20", {"worker_id": name, "capacity": 8}, _TURN)
+                await line.post("/api/orders/turn?wait_s=20", {"worker_id": worker_id, "capacity": 8}, _TURN)
 
     waiting = asyncio.ensure_future(_by_many(made, _IDLE_WORKERS, wait))
     await asyncio.sleep(5.0)

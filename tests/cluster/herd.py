@@ -50,16 +50,20 @@ class Herd:
                 self.accepted[answer.json()["execution_id"]] = key
                 return
 
-    async def work(self, worker_id: str) -> None:
+    async def work(self, name: str) -> None:
         """Until it is cancelled."""
         reports: tuple[Report, ...] = ()
         headers = {"noetl-protocol": "1"}
+        announced = msgspec.json.encode({"name": name})
+        while (known := await self._asked("turn", "/api/workers", announced, headers)) is None:
+            pass
+        worker_id = known.json()["worker_id"]
         while True:
             turn = Turn(worker_id=worker_id, capacity=2, reports=reports, holding={})
             wanted = f"/api/orders/turn?wait_s={random.uniform(5, 10):.1f}"
             answer = await self._asked("turn", wanted, msgspec.json.encode(turn), headers)
             if answer is not None:
-                self.turns[worker_id] += 1
+                self.turns[name] += 1
                 reports = tuple(_done(order, worker_id) for order in _ANSWERS.decode(answer.content).orders)
 
     async def _asked(self, whose: str, path: str, body: bytes, headers: dict[str, str]) -> httpx2.Response | None:

@@ -232,6 +232,7 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
     await first.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
     [order] = (await first.turn(Turn(worker_id="w1", capacity=1))).orders
     call = Call(
+        worker_id="w1",
         execution_id="x1",
         step_run_id=order.step_run_id,
         order_id=order.order_id,

@@ -72,11 +72,14 @@ def _both_are_at_it(grounds: Cluster, execution_id: str) -> bool:
 class RudeWorker:
     """Speaks the protocol by hand, to whichever server it likes."""
 
-    def __init__(self, grounds: Cluster, worker_id: str) -> None:
+    def __init__(self, grounds: Cluster, name: str) -> None:
         with grounds.client() as client:
-            made = client.send(make_token({"subject": worker_id, "role": "worker", "pools": ["default"]}))
+            made = client.send(make_token({"subject": name, "role": "worker", "pools": ["default"]}))
         self._headers = {"authorization": f"Bearer {made['token']}", "noetl-protocol": "1"}
-        self._urls, self.worker_id = grounds.urls, worker_id
+        self._urls = grounds.urls
+        known = httpx2.post(f"{self._urls[0]}/api/workers", json={"name": name}, headers=self._headers, timeout=60)
+        assert known.is_success, known.text
+        self.worker_id = known.json()["worker_id"]
 
     def turn(self, server: int, *reports: Report, capacity: int = 0, wait_s: float = 0.0) -> Answer:
         body = msgspec.json.encode(Turn(worker_id=self.worker_id, capacity=capacity, reports=reports, holding={}))

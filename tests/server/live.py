@@ -12,7 +12,7 @@ import httpx2
 
 from noetl.server.configuration import ServerSettings
 from noetl.server.serving import Served, serving
-from tests.server.talking import HELD_S, Talk
+from tests.server.talking import HELD_S, Talk, WorkerClient
 
 
 class Remote(Talk):
@@ -24,9 +24,9 @@ class Remote(Talk):
         self.client = self.with_token(served.first_token)
         self._clients = [self.client]
 
-    def with_token(self, token: str | None, **headers: str) -> httpx2.AsyncClient:
+    def with_token(self, token: str | None, **headers: str) -> WorkerClient:
         told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return httpx2.AsyncClient(base_url=self._served.url, headers=told, timeout=120, trust_env=False)
+        return WorkerClient(base_url=self._served.url, headers=told, timeout=120, trust_env=False)
 
 
 @asynccontextmanager

@@ -40,17 +40,23 @@ workflow:
 """
 
 
+class WorkerClient(httpx2.AsyncClient):
+    """A client that is registered as a worker."""
+
+    worker_id: str = ""
+
+
 class Talk:
     """`client` is an admin's; `as_role` gives others."""
 
     def __init__(self, services: Services, app: Any, token: str) -> None:
         self.services, self._app = services, app
         self.client = self.with_token(token)
-        self._clients = [self.client]
+        self._clients: list[httpx2.AsyncClient] = [self.client]
 
-    def with_token(self, token: str | None, **headers: str) -> httpx2.AsyncClient:
+    def with_token(self, token: str | None, **headers: str) -> WorkerClient:
         told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return httpx2.AsyncClient(transport=httpx2.ASGITransport(self._app), base_url=BASE, headers=told, timeout=30)
+        return WorkerClient(transport=httpx2.ASGITransport(self._app), base_url=BASE, headers=told, timeout=30)
 
     async def as_role(self, role: Role, **more: Any) -> httpx2.AsyncClient:
         if role is Role.WORKER:
@@ -59,6 +65,16 @@ class Talk:
         headers = PROTOCOL if role is Role.WORKER else {}
         client = self.with_token(text, **headers)
         self._clients.append(client)
+        return client
+
+    async def as_worker(self, name: str = "w1", **more: Any) -> WorkerClient:
+        """A worker of a token of its own, registered for the pools of that token."""
+        client = await self.as_role(Role.WORKER, **more)
+        assert isinstance(client, WorkerClient)
+        told = {"name": name, "instance": "1", "pools": more.get("pools", ("default",))}
+        answer = await client.post("/api/workers", json=told)
+        assert answer.status_code == 201, answer.text
+        client.worker_id = answer.json()["worker_id"]
         return client
 
     async def close(self) -> None:

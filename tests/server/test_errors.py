@@ -144,10 +144,12 @@ async def test_a_worker_of_another_protocol_is_told_so(headers: dict[str, str]) 
 
 async def test_a_number_that_cannot_be_stored_is_refused() -> None:
     async with talking(workers=0) as talk:
-        worker = await talk.as_role(Role.WORKER)
+        worker = await talk.as_worker()
         problem = OverflowError("Python int too large to convert to SQLite INTEGER")
         with mock.patch.object(talk.services.conductor, "renew", side_effect=problem):
-            answer = await worker.post("/api/orders/heartbeat", json={"worker_id": "w", "leases": {"o": 2**70}})
+            answer = await worker.post(
+                "/api/orders/heartbeat", json={"worker_id": worker.worker_id, "leases": {"o": 2**70}}
+            )
 
         assert answer.status_code == 422
         assert "SQLite" not in answer.text

@@ -47,11 +47,11 @@ async def test_a_forged_report_changes_nothing(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "store.db")
     async with talking(workers=0, store=store) as talk:
         worker, _ = await begun(talk)
-        row = {"worker_id": "w1", "pools": ["default"], "capacity": 1, "protocol": 1, "version": "1"}
-        assert (await worker.post("/api/workers", json=row)).status_code < 300
         (order,) = (await turn(worker, capacity=1)).orders
-        report = msgspec.json.encode({"worker_id": "w1", "reports": [done(order)], "capacity": 0, "pools": ["default"]})
-        beat = {"worker_id": "w1", "leases": {order.order_id: order.lease_epoch}}
+        report = msgspec.json.encode(
+            {"worker_id": worker.worker_id, "reports": [done(worker, order)], "capacity": 0, "pools": ["default"]}
+        )
+        beat = {"worker_id": worker.worker_id, "leases": {order.order_id: order.lease_epoch}}
         before = await contents(store)
         for name, client in (await forgeries(talk, worker)).items():
             headers = {"content-type": "application/json", **PROTOCOL}
@@ -68,5 +68,5 @@ async def test_a_forged_report_changes_nothing(tmp_path: Path) -> None:
             )
             assert await contents(store) == before, name
 
-        assert (await turn(worker, done(order))).verdicts == ("accepted",), "and the true one is taken"
+        assert (await turn(worker, done(worker, order))).verdicts == ("accepted",), "and the true one is taken"
     await store.close()

@@ -54,7 +54,7 @@ async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
         token, _ = await talk.services.access.tokens.create(
             Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
         )
-        spec = WorkerSpec(url=served.url, token=token, worker_id="w:1:2", concurrency=1)
+        spec = WorkerSpec(url=served.url, token=token, name="w", concurrency=1)
         station = Station(spec, Registry({"python": Scripted(work=7)}), verify=trusting(files.ca))
         serving = asyncio.ensure_future(station.serve())
         async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
@@ -70,7 +70,7 @@ async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
 async def test_a_worker_without_the_authority_says_what_is_missing(files: Certificates) -> None:
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
         said: list[str] = []
-        spec = WorkerSpec(url=served.url, token=served.first_token, worker_id="w:1:2")
+        spec = WorkerSpec(url=served.url, token=served.first_token, name="w")
         station = Station(spec, Registry(), say=said.append)
         serving = asyncio.ensure_future(station.serve())
         async with asyncio.timeout(60):

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from noetl.net.encoding import from_json
+from noetl.pipeline.progress import task_run_id
 from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
 from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
 from noetl.records.steps import StepDone
 from noetl.records.tasks import Decided, TaskProcessed
 from noetl.server.access.identity import Role
-from tests.server.talking import Talk, talking
+from tests.server.talking import Talk, WorkerClient, talking
 
 WORK = """
 workflow:
@@ -28,10 +29,8 @@ workflow:
 """
 
 
-async def turn(
-    worker: httpx2.AsyncClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any
-) -> Answer:
-    asked = Turn(worker_id="w1", reports=reports, capacity=capacity, **more)
+async def turn(worker: WorkerClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any) -> Answer:
+    asked = Turn(worker_id=worker.worker_id, reports=reports, capacity=capacity, **more)
     answer = await sent(worker, msgspec.json.encode(asked), wait_s)
     assert answer.status_code == 200, answer.text
     return msgspec.json.decode(answer.content, type=Answer)
@@ -42,7 +41,7 @@ async def sent(worker: httpx2.AsyncClient, body: bytes, wait_s: float = 0) -> ht
     return await worker.post("/api/orders/turn", content=body, params={"wait_s": wait_s}, headers=headers)
 
 
-def done(order: Order, result: Any = 1, **more: Any) -> Report:
+def done(worker: WorkerClient, order: Order, result: Any = 1, **more: Any) -> Report:
     task_run_id = f"{order.step_run_id}/work"
     meta = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id=order.trace_id, task_run_id=task_run_id)
     processed = TaskProcessed(
@@ -58,15 +57,15 @@ def done(order: Order, result: Any = 1, **more: Any) -> Report:
         order_id=order.order_id,
         execution_id=order.execution_id,
         lease_epoch=order.lease_epoch,
-        worker_id="w1",
+        worker_id=worker.worker_id,
         entries=entries,
         **more,
     )
 
 
-async def begun(talk: Talk, text: str = WORK) -> tuple[httpx2.AsyncClient, str]:
+async def begun(talk: Talk, text: str = WORK) -> tuple[WorkerClient, str]:
     await talk.register(text)
-    return await talk.as_role(Role.WORKER), str((await talk.start())["execution_id"])
+    return await talk.as_worker(), str((await talk.start())["execution_id"])
 
 
 @pytest.mark.req("WRK-01", "EVT-06")
@@ -75,8 +74,8 @@ async def test_a_worker_claims_reports_and_a_repeated_report_changes_nothing() -
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
         net = from_json((await worker.get(f"/api/nets/{order.net_hash}")).content)
-        first = await turn(worker, done(order))
-        again = await turn(worker, done(order), done(order))
+        first = await turn(worker, done(worker, order))
+        again = await turn(worker, done(worker, order), done(worker, order))
         events = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
 
         assert net.path == "tests/test"
@@ -91,7 +90,10 @@ async def test_a_report_with_a_next_step_is_kept_as_refused_and_starts_nothing()
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
-        forged = {"worker_id": "w1", "reports": [{**msgspec.to_builtins(done(order)), "next": "end"}]}
+        forged = {
+            "worker_id": worker.worker_id,
+            "reports": [{**msgspec.to_builtins(done(worker, order)), "next": "end"}],
+        }
         answer = await sent(worker, msgspec.json.encode(forged))
         names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
 
@@ -104,7 +106,7 @@ async def test_a_report_with_a_next_step_is_kept_as_refused_and_starts_nothing()
 async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
-        worker = await talk.as_role(Role.WORKER)
+        worker = await talk.as_worker()
         polling = asyncio.create_task(turn(worker, capacity=1, wait_s=30))
         await asyncio.sleep(0.05)
         assert not polling.done()
@@ -117,7 +119,7 @@ async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
 
 async def test_a_long_poll_with_nothing_to_give_ends_in_time() -> None:
     async with talking(workers=0) as talk:
-        worker = await talk.as_role(Role.WORKER)
+        worker = await talk.as_worker()
         async with asyncio.timeout(60):
             answer = await turn(worker, capacity=1, wait_s=0.1)
 
@@ -129,7 +131,7 @@ async def test_heartbeats_tell_what_is_no_longer_held() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
-        beat = {"worker_id": "w1", "leases": {order.order_id: order.lease_epoch, "another": 1}}
+        beat = {"worker_id": worker.worker_id, "leases": {order.order_id: order.lease_epoch, "another": 1}}
         before = await worker.post("/api/orders/heartbeat", json=beat)
         await talk.post(f"/api/executions/{execution_id}/cancel")
         after = await worker.post("/api/orders/heartbeat", json=beat)
@@ -142,25 +144,27 @@ async def test_who_reports_for_another_worker_is_refused() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
-        report = msgspec.structs.replace(done(order), worker_id="w2")
-        answer = await sent(worker, msgspec.json.encode(Turn(worker_id="w1", reports=(report,))))
+        report = msgspec.structs.replace(done(worker, order), worker_id="w2")
+        answer = await sent(worker, msgspec.json.encode(Turn(worker_id=worker.worker_id, reports=(report,))))
 
         assert answer.status_code == 403
 
 
 async def test_a_worker_id_belongs_to_the_token_that_registered_it() -> None:
     async with talking(workers=0) as talk:
-        one, two = await talk.as_role(Role.WORKER), await talk.as_role(Role.WORKER)
-        registered = await one.post("/api/workers", json={"worker_id": "host/1/2", "capacity": 3, "kinds": ["http"]})
-        taken = await two.post("/api/workers", json={"worker_id": "host/1/2"})
-        spoken = await sent(two, msgspec.json.encode(Turn(worker_id="host/1/2", capacity=1)))
-        removed = await two.delete("/api/workers/host%2F1%2F2")
+        one, two = await talk.as_worker("host", pools=("default",)), await talk.as_worker("host")
+        announced = {"name": "host", "instance": "1", "capacity": 3, "kinds": ["http"]}
+        again = await one.post("/api/workers", json=announced)
+        spoken = await sent(two, msgspec.json.encode(Turn(worker_id=one.worker_id, capacity=1)))
+        removed = await two.delete(f"/api/workers/{one.worker_id}")
+        await two.delete(f"/api/workers/{two.worker_id}")
         listed = (await talk.get("/api/workers"))["workers"]
-        left = await one.delete("/api/workers/host%2F1%2F2")
+        left = await one.delete(f"/api/workers/{one.worker_id}")
 
-        assert registered.status_code == 201
-        assert [taken.status_code, spoken.status_code, removed.status_code] == [403, 403, 403]
-        assert [(row["worker_id"], row["capacity"], row["live"]) for row in listed] == [("host/1/2", 3, True)]
+        assert one.worker_id != two.worker_id
+        assert again.json()["worker_id"] == one.worker_id, "who registers again is the same worker"
+        assert [spoken.status_code, removed.status_code] == [403, 403]
+        assert [(row["worker_id"], row["capacity"], row["live"]) for row in listed] == [(one.worker_id, 3, True)]
         assert left.status_code == 204
         assert (await talk.get("/api/workers"))["workers"] == []
 
@@ -169,11 +173,11 @@ async def test_a_worker_id_belongs_to_the_token_that_registered_it() -> None:
 async def test_a_token_takes_orders_of_its_own_pools_only() -> None:
     async with talking(workers=0) as talk:
         await begun(talk)
-        gpu = await talk.as_role(Role.WORKER, pools=("gpu",))
-        refused = await sent(gpu, msgspec.json.encode(Turn(worker_id="w1", capacity=1)))
-        every = await sent(gpu, msgspec.json.encode(Turn(worker_id="w1", capacity=1, pools=("*",))))
+        gpu = await talk.as_worker(pools=("gpu",))
+        refused = await sent(gpu, msgspec.json.encode(Turn(worker_id=gpu.worker_id, capacity=1)))
+        every = await sent(gpu, msgspec.json.encode(Turn(worker_id=gpu.worker_id, capacity=1, pools=("*",))))
         own = await turn(gpu, capacity=1, pools=("gpu",))
-        announced = await gpu.post("/api/workers", json={"worker_id": "g", "pools": ["default"]})
+        announced = await gpu.post("/api/workers", json={"name": "g", "pools": ["default"]})
 
         assert [refused.status_code, every.status_code, announced.status_code] == [403, 403, 403]
         assert own.orders == ()
@@ -252,12 +256,13 @@ async def test_a_worker_starts_no_playbook_that_no_task_of_its_order_calls() -> 
             "step_run_id": order.step_run_id,
             "order_id": order.order_id,
             "lease_epoch": order.lease_epoch,
-            "task_run_id": "t1",
+            "worker_id": worker.worker_id,
+            "task_run_id": task_run_id(order.step_run_id, order.position),
             "path": "tests/child",
         }
         refused = await ended(worker, call)
 
-        assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "playbook.failed")
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "playbook.failed")
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
@@ -272,22 +277,20 @@ async def test_a_nested_playbook_is_begun_once_and_waited_for_in_turns() -> None
             "step_run_id": order.step_run_id,
             "order_id": order.order_id,
             "lease_epoch": order.lease_epoch,
-            "task_run_id": "t1",
+            "worker_id": worker.worker_id,
+            "task_run_id": task_run_id(order.step_run_id, order.position),
             "path": "tests/child",
         }
         first = (await worker.post("/api/orders/call", json=call)).json()
         second = (await worker.post("/api/orders/call", json=call)).json()
         (inner,) = (await turn(worker, capacity=1, wait_s=30)).orders
-        await turn(worker, done(inner, 42))
+        await turn(worker, done(worker, inner, 42))
         third = (await ended(worker, call)).json()
-        unknown = await ended(worker, {**call, "task_run_id": "t2", "path": "none"})
-        late = await ended(worker, {**call, "task_run_id": "t3", "lease_epoch": 9})
+        late = await ended(worker, {**call, "lease_epoch": 9})
 
         assert first["status"] == second["status"] == "running"
         assert first["execution_id"] == second["execution_id"] == third["execution_id"] == inner.execution_id
         assert (third["status"], third["data"]) == ("completed", 42)
-        assert unknown.status_code == 422
-        assert unknown.json()["error"]["kind"] == "playbook.failed"
         assert late.json()["error"]["kind"] == "cancelled"
 
 
@@ -303,12 +306,14 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
             "execution_id": order.execution_id,
             "order_id": order.order_id,
             "lease_epoch": order.lease_epoch,
-            "worker_id": "w1",
+            "worker_id": worker.worker_id,
             "name": "api_token",
         }
         given = await worker.post("/api/orders/secret", json=ask)
         stale = await worker.post("/api/orders/secret", json={**ask, "lease_epoch": 7})
-        other = await worker.post("/api/orders/secret", json={**ask, "worker_id": "w2"})
+        told = {"name": "w2", "pools": ["default"]}
+        second = (await worker.post("/api/workers", json=told)).json()["worker_id"]
+        other = await worker.post("/api/orders/secret", json={**ask, "worker_id": second})
         unnamed = await worker.post("/api/orders/secret", json={**ask, "name": "other"})
         aside = await worker.post("/api/orders/secret", json={**ask, "kind": "env"})
         person = await talk.client.post("/api/orders/secret", json=ask)

@@ -129,7 +129,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
             return await super().run(inputs, context)
 
     async with wire_server() as server:
-        worker = Station(WorkerSpec(url=server.url, worker_id="w", concurrency=1), Registry({"python": Blocking()}))
+        worker = Station(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Blocking()}))
         serving = asyncio.ensure_future(worker.serve())
         ended = await server.run(TWO)
         worker.drain()
@@ -155,7 +155,7 @@ async def test_a_lease_that_the_server_calls_lost_stops_the_tool_and_reports_not
             raise AssertionError
 
     async with wire_server() as server:
-        worker = Station(WorkerSpec(url=server.url, worker_id="w", concurrency=1), Registry({"python": Endless()}))
+        worker = Station(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Endless()}))
         serving = asyncio.ensure_future(worker.serve())
         await server.start(TWO)
         async with asyncio.timeout(60):

@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spec(server: WireServer, **more: Any) -> WorkerSpec:
-    return WorkerSpec(url=server.url, worker_id="w:1:2", concurrency=more.pop("concurrency", 2), **more)
+    return WorkerSpec(url=server.url, name="w", concurrency=more.pop("concurrency", 2), **more)
 
 
 @asynccontextmanager
@@ -337,7 +337,7 @@ async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -
 
 
 async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> None:
-    worker = Station(WorkerSpec(url="http://127.0.0.1:9", worker_id="w"), Registry())
+    worker = Station(WorkerSpec(url="http://127.0.0.1:9", name="w"), Registry())
     serving = asyncio.ensure_future(worker.serve())
     await asyncio.sleep(0.02)
     worker.drain()

@@ -105,8 +105,9 @@ def app_of(server: WireServer) -> Any:
     @app.post("/api/workers")
     async def register(request: Request) -> Response:
         told = msgspec.json.decode(await request.body())
-        server.workers[told["worker_id"]] = told
-        return _json({})
+        worker_id = f"{told['name']}:1:2"
+        server.workers[worker_id] = told
+        return _json({"worker_id": worker_id})
 
     @app.delete("/api/workers/{worker_id}")
     async def deregister(worker_id: str) -> Response:

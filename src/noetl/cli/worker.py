@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -120,20 +121,21 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
     from noetl.cli.live import say
     from noetl.cli.processes import leave, own_record
     from noetl.trust import trusting
-    from noetl.worker.identity import remote_worker_id
+    from noetl.worker.identity import own_instance
     from noetl.worker.station import Station, WorkerSpec
 
     spec = WorkerSpec(
         url=there.url,
         token=there.token,
-        worker_id=remote_worker_id(name),
+        name=name or socket.gethostname(),
+        instance=own_instance(),
         pools=settings.pools,
         concurrency=settings.concurrency,
         labels=labels,
         drain_s=settings.drain_timeout,
         version=version("noetl"),
     )
-    word = own_record("worker", spec.worker_id.partition(":")[0], there.url, pools=",".join(settings.pools))
+    word = own_record("worker", spec.name, there.url, pools=",".join(settings.pools))
     place = None
 
     def registered() -> None:

@@ -12,6 +12,7 @@ from noetl.engine.scopes import payload_of
 from noetl.errors import RefusedError, ToolError
 from noetl.ids import derived
 from noetl.net.net import Net
+from noetl.orchestrator.call_grants import refused, stands_at
 from noetl.orchestrator.hot import Hot
 from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.starts import Start
@@ -76,7 +77,8 @@ class Calls:
         try:
             _check_lease(parent.execution, call)
         except ToolError:
-            if self._conductor.is_shared and call.wait and call.step_run_id not in parent.execution.runs:
+            is_left = call.wait and call.step_run_id not in parent.execution.runs
+            if self._conductor.is_shared and is_left and await self._is_left_child(call, parent.execution):
                 await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
             raise
         _check_kind(parent, call)
@@ -104,6 +106,27 @@ class Calls:
         self._forget(call, child_id)
         if self._conductor.drives(child_id) or (self._conductor.is_shared and await self._conductor.is_known(child_id)):
             await self._conductor.cancel(child_id, reason)
+
+    async def abandon(self, call: Call, reason: str) -> None:
+        """Cancel the child for the holder of the order that began it; for one that holds it no longer, the child is
+        somebody else's by now. CallRefusedError for whoever never held it."""
+        hot = await self._conductor.execution(call.execution_id)
+        lease = hot.execution.lease_of(call.order_id)
+        if lease is None or lease.lease_epoch > call.lease_epoch:
+            return
+        if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
+            raise refused("nothing was given up: the order is held by another worker")
+        if not stands_at(call, hot.plan, hot.execution):
+            raise refused("nothing was given up: the order does not stand at this task run")
+        await self.give_up(call, reason)
+
+    async def _is_left_child(self, call: Call, parent: Execution) -> bool:
+        """Whether the child that is meant was begun by a step run of the caller that is over."""
+        child_id = child_id_of(call.task_run_id)
+        if not await self._conductor.is_known(child_id):
+            return False
+        child = (await self._conductor.execution(child_id)).execution
+        return child.parent_execution_id == parent.execution_id and child.parent_step_run_id not in parent.runs
 
     def _forget(self, call: Call, child_id: str) -> None:
         self._remove(call.step_run_id, child_id)
@@ -208,7 +231,7 @@ def _check_kind(parent: Hot, call: Call) -> None:
 
 def _check_lease(execution: Execution, call: Call) -> None:
     lease = execution.lease_of(call.order_id)
-    if lease is None or lease.lease_epoch != call.lease_epoch:
+    if lease is None or (lease.lease_epoch, lease.worker_id) != (call.lease_epoch, call.worker_id):
         raise ToolError("cancelled", f'"{call.path}" was not started: its order is no longer held')
 
 

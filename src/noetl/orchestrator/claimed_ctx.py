@@ -12,11 +12,13 @@ from noetl.records.apart import Load, put_back
 from noetl.records.envelope import Event
 from noetl.records.errands import OrderClaimed
 from noetl.records.executions import ExecutionRequested
-from noetl.records.steps import CtxPatched
+from noetl.records.loops import LoopDone
+from noetl.records.steps import CtxPatched, StepDone, StepFailed
 from noetl.records.tokens import TokenClaimed
 from noetl.store.contract import Only, Store
 
 _PAGE = 2_000
+_ENDS = tuple(kind.event_type for kind in (TokenClaimed, OrderClaimed, StepDone, StepFailed, LoopDone))
 _TYPES = tuple(kind.event_type for kind in (ExecutionRequested, CtxPatched, TokenClaimed, OrderClaimed))
 
 
@@ -34,6 +36,21 @@ async def events_until_claim(store: Store, execution_id: str, order_id: str, lea
                     found.append(event)
         after = page[-1].seq
     return found
+
+
+async def steps_ended_since(store: Store, execution_id: str, order_id: str, lease_epoch: int) -> frozenset[str]:
+    """The steps that have ended since the order was claimed under this epoch: its holder has not heard of that."""
+    ended: set[str] = set()
+    after, is_claimed = 0, False
+    while page := await store.events(execution_id, after=after, only=Only(types=_ENDS, limit=_PAGE)):
+        for event in page:
+            payload = event.payload
+            if isinstance(payload, TokenClaimed | OrderClaimed):
+                is_claimed |= (payload.order_id, payload.lease_epoch) == (order_id, lease_epoch)
+            elif is_claimed and event.step is not None:
+                ended.add(event.step)
+        after = page[-1].seq
+    return frozenset(ended)
 
 
 def ctx_of(events: list[Event], load: Load) -> dict[str, Any]:

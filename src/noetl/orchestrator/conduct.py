@@ -22,6 +22,7 @@ from noetl.net.net import Net
 from noetl.orchestrator.ability import Ability
 from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
+from noetl.orchestrator.call_grants import check_call
 from noetl.orchestrator.calls import Calls, Library, NoLibrary
 from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Control, Decisions, Stored, Watch
@@ -259,8 +260,17 @@ class Conductor:
     async def call(self, call: Call) -> Called:
         return await self.calls.call(call)
 
+    async def check_call(self, call: Call) -> None:
+        """CallRefusedError for a playbook that the task of the held order does not call."""
+        hot = await self.execution(call.execution_id)
+        await check_call(call, hot.plan, hot.execution, self._store, self.values)
+
     async def give_up(self, call: Call, reason: str) -> None:
         await self.calls.give_up(call, reason)
+
+    async def abandon(self, call: Call, reason: str) -> None:
+        """The same for a worker elsewhere. CallRefusedError where it does not hold the order."""
+        await self.calls.abandon(call, reason)
 
     async def resumed(self, execution_id: str) -> None:
         while (await self.execution(execution_id)).execution.holds:

@@ -13,6 +13,7 @@ import msgspec
 from noetl.clock import Clock
 from noetl.orchestrator.decisions import Decisions
 from noetl.orchestrator.orders import order_for
+from noetl.orchestrator.pools import EVERY
 from noetl.orchestrator.terms import bounded
 from noetl.records.orders import Order, Turn
 from noetl.store.contract import Store
@@ -47,7 +48,8 @@ class Leases:
         found: list[Order] = []
         now, known = self._clock.now(), turn.holding or {}
         for row in await self._store.held_by(turn.worker_id):
-            is_lost = known.get(row.order_id) != row.lease_epoch and (row.lease_until or 0.0) >= now
+            is_served = EVERY in turn.pools or row.pool in turn.pools  # it may serve fewer pools than it did
+            is_lost = is_served and known.get(row.order_id) != row.lease_epoch and (row.lease_until or 0.0) >= now
             if not is_lost or len(found) >= turn.capacity:
                 continue
             hot = await self._decisions.load(row.execution_id)

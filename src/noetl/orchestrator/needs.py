@@ -36,11 +36,12 @@ def kinds_for(plan: Plan, step: str, errand: Errand | None = None) -> frozenset[
         known = _known[plan] = {}
     part = step, "" if errand is None else f"{errand.kind}/{errand.index}/{errand.task}"
     if part not in known:
-        known[part] = frozenset(_kinds(_tasks(plan.step(step), errand)))
+        known[part] = frozenset(_kinds(tasks_for(plan.step(step), errand)))
     return known[part]
 
 
-def _tasks(step: Transition, errand: Errand | None) -> Iterable[Task]:
+def tasks_for(step: Transition, errand: Errand | None) -> Iterable[Task]:
+    """The tasks of an order of a step, or of an errand of it, with their hooks."""
     match errand:
         case None:
             return pipeline_of(step)

@@ -69,15 +69,28 @@ def _behind(task: Task) -> list[Reference]:
 
 
 class SecretScopes:
-    """`ctx` is as it was when the order was given out."""
+    """`ctx` is as it was when the order was given out; None: as it is now. `at` is the one iteration that is meant.
+    `changed` are steps whose results may be others than the worker was given."""
 
     def __init__(
-        self, plan: Plan, execution: Execution, run: StepRun, lease: StepRun | Range, ctx: dict[str, Any], load: Load
+        self,
+        plan: Plan,
+        execution: Execution,
+        run: StepRun,
+        lease: StepRun | Range,
+        ctx: dict[str, Any] | None,
+        load: Load,
+        *,
+        at: tuple[int, ...] | None = None,
+        changed: frozenset[str] = frozenset(),
     ) -> None:
         self._plan, self._run, self._load, self._step = plan, run, load, plan.step(run.step)
+        self._at, self._changed = at, changed
         self._writes = written_keys(self._step)
         self._tasks = {task.name for task in tasks_of(self._step)}
-        around = msgspec.structs.replace(surroundings_of(plan, execution, run), ctx=ctx, load=load)
+        around = msgspec.structs.replace(surroundings_of(plan, execution, run), load=load)
+        if ctx is not None:
+            around = msgspec.structs.replace(around, ctx=ctx)
         if around.vars is not None:
             around = msgspec.structs.replace(around, vars={})  # all of them are the words of the step's own tasks
         self._its: Iterations | None = None
@@ -124,7 +137,10 @@ class SecretScopes:
             stored = self._load(its.items_ref) or []
             items = [stored[index] if index < len(stored) else None for index in indices]
         is_read = any(one.root in ("iter", its.iterator, "loop_index") for one in references)
-        for index, item in islice(zip(indices, items, strict=True), None if is_read else 1):
+        pairs: Iterator[tuple[int, Any]] = zip(indices, items, strict=True)
+        if self._at is not None:
+            pairs = (pair for pair in pairs if (*its.path, pair[0]) == self._at)
+        for index, item in islice(pairs, None if is_read else 1):
             names = {its.iterator: item, "index": index, "parent": parent}
             iteration = Iteration(
                 path=(*its.path, index), iterator=its.iterator, names=names, bare={**bare, its.iterator: item}
@@ -152,7 +168,7 @@ class SecretScopes:
         if root in self._tasks or (around.vars_in_ctx and root in self._words()):
             return False
         if self._plan.has_step(root):
-            return True
+            return root not in self._changed
         if root in around.args:
             return has_args
         return self._is_left_alone(root) and (root in around.ctx or root in around.workload)

@@ -78,26 +78,27 @@ class Grants:
         if known.is_all:
             return False
         if not isinstance(found, str):
-            return not is_name and not _fixed_parts(written)
-        return self._may_be(written, found) if is_name else _fits(written, found)
+            return not is_name and not fixed_parts(written)
+        return self._may_be(written, found) if is_name else fits(written, found)
 
     def _may_be(self, written: str, name: str, *, is_free: bool = False) -> bool:
         """Whether a name that only the worker knows may be this one."""
-        if is_free or not _fixed_parts(written):
+        if is_free or not fixed_parts(written):
             return name in self._declared
-        return _fits(written, name)
+        return fits(written, name)
 
 
 def _is_template(written: Any) -> bool:
     return isinstance(written, str) and is_template(written)
 
 
-def _fixed_parts(written: str) -> str:
+def fixed_parts(written: str) -> str:
     """What stands there whatever the template gives; of one with statements, that may be nothing."""
     return "" if _STATEMENT in written else "".join(_EXPRESSION.split(written)).strip()
 
 
-def _fits(written: str, found: str) -> bool:
+def fits(written: str, found: str) -> bool:
+    """Whether a template may give this text, by its fixed parts."""
     if _STATEMENT in written:
         return True
     pattern = ".*".join(re.escape(fixed) for fixed in _EXPRESSION.split(written))

@@ -17,6 +17,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     step_run_id: str
     order_id: str
+    worker_id: str
     lease_epoch: int
     task_run_id: str
     path: str

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from noetl.clock import Clock, rfc3339
+from noetl.ids import derived
 from noetl.orchestrator.ability import ANY, Ability
 from noetl.store.shelf import Shelf
 
@@ -18,10 +19,12 @@ KIND = "worker"
 WRITE_EVERY_S = 30.0
 LIVE_S = 60.0
 KEPT_S = 86_400.0
+_ID_DIGITS = 16
 
 
 class WorkerRow(msgspec.Struct, kw_only=True):
-    """`token_id` is the token it came with: nobody else speaks for it. `leases` are orders it held when last asked."""
+    """`token_id` is the token it came with: nobody else speaks for it. A worker in a server's own process has none, and
+    no request speaks for it. `leases` are orders it held when last asked."""
 
     worker_id: str
     pools: tuple[str, ...] = ("default",)
@@ -124,6 +127,12 @@ class Roster:
             over = there.version if there is not None else 0
             if await self._shelf.put(KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
                 return  # else another server wrote it at the same moment
+
+
+def given_id(token_id: str, name: str, instance: str) -> str:
+    """The id of a worker at this token. It follows from what it is, so that a repeated registration, also at a server
+    that has forgotten it, gives the same one, and no other token is ever given it."""
+    return f"{name}:{derived('worker', token_id, name, instance)[:_ID_DIGITS]}"
 
 
 def ability_of(row: WorkerRow) -> Ability:

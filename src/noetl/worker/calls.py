@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
@@ -20,12 +20,21 @@ def keep_slot() -> AbstractAsyncContextManager[None]:
 
 
 class TaskCalls:
-    """`secret` tells whether plain data holds a secret: a payload is recorded, so none may be in it (KEY-06)."""
+    """`secret` tells whether plain data holds a secret: a payload is recorded, so none may be in it (KEY-06). `flush`
+    returns once what the order has told so far is durable."""
 
     def __init__(
-        self, order: Order, task_run_id: str, office: Office, lend: Lend, secret: Callable[[Any], bool]
+        self,
+        order: Order,
+        task_run_id: str,
+        office: Office,
+        lend: Lend,
+        secret: Callable[[Any], bool],
+        *,
+        worker_id: str,
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
-        self._order, self._task_run_id = order, task_run_id
+        self._order, self._task_run_id, self._worker_id, self._flush = order, task_run_id, worker_id, flush
         self._office, self._lend, self._secret = office, lend, secret
         self._called: Call | None = None
 
@@ -40,11 +49,13 @@ class TaskCalls:
                 "name it in the child's own keychain, or look it up there with a secrets task",
                 child_status="refused",
             )
+        await self._flush()  # the server looks which task the order stands at, before it starts anything for it
         order = self._order
         self._called = call = Call(
             execution_id=order.execution_id,
             step_run_id=order.step_run_id,
             order_id=order.order_id,
+            worker_id=self._worker_id,
             lease_epoch=order.lease_epoch,
             task_run_id=self._task_run_id,
             path=path,
@@ -60,11 +71,13 @@ class TaskCalls:
 
     async def compensate(self, execution_id: str) -> Called:
         """Undo what a child had registered: in an execution of its own, which is found again like any child."""
+        await self._flush()  # the server looks which task the order stands at, before it starts anything for it
         order = self._order
         self._called = call = Call(
             execution_id=order.execution_id,
             step_run_id=order.step_run_id,
             order_id=order.order_id,
+            worker_id=self._worker_id,
             lease_epoch=order.lease_epoch,
             task_run_id=self._task_run_id,
             path="",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from secrets import token_hex
 
 _DEAD = ("Z", "X")  # states of a process that has ended and has not been taken note of
 
@@ -13,9 +14,9 @@ def own_worker_id() -> str:
     return f"{socket.gethostname()}/{os.getpid()}/{started_at(os.getpid()) or 0}"
 
 
-def remote_worker_id(name: str | None = None) -> str:
-    """For a worker that a server knows by an address of its API: no slashes, and by a name that people chose."""
-    return f"{name or socket.gethostname()}:{os.getpid()}:{started_at(os.getpid()) or 0}"
+def own_instance() -> str:
+    """What tells this process from others on hosts of the same name, also from one that had its number before."""
+    return f"{os.getpid()}:{started_at(os.getpid()) or 0}:{token_hex(8)}"
 
 
 def is_gone(worker_id: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -28,12 +28,14 @@ from noetl.worker.leases import Leases
 from noetl.worker.line import Line, Say, ServerRefusedError
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.stored import StoredValues
+from noetl.worker.wire import Reply
 
 POLL_S = 20.0  # a long poll with nothing to give is answered after so long
 CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
 PAUSE_S = 1.0  # between looks at a paused execution
 _NETS = 64
 _EXECUTIONS = 4096  # far more than a worker has orders of at a time
+UNREGISTERED = "urn:noetl:problem:unregistered"
 _UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
 
 _answers = msgspec.json.Decoder(Answer)
@@ -42,7 +44,8 @@ _materials = msgspec.json.Decoder(Material)
 
 
 class RemoteOffice:
-    """`leases` are those of orders that have come and wait for a slot; the worker adds those it runs."""
+    """`leases` are those of orders that have come and wait for a slot; the worker adds those it runs. `register` makes
+    a server know the worker again that has forgotten it."""
 
     def __init__(
         self,
@@ -55,7 +58,9 @@ class RemoteOffice:
         clock: ServerClock | None = None,
         say: Say = lambda _: None,
         sleep: Sleep = asyncio.sleep,
+        register: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
+        self._register = register
         self._line, self._values, self._say, self._sleep = line, values, say, sleep
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
@@ -117,14 +122,13 @@ class RemoteOffice:
 
     async def _sent(self, turn: Turn, wait_s: float = 0.0) -> Answer:
         asked_at = self.leases.now()
-        response = await self._line.ask(
-            "POST",
-            "/api/orders/turn",
-            body=msgspec.json.encode(turn),
-            params={"wait_s": f"{wait_s:g}"},
-            patience_s=wait_s + 30.0,
-            again=lambda: msgspec.json.encode(msgspec.structs.replace(turn, holding=self.leases.held())),
-        )
+        try:
+            response = await self._asked(turn, wait_s)
+        except ServerRefusedError as problem:
+            if self._register is None or problem.problem.get("type") != UNREGISTERED:
+                raise
+            await self._register()
+            response = await self._asked(turn, wait_s)
         if not wait_s:
             self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
@@ -138,6 +142,16 @@ class RemoteOffice:
         while len(self._held) > _EXECUTIONS:
             self._held.popitem(last=False)
         return answer
+
+    async def _asked(self, turn: Turn, wait_s: float) -> Reply:
+        return await self._line.ask(
+            "POST",
+            "/api/orders/turn",
+            body=msgspec.json.encode(turn),
+            params={"wait_s": f"{wait_s:g}"},
+            patience_s=wait_s + 30.0,
+            again=lambda: msgspec.json.encode(msgspec.structs.replace(turn, holding=self.leases.held())),
+        )
 
     def _names_what_was_refused(self, report: Report) -> bool:
         if not self._values.refused:

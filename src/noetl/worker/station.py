@@ -32,10 +32,12 @@ _GOODBYE_S = 2.0
 
 
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is: where it serves, and what it takes."""
+    """What a worker is: where it serves, and what it takes. `instance` tells it from others of its name; the server
+    gives it an id for both."""
 
     url: str
-    worker_id: str
+    name: str
+    instance: str = ""
     token: str | None = None
     pools: tuple[str, ...] = ("default",)
     concurrency: int = SLOTS
@@ -71,11 +73,25 @@ class Station:
 
     async def serve(self) -> int:
         """Work until drained; gives how many orders were left unfinished. RefusedError when the server wants none."""
+        line = Line(self._spec.url, self._spec.token, say=self._say, verify=self._verify)
+        try:
+            worker_id = await self._registered(line)
+            return 0 if worker_id is None else await self._serve_as(worker_id, line)
+        finally:
+            await line.close()
+
+    async def _serve_as(self, worker_id: str, line: Line) -> int:
         spec, leases, clock = self._spec, Leases(), ServerClock(SystemClock())
-        line = Line(spec.url, spec.token, say=self._say, verify=self._verify)
         values = StoredValues(line, lambda: PlainLine(spec.url, spec.token, verify=self._verify))
         office = RemoteOffice(
-            line, values, worker_id=spec.worker_id, pools=spec.pools, leases=leases, clock=clock, say=self._say
+            line,
+            values,
+            worker_id=worker_id,
+            pools=spec.pools,
+            leases=leases,
+            clock=clock,
+            say=self._say,
+            register=lambda: self._ask_for_id(line),
         )
         bell = PollingBell(office)
         worker = Worker(
@@ -83,7 +99,7 @@ class Station:
             bell,
             self._tools,
             clock=clock,
-            worker_id=spec.worker_id,
+            worker_id=worker_id,
             slots=spec.concurrency,
             pools=spec.pools,
             leases=leases,
@@ -93,27 +109,25 @@ class Station:
             most_pending=SHARED_PENDING,
         )
         pulse = PlainLine(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
-        heartbeat = Heartbeat(leases, _renewing(pulse, spec.worker_id, leases), _stopping(worker), every_s=EVERY_S)
+        heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(worker), every_s=EVERY_S)
         try:
-            if not await self._registered(line):
-                return 0
             heartbeat.start()
             try:
                 return await self._at_work(worker, bell)
             finally:
                 heartbeat.end()  # a beat that arrived after the goodbye would have us shown as living
-                await self._deregister(line)
+                await self._deregister(line, worker_id)
         finally:
             pulse.close()
             await bell.close()
             values.close()
-            await line.close()
 
-    async def _registered(self, line: Line) -> bool:
-        """Tell the server who has come; False when we were sent away before it answered."""
+    async def _ask_for_id(self, line: Line) -> str:
+        """Tell the server who has come; it says under which id. Asked again, it is the same one."""
         spec = self._spec
         told = {
-            "worker_id": spec.worker_id,
+            "name": spec.name,
+            "instance": spec.instance,
             "pools": spec.pools,
             "capacity": spec.concurrency,
             "labels": spec.labels,
@@ -121,17 +135,22 @@ class Station:
             "protocol": int(PROTOCOL),
             "version": spec.version,
         }
-        asking = asyncio.ensure_future(line.ask("POST", "/api/workers", body=msgspec.json.encode(told)))
+        answer = await line.ask("POST", "/api/workers", body=msgspec.json.encode(told))
+        return str(msgspec.json.decode(answer.content)["worker_id"])
+
+    async def _registered(self, line: Line) -> str | None:
+        """Our id; None when we were sent away before the server answered."""
+        spec, asking = self._spec, asyncio.ensure_future(self._ask_for_id(line))
         ending = asyncio.ensure_future(self._draining.wait())
         await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
         if not asking.done():
             asking.cancel()
-            return False
-        asking.result()
+            return None
+        worker_id = asking.result()
         self._tell_registered()
-        self._say(f"worker {spec.worker_id} serves {spec.url}, pools {', '.join(spec.pools)}")
-        return True
+        self._say(f"worker {worker_id} serves {spec.url}, pools {', '.join(spec.pools)}")
+        return worker_id
 
     async def _at_work(self, worker: Worker, bell: PollingBell) -> int:
         serving = asyncio.ensure_future(_served(worker))
@@ -157,11 +176,11 @@ class Station:
             serving.cancel()  # who still waits for the server to take its last report has waited enough
             await asyncio.wait({serving})
 
-    async def _deregister(self, line: Line) -> None:
+    async def _deregister(self, line: Line, worker_id: str) -> None:
         """Say goodbye; that nobody hears it is no matter."""
         try:
             async with asyncio.timeout(_GOODBYE_S):
-                await line.ask("DELETE", f"/api/workers/{quote(self._spec.worker_id, safe='')}")
+                await line.ask("DELETE", f"/api/workers/{quote(worker_id, safe='')}")
         except (TimeoutError, ServerRefusedError):
             pass
 

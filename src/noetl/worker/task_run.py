@@ -94,7 +94,13 @@ class TaskRun:
             load=place.office.load,
             tool=place.tools.tool,
             playbooks=TaskCalls(
-                order, self.calls_as or self.run_id, place.office, place.lend, place.egress.holds_secret
+                order,
+                self.calls_as or self.run_id,
+                place.office,
+                place.lend,
+                place.egress.holds_secret,
+                worker_id=place.worker_id,
+                flush=place.flush,
             ),
             masked=place.egress.text,
             now=place.clock.now,

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 
 from noetl.crash_points import crash_point
 from noetl.errors import AbsentError, BackendError
+from noetl.orchestrator.call_grants import CallRefusedError
 from noetl.orchestrator.calls import child_id_of
 from noetl.orchestrator.pools import EVERY
 from noetl.orchestrator.secret_desk import SecretRefusedError
@@ -28,9 +29,11 @@ from noetl.server.bodies import JSON, body_of, invalid, require
 from noetl.server.problems import Problem, unknown
 from noetl.server.routing import Json, shows
 from noetl.server.services import Services, identity_of, services_of
+from noetl.server.workers import WorkerRow
 
 router = APIRouter(tags=["workers"])
 PROTOCOL, HEADER = "1", "noetl-protocol"
+UNREGISTERED = "unregistered"
 LONGEST_S = 60.0
 T = TypeVar("T")
 _HASH = re.compile(r"[0-9a-zA-Z:_-]{1,128}")
@@ -150,7 +153,15 @@ async def _turn(request: Request, services: Services) -> Turn:
 async def _check_worker(request: Request, worker_id: str) -> None:
     """Nobody speaks for a worker but the token it came with (RELIABILITY 2.3)."""
     row = await services_of(request).roster.get(worker_id)
-    if row is not None and row.token_id not in ("", identity_of(request).token_id):
+    if row is None:
+        detail = "no worker of this id is registered: POST /api/workers gives one"
+        raise Problem(403, detail, kind=UNREGISTERED)
+    check_own(row, identity_of(request).token_id)
+
+
+def check_own(row: WorkerRow, token_id: str) -> None:
+    """403 for a worker that another token has registered, or the one in the server's own process."""
+    if not token_id or row.token_id != token_id:
         raise Problem(403, "this worker id belongs to another token", kind="identity")
 
 
@@ -186,7 +197,9 @@ async def call(request: Request) -> Response:
     services = services_of(request)
     check_protocol(request)
     asked = await _decoded(request, _calls)
+    await _check_worker(request, asked.worker_id)
     await _check_execution(request, asked.execution_id)
+    await _check_call(services, asked)
     waiting = services.calls.get(asked.task_run_id)
     if waiting is None:
         waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.conductor.call(asked))
@@ -200,6 +213,15 @@ async def call(request: Request) -> Response:
     return Json(waiting.result())
 
 
+async def _check_call(services: Services, asked: Call) -> None:
+    """403 for a playbook that the task of the held order does not call (RELIABILITY 2.3)."""
+    try:
+        await services.conductor.check_call(asked)
+    except CallRefusedError as problem:
+        told = {"kind": problem.kind, "message": problem.message, "details": problem.details}
+        raise Problem(403, problem.message, kind="tool", error=told) from None
+
+
 def _seen(waiting: asyncio.Future[Called]) -> None:
     """What it ended with is told to whoever asks, and is nobody's unheard error."""
     if not waiting.cancelled():
@@ -210,8 +232,12 @@ def _seen(waiting: asyncio.Future[Called]) -> None:
 async def give_up(request: Request) -> Response:
     check_protocol(request)
     asked = await _decoded(request, _give_ups)
+    await _check_worker(request, asked.call.worker_id)
     await _check_execution(request, asked.call.execution_id)
-    await services_of(request).conductor.give_up(asked.call, asked.reason)
+    try:
+        await services_of(request).conductor.abandon(asked.call, asked.reason)
+    except CallRefusedError as problem:
+        raise Problem(403, problem.message, kind="identity") from None
     return Response(status_code=204)
 
 

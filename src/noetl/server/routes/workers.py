@@ -12,17 +12,21 @@ from noetl.orchestrator.pools import Pool, Rate
 from noetl.server.bodies import read
 from noetl.server.fitness import Crew, crews_of, obstacles
 from noetl.server.problems import Problem, unknown
-from noetl.server.routes.orders import PROTOCOL, check_pools, check_protocol
+from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.routing import Json, shows
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.workers import WorkerRow, WorkerView, shown
+from noetl.server.workers import WorkerRow, WorkerView, given_id, shown
 from noetl.store.contract import DEFAULT_POOL
 
 router = APIRouter(tags=["workers"])
 
 
 class Announcing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    worker_id: str
+    """`name` is what people call the worker, `instance` what tells it from others of that name. The same two, under the
+    same token, are the same worker."""
+
+    name: str
+    instance: str = ""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     capacity: int = 1
     labels: dict[str, str] = {}
@@ -65,17 +69,16 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.post("/api/workers", **shows(WorkerView, reads=Announcing, status=201, summary="Announce a worker"))
 async def register(request: Request) -> Response:
-    """Doing so again renews it."""
+    """The answer has the id that the worker speaks under from then on. Doing so again renews it."""
     services = services_of(request)
     check_protocol(request)
     asked, identity = await read(request, Announcing), identity_of(request)
     _check(asked)
     check_pools(request, asked.pools)
     await _check_labels(services, asked)
-    before = await services.roster.get(asked.worker_id)
-    if before is not None and before.token_id not in ("", identity.token_id):
-        raise Problem(403, "this worker id belongs to another token", kind="identity")
-    row = await services.roster.register(WorkerRow(**msgspec.structs.asdict(asked), token_id=identity.token_id))
+    told = msgspec.structs.asdict(asked)
+    worker_id = given_id(identity.token_id, told.pop("name"), told.pop("instance"))
+    row = await services.roster.register(WorkerRow(**told, worker_id=worker_id, token_id=identity.token_id))
     return Json(shown(row, services.clock.now()), 201)
 
 
@@ -92,8 +95,10 @@ async def _check_labels(services: Services, asked: Announcing) -> None:
 
 
 def _check(asked: Announcing) -> None:
-    if not asked.worker_id or len(asked.worker_id) > 300 or not asked.worker_id.isprintable():
-        raise Problem(422, "worker_id: 1 to 300 printable characters")
+    if not 1 <= len(asked.name) <= 200 or not asked.name.isprintable() or "/" in asked.name:
+        raise Problem(422, 'name: 1 to 200 printable characters, and no "/"')
+    if len(asked.instance) > 200 or not asked.instance.isprintable():
+        raise Problem(422, "instance: at most 200 printable characters")
     if not asked.pools or asked.capacity < 1:
         raise Problem(422, "a worker serves one pool at least, and one order at a time at least")
     if str(asked.protocol) != PROTOCOL:
@@ -106,8 +111,8 @@ async def remove(request: Request, worker_id: str) -> Response:
     row = await services.roster.get(worker_id)
     if row is None:
         raise unknown("worker", worker_id)
-    if identity.role == "worker" and row.token_id not in ("", identity.token_id):
-        raise Problem(403, "this worker id belongs to another token", kind="identity")
+    if identity.role == "worker":
+        check_own(row, identity.token_id)
     await services.roster.remove(worker_id)
     await services.conductor.give_back(worker_id)
     return Response(status_code=204)

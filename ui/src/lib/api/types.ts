@@ -1744,10 +1744,16 @@ export interface components {
             /** @default null */
             version: number | null;
         };
-        /** Announcing */
+        /**
+         * Announcing
+         * @description `name` is what people call the worker, `instance` what tells it from others of that name. The same two, under the
+         *         same token, are the same worker.
+         */
         Announcing: {
             /** @default 1 */
             capacity: number;
+            /** @default  */
+            instance: string;
             /** @default [] */
             kinds: string[];
             /** @default {} */
@@ -1759,12 +1765,12 @@ export interface components {
              *       "default"
              *     ]
              */
+            name: string;
             pools: string[];
             /** @default 1 */
             protocol: number;
             /** @default  */
             version: string;
-            worker_id: string;
         };
         /**
          * Answer
@@ -1945,6 +1951,7 @@ export interface components {
             version: string | null;
             /** @default true */
             wait: boolean;
+            worker_id: string;
         };
         /**
          * Called
