@@ -34,6 +34,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     behind_proxy: bool = False
     max_body_bytes: int = MIB
     max_result_bytes: int = 64 * MIB
+    max_connections: int = 10_000  # or fewer, where the system gives fewer open files
+    max_connections_per_address: int = 500  # of those over which no token has come
+    head_timeout_s: float = 15.0
+    body_timeout_s: float = 30.0
     max_starts_at_once: int = 500
     slow_commit_s: float = 5.0  # past it no new executions are taken until the store is quick again
     lease_ttl_s: float = 30.0  # O-33

@@ -39,6 +39,7 @@ async def clean(services: Services) -> None:
         Keys(services.store.shelf, services.clock).sweep,
         services.access.sessions.sweep,
         services.roster.sweep,
+        services.access.audit.write_folded,
         lambda: _retire(services),
         lambda: _forget_callers(services),
     )

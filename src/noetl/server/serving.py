@@ -11,8 +11,9 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import uvicorn
@@ -23,8 +24,10 @@ from noetl.orchestrator.sweeping import sweeper
 from noetl.server.access.binding import check_bind
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
+from noetl.server.connections import BoundedProtocol, ConnectionLimits, Connections
 from noetl.server.housekeeping import housekeeping
 from noetl.server.logs import configure_logging, log
+from noetl.server.open_files import connections_within, raise_limit
 from noetl.server.services import Services, serving_services
 from noetl.server.store_clock import StoreClock
 from noetl.server.workers import WorkerRow
@@ -93,6 +96,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
                     services=services,
                 )
                 await _stop(services, server, http)
+                await services.access.audit.write_folded()
                 if worker is not None and working is not None:
                     worker.drain()  # what its tools are at is finished and recorded, if that takes no longer
                     await asyncio.wait({working}, timeout=settings.drain_s)
@@ -131,7 +135,7 @@ def _config(services: Services) -> uvicorn.Config:
     settings = services.settings
     return uvicorn.Config(
         build(services),
-        http="httptools",
+        http=_bounded(settings),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -143,6 +147,20 @@ def _config(services: Services) -> uvicorn.Config:
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
+
+
+def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
+    """The protocol of connections that share this server's limits."""
+    most = connections_within(raise_limit(), settings.max_connections)
+    by_address = None if settings.behind_proxy else min(settings.max_connections_per_address, max(1, most // 2))
+    limits = ConnectionLimits(
+        most=most,
+        strangers=max(1, most // 2),
+        strangers_by_address=by_address,
+        head_s=settings.head_timeout_s,
+        body_s=settings.body_timeout_s,
+    )
+    return cast(type[asyncio.Protocol], partial(BoundedProtocol, Connections(limits)))
 
 
 @contextmanager

@@ -176,7 +176,7 @@ async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
         codes = [(await stranger.get("/api/catalog")).status_code for _ in range(50)]
 
     assert codes == [401] * 5 + [429] * 45
-    assert len(await ground.store.audit.onward(after=0)) == 5
+    assert len(await ground.store.audit.onward(after=0)) == 1
 
 
 async def test_everybody_has_a_rate_of_their_own() -> None:

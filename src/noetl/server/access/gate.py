@@ -18,8 +18,10 @@ from noetl.server.access.auditing import address_of
 from noetl.server.access.callers import STRANGER, Caller, Headers, is_own_origin, may_change
 from noetl.server.access.doors import Door, Doors
 from noetl.server.access.identity import Role
+from noetl.server.access.origins import network_of
 from noetl.server.access.roles import SAFE, SIGNS_IN
 from noetl.server.access.visit import UNKNOWN, Visit
+from noetl.server.connections import CONNECTION
 from noetl.server.page import page_for_nothing
 from noetl.server.problems import Problem, StreamEndedError, of_error, written
 
@@ -75,7 +77,7 @@ class Gate:
         visit.action = f"{method} {door.template if door else UNKNOWN}"
         visit.leads_nowhere = door is None and not others
         if door is None or not door.rule(method).is_public:
-            visit.caller = await self._known_caller(scope, headers)
+            visit.caller = await self._known_caller(scope, headers, visit)
         if door is None:
             raise _nothing_there(method, path, others)
         rule = door.rule(method)
@@ -99,12 +101,14 @@ class Gate:
         if not self._access.hosts.know(hosts[0]):
             raise Problem(421, "this server does not answer to that name; its operator can add it with --allowed-host")
 
-    async def _known_caller(self, scope: Scope, headers: Headers) -> Caller:
+    async def _known_caller(self, scope: Scope, headers: Headers, visit: Visit) -> Caller:
         caller = await self._access.callers.tell(headers)
         if caller is not None and caller is not STRANGER:
+            if (connection := scope.get(CONNECTION)) is not None:
+                connection.recognise()
             return caller
-        limits = self._access.limits
-        wait_s = (limits.nameless if caller is STRANGER else limits.failures).take(address_of(scope))
+        limits, visit.reason = self._access.limits, "no token" if caller is STRANGER else "a wrong token"
+        wait_s = (limits.nameless if caller is STRANGER else limits.failures).take(network_of(address_of(scope)))
         if wait_s:
             raise _too_often(wait_s)
         raise Problem(
@@ -125,7 +129,7 @@ class Gate:
         limits, identity = self._access.limits, caller.identity
         match identity.role:
             case Role.NOBODY:
-                wait_s = limits.strangers.take(address_of(scope))
+                wait_s = limits.strangers.take(network_of(address_of(scope)))
             case Role.WORKER:
                 wait_s = limits.workers.take(identity.token_id)
             case _:

@@ -155,7 +155,8 @@ class Tokens:
             self._seen[token.token_id] = now, used
 
     async def revoke(self, token_id: str) -> Token | None:
-        """End a token for ever; None when there is none of this prefix. Its row stays, so that the name does too."""
+        """End a token for ever; None when there is none of this prefix. Its row stays, so that the name does too.
+        RefusedError for the last one of an administrator."""
         for _ in range(_TRIES):
             thing = await self._shelf.get(KIND, token_id)
             token = _read(thing.body) if thing is not None else None
@@ -164,11 +165,20 @@ class Tokens:
             if token.revoked_at is not None:
                 return token
             now = self._clock.now()
+            if token.role is Role.ADMIN and token.is_alive(now) and not await self._has_other_admin(token_id, now):
+                raise RefusedError(
+                    f"token {token_id} is the last of an administrator, and without one nobody can make another: "
+                    "make that first (noetl token create NAME --role admin)"
+                )
             revoked = msgspec.structs.replace(token, revoked_at=now)
             self._seen.pop(token_id, None)
             if await self._shelf.put(KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now):
                 return revoked
         raise BackendError(f"token {token_id} is being changed by others all the time")
+
+    async def _has_other_admin(self, token_id: str, now: float) -> bool:
+        alive = (token for token in await self.list() if token.role is Role.ADMIN and token.is_alive(now))
+        return any(token.token_id != token_id for token in alive)
 
 
 def _read(body: bytes) -> Token | None:

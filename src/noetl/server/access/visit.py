@@ -27,6 +27,7 @@ class Visit:
         self._access, self._scope, self._send = access, scope, send
         self.caller = STRANGER
         self.action = f"{scope['method']} {UNKNOWN}"
+        self.reason = "refused"  # in a word, why a stranger was not let in
         self.is_audited = False
         self.leads_nowhere = False  # no route has its path
         self._is_silenced = False
@@ -58,9 +59,12 @@ class Visit:
     async def _is_written(self, status: int) -> bool:
         if status not in (401, 403) and (not self.is_audited or status == 429):
             return True
-        actor = self.caller.identity.subject
+        actor, audit = self.caller.identity.subject, self._access.audit
         try:
-            await self._access.audit.record(self._scope, actor=actor, action=self.action, status=status)
+            if self.caller is STRANGER and status in (401, 403):
+                await audit.record_stranger(self._scope, reason=self.reason, action=self.action, status=status)
+            else:
+                await audit.record(self._scope, actor=actor, action=self.action, status=status)
         except BackendError as problem:
             log.error("audit", problem=str(problem), action=self.action, status=status)
             return status == _UNAVAILABLE  # nothing was changed, for the same reason, and the answer says so

@@ -10,6 +10,7 @@ from noetl.server.access.auditing import ACTOR, address_of
 from noetl.server.access.callers import COOKIE
 from noetl.server.access.guard import passed
 from noetl.server.access.identity import Identity, Role
+from noetl.server.access.origins import network_of
 from noetl.server.access.sessions import WHOLE_S, csrf_of
 from noetl.server.bodies import read
 from noetl.server.problems import Problem, too_busy
@@ -37,7 +38,7 @@ async def sign_in(request: Request) -> Json:
     access = access_of(request)
     token = await access.tokens.identified((await read(request, SignIn)).token)
     if token is None:
-        if wait_s := access.limits.failures.take(address_of(request.scope)):
+        if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
             raise too_busy("too many wrong tokens; come again later", int(wait_s) + 1)
         raise Problem(401, "this is not a token of this server, or not any more")
     request.scope[ACTOR] = token.subject

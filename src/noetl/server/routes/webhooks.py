@@ -16,6 +16,7 @@ from noetl.errors import RefusedError
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.auditing import ACTOR, address_of
 from noetl.server.access.effects import Delivered, take_effect
+from noetl.server.access.origins import network_of
 from noetl.server.access.signatures import Signed, claimed, is_signed
 from noetl.server.access.webhooks import Target, Webhook
 from noetl.server.bodies import JSON, body_of, read, require, strict_json
@@ -110,7 +111,7 @@ async def _verified(request: Request, access: Access, hook_id: str, body: bytes)
     is_right = is_signed(signed or Signed("0", "0" * 64), key, body)
     if hook is not None and signed is not None and is_right:
         return hook, signed
-    if wait_s := access.limits.failures.take(address_of(request.scope)):
+    if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
         raise too_busy("too many requests; come again later", int(wait_s) + 1)
     raise Problem(404, "there is nothing at this path")
 

@@ -1,0 +1,244 @@
+"""Connections: what anybody may use up of a server before it is known who they are (RELIABILITY 3.7).
+
+The head of a request has a size and a time, its body a time that grows with what has come, and connections have a
+number: in all, and by address for those over which no token has come yet. Where there is no more room, the one that has
+said nothing for longest makes room; whoever is in the middle of a request is never closed for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from noetl.server.access.origins import network_of
+
+CONNECTION = "noetl.connection"  # in the scope of a request: over what it came
+RETRY_AFTER_S = 2
+
+
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """`strangers` are connections over which no token has come; by address only where addresses tell people apart,
+    which behind a proxy they do not."""
+
+    most: int = 10_000
+    strangers: int = 5_000
+    strangers_by_address: int | None = 500
+    head_bytes: int = 64 * 1024
+    head_fields: int = 100
+    head_s: float = 15.0
+    body_s: float = 30.0
+    body_bytes_per_s: int = 16 * 1024  # a body may take that much longer for what has come of it
+
+
+class Connections:
+    """Those of one server. `known` ones have shown a token; the others are kept in the order in which they came."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.known = 0
+        self._strangers: OrderedDict[BoundedProtocol, None] = OrderedDict()
+        self._by_network: dict[str, OrderedDict[BoundedProtocol, None]] = {}
+
+    @property
+    def number(self) -> int:
+        return self.known + len(self._strangers)
+
+    def admit(self, one: BoundedProtocol) -> bool:
+        """Whether there is room for it, made by closing another one if need be."""
+        by_address = self._by_network.get(one.network, OrderedDict())
+        most = self.limits.strangers_by_address
+        if most is not None and len(by_address) >= most and not self._close_idle(by_address):
+            return False
+        is_full = len(self._strangers) >= self.limits.strangers or self.number >= self.limits.most
+        if is_full and not self._close_idle(self._strangers):
+            return False
+        self._strangers[one] = None
+        self._by_network.setdefault(one.network, OrderedDict())[one] = None
+        return True
+
+    def recognise(self, one: BoundedProtocol) -> None:
+        """A token has come over it."""
+        if self._drop(one):
+            self.known += 1
+
+    def leave(self, one: BoundedProtocol, *, was_known: bool) -> None:
+        if not self._drop(one) and was_known:
+            self.known -= 1
+
+    def _drop(self, one: BoundedProtocol) -> bool:
+        if one not in self._strangers:
+            return False
+        del self._strangers[one]
+        own = self._by_network[one.network]
+        del own[one]
+        if not own:
+            del self._by_network[one.network]
+        return True
+
+    def _close_idle(self, among: OrderedDict[BoundedProtocol, None]) -> bool:
+        idle = next((one for one in among if one.is_idle), None)
+        if idle is None:
+            return False
+        self._drop(idle)
+        idle.abort()
+        return True
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 of one connection, within limits."""
+
+    def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._all, self._limits = connections, connections.limits
+        self.network = ""
+        self._is_known = False
+        self._in_head, self._in_body = True, False
+        self._head_bytes = self._head_fields = self._found_bytes = self._body_bytes = 0
+        self._body_since = 0.0
+        self._refusal: tuple[int, str] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being answered on it."""
+        return self.cycle is None or (self.cycle.response_complete and not self._in_body)
+
+    def recognise(self) -> None:
+        """Somebody who is known has asked something over it."""
+        if not self._is_known:
+            self._is_known = True
+            self._all.recognise(self)
+
+    def abort(self) -> None:
+        """Close it, whatever may still be on its way."""
+        self._stop_timer()
+        self.transport.abort()
+
+    # the protocol of a connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.network = network_of(self.client[0] if self.client else "")
+        if not self._all.admit(self):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections; come again in a moment")
+            return
+        self._start_timer(self._limits.head_s, self._on_late_head)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self._all.leave(self, was_known=self._is_known)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None or self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._timer is None:
+                self._start_timer(self._limits.head_s, self._on_late_head)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._unsupported_upgrade_warning()
+        except httptools.HttpParserError:
+            status, detail = self._refusal or (HTTPStatus.BAD_REQUEST, "this is not HTTP as it is read here")
+            self._refuse(status, detail)
+            return
+        if self._in_head and self._head_bytes > self._limits.head_bytes:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, self._too_much())
+
+    # what the parser finds
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_fields, self._body_bytes = True, 0, 0
+        self._found_bytes = 0
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_fields += 1
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head_bytes = False, 0
+        self._in_body, self._body_since = True, self.loop.time()
+        self._start_timer(self._limits.body_s, self._on_late_body)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._in_body, self._head_bytes = True, False, 0
+        self._stop_timer()
+        super().on_message_complete()
+
+    def _count(self, found: int) -> None:
+        self._found_bytes += found
+        if self._found_bytes > self._limits.head_bytes or self._head_fields > self._limits.head_fields:
+            self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, self._too_much()
+            raise ValueError(self._refusal[1])  # ends the parser, which says so to `data_received`
+
+    def _too_much(self) -> str:
+        limits = self._limits
+        return f"the head of a request has at most {limits.head_bytes} bytes and {limits.head_fields} fields here"
+
+    # time
+
+    def _start_timer(self, seconds: float, late: Callable[[], None]) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, late)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_late_head(self) -> None:
+        self._timer = None
+        if self._head_bytes and self.is_idle:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request did not come in time")
+        elif self.is_idle:
+            self.abort()
+
+    def _on_late_body(self) -> None:
+        self._timer = None
+        if not self._in_body:
+            return
+        earned_s = self._body_bytes / self._limits.body_bytes_per_s
+        left_s = self._body_since + self._limits.body_s + earned_s - self.loop.time()
+        if left_s > 0 or self.flow.read_paused:  # where we do not read, we are the slow ones
+            self._start_timer(max(0.1, left_s), self._on_late_body)
+        elif self.cycle is not None and self.cycle.response_started:
+            self.abort()
+        else:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request did not come in time")
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer before the application could, and close."""
+        self._refusal = status, detail
+        self._stop_timer()
+        phrase = HTTPStatus(status).phrase
+        kind = "urn:noetl:problem:" + phrase.lower().replace(" ", "-")
+        body = msgspec.json.encode({"type": kind, "title": phrase, "status": int(status), "detail": detail})
+        head = [f"HTTP/1.1 {int(status)} {phrase}", "content-type: application/problem+json", "connection: close"]
+        head += ["cache-control: no-store", f"content-length: {len(body)}"]
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            head.append(f"retry-after: {RETRY_AFTER_S}")
+        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+            self.transport.write("\r\n".join([*head, "", ""]).encode("latin-1") + body)
+        self.transport.close()

@@ -1,0 +1,325 @@
+"""Attacks of people who have shown no token: large and slow heads and bodies, connections that say nothing, and a flood
+of refused requests.
+
+What they cost is counted in connections, bytes and rows. The limits are small here, so that no test waits for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.errors import RefusedError
+from noetl.server import open_files
+from noetl.server.access.auditing import FOLDED_S, AuditDesk
+from noetl.server.access.identity import Role
+from noetl.server.access.origins import network_of
+from noetl.server.access.tokens import Tokens, Wanted
+from noetl.server.serving import Served
+from noetl.store.memory import MemoryStore
+from tests.server.live import live
+from tests.server.talking import talking
+
+
+class Line:
+    """A connection of raw bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        with suppress(ConnectionError):  # who is refused in the middle is told so in what was answered
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def rest(self) -> bytes:
+        """All that comes until the other side closes."""
+        async with asyncio.timeout(60):
+            found = b""
+            with suppress(ConnectionError):
+                while part := await self._reader.read(65536):
+                    found += part
+            return found
+
+    async def status(self) -> int:
+        """Of the next answer, which is read as far as that."""
+        async with asyncio.timeout(60):
+            return int((await self._reader.readline()).split()[1])
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def line(served: Served) -> AsyncIterator[Line]:
+    made = Line(*await asyncio.open_connection(served.host, served.port))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def head(*fields: str, path: str = "/api/health/live", method: str = "GET") -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *fields]).encode() + b"\r\n"
+
+
+def status_in(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        head(*(f"x-{number}: y" for number in range(500))) + b"\r\n",
+        head("x-large: " + "y" * 200_000) + b"\r\n",
+        head(path="/" + "y" * 200_000) + b"\r\n",
+        head(*(f"x-{number}: {'y' * 10_000}" for number in range(50))) + b"\r\n",
+    ],
+    ids=["many fields", "one large field", "a long address", "many large fields"],
+)
+async def test_a_head_that_is_too_large_is_refused(attack: bytes) -> None:
+    async with live(workers=0) as (served, _, _), line(served) as mine:
+        await mine.send(attack)
+        answer = await mine.rest()
+
+    assert status_in(answer) == 431
+    assert b"at most 65536 bytes and 100 fields" in answer
+
+
+async def test_no_more_of_an_endless_head_is_read_than_the_limit() -> None:
+    async with live(workers=0) as (served, _, _), line(served) as mine:
+        await mine.send(head() + b"x-endless: ")
+        sent, closed = 0, asyncio.ensure_future(mine.rest())
+        while not closed.done() and sent < 60_000_000:
+            await mine.send(b"y" * 65_536)
+            sent += 65_536
+            await asyncio.sleep(0)
+        answer = await closed
+
+    assert status_in(answer) == 431
+    assert sent < 60_000_000, "the server has stopped it long before"
+
+
+async def test_an_ordinary_head_passes_and_the_connection_is_used_again() -> None:
+    async with live(workers=0) as (served, _, _), line(served) as mine:
+        fields = [f"x-{number}: {'y' * 300}" for number in range(90)]
+        await mine.send((head(*fields) + b"\r\n") * 2)
+        await mine.send(head("connection: close") + b"\r\n")
+        answer = await mine.rest()
+
+    assert answer.count(b"HTTP/1.1 200") == 3
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /api/health/live HTTP/1.1\r\nhost: loc"], ids=["nothing", "half a head"])
+async def test_who_does_not_finish_a_head_is_closed(sent: bytes) -> None:
+    async with live(workers=0, head_timeout_s=0.2) as (served, client, _), line(served) as mine:
+        await mine.send(sent)
+        answer = await mine.rest()
+        living = await client.get("/api/health/live")
+
+    assert answer == b"" if not sent else status_in(answer) == 408
+    assert living.status_code == 200
+
+
+async def test_who_sends_a_body_byte_by_byte_is_closed() -> None:
+    async with live(workers=0, body_timeout_s=0.5) as (served, _, _), line(served) as mine:
+        about = ("content-type: application/json", "content-length: 1000000")
+        await mine.send(head(*about, path="/api/session", method="POST") + b"\r\n")
+        ended = asyncio.ensure_future(mine.rest())
+        while not ended.done():  # a byte now and then earns no time worth speaking of
+            await mine.send(b" ")
+            await asyncio.sleep(0.05)
+
+    assert ended.result() == b"" or status_in(ended.result()) in (408, 429)
+
+
+async def test_connections_that_say_nothing_make_room_for_others() -> None:
+    async with (
+        live(workers=0, max_connections_per_address=20, head_timeout_s=60) as (served, client, talk),
+        silent(served, 60) as idle,
+    ):
+        living = await client.get("/api/health/live")
+        mine = await talk.get("/api/executions")
+        closed = [one for one in idle if await is_closed(one)]
+
+    assert living.status_code == 200
+    assert mine["executions"] == []
+    assert len(closed) >= 40, "no more of them are kept than the limit"
+
+
+async def test_who_has_shown_a_token_is_not_closed_for_strangers() -> None:
+    async with (
+        live(workers=0, max_connections_per_address=5, head_timeout_s=60) as (served, _, _),
+        line(served) as known,
+    ):
+        asked = head(f"authorization: Bearer {served.first_token}", path="/api/executions") + b"\r\n"
+        await known.send(asked)
+        first = await known.status()
+        async with silent(served, 30):
+            await known.send(asked)
+            rest = asyncio.ensure_future(known.rest())
+            await known.send(head("connection: close") + b"\r\n")
+            answers = await rest
+
+    assert first == 200
+    assert answers.count(b"HTTP/1.1 200") == 2, "it was answered twice more over the same connection"
+
+
+@asynccontextmanager
+async def silent(served: Served, number: int) -> AsyncIterator[list[Line]]:
+    """So many connections that say nothing."""
+    made = [Line(*await asyncio.open_connection(served.host, served.port)) for _ in range(number)]
+    try:
+        yield made
+    finally:
+        for one in made:
+            await one.close()
+
+
+async def is_closed(one: Line) -> bool:
+    try:
+        async with asyncio.timeout(0.05):
+            return await one._reader.read(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+
+    assert open_files.raise_limit() == 4096
+    assert asked == [(4096, 4096)]
+    assert open_files.connections_within(1024, 10_000) == 824
+
+
+def audited(rows: list[Any]) -> list[tuple[str, str]]:
+    return [(row.address, row.outcome) for row in rows]
+
+
+async def test_a_flood_of_refused_strangers_is_two_rows_of_the_audit_log() -> None:
+    async with talking(workers=0) as talk:
+        stranger, guesser = talk.with_token(None), talk.with_token("noetl_aaaaaaaaaa_" + "x" * 43)
+        for client in (stranger, guesser):
+            for number in range(15):
+                assert (await client.get(f"/api/executions/{number}")).status_code == 401
+            await client.aclose()
+        at_once = await talk.services.store.audit.newest(limit=100)
+        await talk.services.access.audit.write_folded()
+        rows = await talk.services.store.audit.newest(limit=100)
+
+    assert len(at_once) == 2, "the first of each reason is written before it is answered"
+    assert len(rows) == 4
+    assert sorted(row.object for row in rows if "14 more" in row.object) == sorted(
+        row.object for row in rows if row.action == "refused 14 times"
+    )
+    assert {reason for row in rows for reason in ("no token", "a wrong token") if reason in row.object} == {
+        "no token",
+        "a wrong token",
+    }
+
+
+async def test_strangers_are_counted_by_their_network_and_time() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    desk = AuditDesk(store.audit, clock)
+
+    async def refused(address: str) -> None:
+        scope = {"client": (address, 1), "path": "/x"}
+        await desk.record_stranger(scope, reason="no token", action="GET unknown", status=401)
+
+    for number in range(1, 300):
+        await refused(f"2001:db8:0:1::{number:x}")
+    await refused("2001:db8:0:2::1")
+    await refused("192.0.2.1")
+    await refused("192.0.2.2")
+    assert len(await store.audit.newest(limit=1000)) == 4
+    clock.advance(FOLDED_S)
+    await refused("2001:db8:0:1::7")
+    rows = await store.audit.newest(limit=1000)
+
+    assert len(rows) == 6, "the count of the first ten minutes, and the first of the next"
+    assert [row.address for row in rows if row.action == "refused 298 times"] == ["2001:db8:0:1::/64"]
+
+
+async def test_strangers_of_ever_new_addresses_are_counted_together_in_the_end() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    desk = AuditDesk(store.audit, clock)
+    for number in range(3_000):
+        scope = {"client": (f"10.1.{number // 250}.{number % 250}", 1), "path": "/x"}
+        await desk.record_stranger(scope, reason="no token", action="GET unknown", status=401)
+
+    assert len(await store.audit.newest(limit=5000)) == 1_001
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        ("-", "-"),
+    ],
+)
+def test_a_network_is_what_one_person_has(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    tokens = Tokens(store.shelf, clock)
+    await tokens.first()
+    await tokens.create(Wanted(subject="reader", role=Role.VIEWER))
+    with pytest.raises(RefusedError, match="the last of an administrator"):
+        await tokens.revoke("first")
+    _, short = await tokens.create(Wanted(subject="short", role=Role.ADMIN, expires_in_s=10))
+    clock.advance(11)
+    with pytest.raises(RefusedError, match="noetl token create"):
+        await tokens.revoke("first")
+    assert await tokens.revoke(short.token_id) is not None, "what has expired is no longer needed"
+    _, other = await tokens.create(Wanted(subject="other", role=Role.ADMIN))
+
+    assert (await tokens.revoke("first")) is not None
+    with pytest.raises(RefusedError):
+        await tokens.revoke(other.token_id)
+
+
+async def test_the_api_says_why_the_last_administrator_stays() -> None:
+    async with talking(workers=0) as talk:
+        answer = await talk.client.delete("/api/tokens/first")
+        still = await talk.client.get("/api/tokens")
+
+    assert answer.status_code == 409
+    assert "make that first" in answer.json()["detail"]
+    assert still.status_code == 200
+
+
+async def test_a_remote_reader_is_told_when_there_is_no_more_room() -> None:
+    """All of them are in the middle of something, so none can be closed for another."""
+    async with (
+        live(workers=0, max_connections_per_address=3, head_timeout_s=60, body_timeout_s=60) as (served, _, _),
+        silent(served, 3) as busy,
+    ):
+        about = ("content-type: application/json", "content-length: 10")
+        for one in busy:
+            await one.send(head(*about, path="/api/session", method="POST") + b"\r\n")
+        answer = b""
+        async with asyncio.timeout(60):
+            while not answer or status_in(answer) != 503:  # until all of them are being answered
+                async with line(served) as mine:
+                    await mine.send(head("connection: close") + b"\r\n")
+                    answer = await mine.rest()
+
+    assert b"retry-after: 2" in answer
