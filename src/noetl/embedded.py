@@ -251,6 +251,7 @@ async def driving(
         sleep=sleep,
         prepare=conductor.prepare if results.is_outside else None,
         settle=conductor.values.settled if results.is_outside else None,
+        mask_of=conductor.mask,
     )
     conductor.stop = worker.stop
     conductor.has_at_hand(worker)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, AnyStr, Generic
 
 import msgspec
@@ -122,6 +123,34 @@ class Redactor:
 
     def stream(self) -> Stream:
         return Stream(self._text)
+
+
+_OPEN = Redactor(())
+
+
+class Mask:
+    """The secrets of one execution and its children. It only grows: a renewed secret is still one."""
+
+    def __init__(self) -> None:
+        self._texts: frozenset[str] = frozenset()
+        self._redactor: Redactor | None = _OPEN
+
+    @property
+    def redactor(self) -> Redactor:
+        """Made when it is asked for: a task that reads fifty secrets learns them one by one."""
+        if self._redactor is None:
+            self._redactor = _redactor(self._texts)
+        return self._redactor
+
+    def learn(self, texts: Iterable[str]) -> None:
+        known = self._texts | frozenset(texts)
+        if known != self._texts:
+            self._texts, self._redactor = known, None
+
+
+@lru_cache(maxsize=64)
+def _redactor(texts: frozenset[str]) -> Redactor:
+    return Redactor(texts)
 
 
 class Stream:

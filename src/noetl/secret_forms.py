@@ -1,4 +1,4 @@
-"""The forms a secret takes on its way through programs: encoded for URLs, JSON, HTML, headers and dumps.
+"""The forms a secret takes on its way through programs: encoded for URLs, JSON, HTML, SQL, shells, headers and dumps.
 
 A value is masked in all of them (RELIABILITY 2.6). What a program does to a secret beyond these (reversing it, hashing
 it, cutting it) is not known here.
@@ -7,6 +7,7 @@ it, cutting it) is not known here.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from html import escape
@@ -35,7 +36,8 @@ def forms_of(secret: str) -> set[str]:
     """Every form of `secret` that is masked, itself included; none is shorter than SHORTEST."""
     body = secret.encode("utf-8", "surrogatepass")
     forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
-    forms |= {form(secret) for form in _TEXT_FORMS}
+    forms |= {form(secret) for form in _TEXT_FORMS} | {repr(body)[2:-1], secret.upper(), secret.lower()}
+    forms |= {form for encoded in _ascii_escapes(secret) for form in (encoded, encoded.replace("/", "\\/"))}
     for _ in range(_NESTED):
         forms |= {escaped(form) for form in forms for escaped in (json_escaped, _ascii_json)}
     return {form for form in forms if len(form) >= SHORTEST}
@@ -57,6 +59,25 @@ def _lower_percents(text: str) -> str:
     return pieces[0] + "".join("%" + piece[:2].lower() + piece[2:] for piece in pieces[1:])
 
 
+# what encoders of JSON write as \\uXXXX besides: Go, Jinja2 and Django, Gson
+_ESCAPED_BESIDES = ("&<>", "&<>'", "&<>'=")
+
+
+def _ascii_escapes(text: str) -> Iterator[str]:
+    """The text in a JSON string that may stand in HTML, with the hexadecimal digits in either case."""
+    for besides in _ESCAPED_BESIDES:
+        for form in ("\\u%04x", "\\u%04X"):
+            yield "".join(form % ord(sign) if sign in besides else _ascii_json(sign) for sign in text)
+            yield "".join(form % ord(sign) if sign in besides else json_escaped(sign) for sign in text)
+
+
+_UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+def _html(text: str, apostrophe: str, quote: str) -> str:
+    return escape(text, quote=False).replace("'", apostrophe).replace('"', quote)
+
+
 _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
     lambda text: quote(text, safe=""),
     lambda text: quote(text),
@@ -68,6 +89,17 @@ _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
     lambda text: _ascii_json(text).replace("/", "\\/"),
     lambda text: repr(text)[1:-1],
     lambda text: escape(text, quote=True),
+    lambda text: escape(text, quote=False),
+    lambda text: _html(text, "&#39;", "&#34;"),
+    lambda text: _html(text, "&#39;", "&quot;"),
+    lambda text: _html(text, "&apos;", "&quot;"),
+    lambda text: text.replace("'", "''"),  # a text in SQL, and a scalar of YAML
+    lambda text: text.replace('"', '""'),  # a name in SQL, and a field of CSV
+    lambda text: text.replace("'", "''").replace("\\", "\\\\"),
+    lambda text: text.replace("'", "'\"'\"'"),  # shlex.quote
+    lambda text: text.replace("'", "'\\''"),
+    lambda text: re.sub(r'(["$`\\])', r"\\\1", text),  # between double quotes of a shell
+    lambda text: _UNSAFE.sub(r"\\\g<0>", text),  # printf %q
 )
 
 

@@ -55,7 +55,7 @@ class Office:
     async def schema(self, named: str) -> Any:
         raise NotImplementedError
 
-    def keep(self, value: Any) -> Reference:
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
         raise NotImplementedError
 
     def load(self, reference: Reference) -> Any:

@@ -37,7 +37,7 @@ async def test_the_holder_of_the_lease_gets_the_secret() -> None:
     conversation, ask = claimed()
     desk = SecretDesk(lambda: new_keychain(environment={"API": "the value"}))
 
-    found = await desk.answer(ask, conversation.plan, conversation.execution, PAST)
+    _, found = await desk.answer(ask, conversation.plan, conversation.execution, PAST)
 
     assert found.whole() == "the value"
     assert "the value" not in msgspec.json.encode([event.payload for event in conversation.log]).decode()

@@ -118,7 +118,7 @@ class Desk:
     async def schema(self, named: str) -> Any:
         return None
 
-    def keep(self, value: Any) -> Any:
+    def keep(self, value: Any, execution_id: str = "") -> Any:
         raise NotImplementedError
 
     def load(self, reference: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.records.masking import masked
 from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.records.steps import StepDone, StepFailed
 from noetl.records.tasks import Decided, TaskProcessed
 from noetl.redaction import MASK, Redactor
-from noetl.worker.masking import masked
 
 SECRET = "hunter22"
 REDACTOR = Redactor([SECRET])

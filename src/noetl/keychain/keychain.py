@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.errors import BackendError, ToolError
 from noetl.keychain.contract import UNRESOLVED, Sources, unresolved
 from noetl.keychain.resolvers import Resolvers
 from noetl.net.net import KeychainEntry
+from noetl.records.credentials import SealedCredential
 from noetl.records.materials import VALUE, Material, secrets_in
 from noetl.secret_forms import SHORTEST
 
@@ -67,6 +68,16 @@ class Keychain:
         entry = _entry(entries, name) or KeychainEntry(name=name, kind="credential")
         self._tokens.pop(_identity(entry), None)
         return await self._looked_up(entry)
+
+    def sealed_texts(self, owner: str, texts: Sequence[str]) -> SealedCredential | None:
+        """See `Vault.sealed_texts`; None where nothing can be stored."""
+        vault = self._sources.vault
+        return vault.sealed_texts(owner, texts) if vault is not None else None
+
+    def opened_texts(self, owner: str, sealed: SealedCredential) -> list[str]:
+        if self._sources.vault is None:
+            raise BackendError(f"the sealed texts of {owner} cannot be opened: there is no vault here")
+        return self._sources.vault.opened_texts(owner, sealed)
 
     async def _stored(self, name: str) -> bool:
         vault = self._sources.vault

@@ -35,10 +35,18 @@ class _LaterKeys(MasterKeys):
         super().__init__([])
         self._environment = environment
 
+    @property
+    def newest_id(self) -> str:
+        self._load()
+        return super().newest_id
+
     def key(self, key_id: str) -> bytes:
+        self._load()
+        return super().key(key_id)
+
+    def _load(self) -> None:
         if not self._keys:
             self._keys = load_master_keys(self._environment)._keys
-        return super().key(key_id)
 
 
 def read_file(path: str) -> str:

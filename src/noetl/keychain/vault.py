@@ -5,6 +5,7 @@ What people can read back is what a credential is called, of which type and vers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from noetl.records.credentials import SealedCredential
 
 MAX_BYTES = 1 << 20
 _TRIES = 5
+_TEXTS = "texts"  # the type of what is sealed for an execution; no stored credential has it
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,19 @@ class Vault:
 
     async def knows(self, name: str) -> bool:
         return await self._cabinet.get(name) is not None
+
+    def sealed_texts(self, owner: str, texts: Sequence[str]) -> SealedCredential | None:
+        """Texts that belong to `owner`, sealed as credentials are; None where there is no master key to do so."""
+        try:
+            return seal(owner, _TEXTS, 1, msgspec.json.encode(texts), self._keys, now=self._clock.now())
+        except (RefusedError, BackendError):
+            return None
+
+    def opened_texts(self, owner: str, sealed: SealedCredential) -> list[str]:
+        """What `sealed_texts` was given for `owner`. BackendError when the key is missing, or it is another's."""
+        if (sealed.name, sealed.type) != (owner, _TEXTS):
+            raise BackendError(f"the sealed texts of {owner} are not what was stored")
+        return msgspec.json.decode(opened(sealed, self._keys), type=list[str])
 
     async def list(self) -> list[Credential]:
         return [_shown(row) for row in await self._cabinet.list()]

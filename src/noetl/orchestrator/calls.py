@@ -18,7 +18,7 @@ from noetl.orchestrator.needs import needs_of
 from noetl.orchestrator.starts import Start
 from noetl.records.calls import Call, Called
 from noetl.records.compensation import CompensationRegistered
-from noetl.tools.registry import BUILT_IN
+from noetl.tools.registry import CALL_NOTHING
 
 if TYPE_CHECKING:
     from noetl.orchestrator.conduct import Conductor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FAILED = "playbook.failed"
 LEFT = "the step that waited for it has ended"
-_CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}
 MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
 
 
@@ -225,7 +224,7 @@ def _check_kind(parent: Hot, call: Call) -> None:
     """A worker starts what tasks of its order call, and nothing else (RELIABILITY 2.3). Tools that are not built in may
     call as well."""
     kinds = needs_of(parent.plan, parent.execution, call.order_id)
-    if call.compensates is None and kinds <= _CALL_NOTHING:
+    if call.compensates is None and kinds <= CALL_NOTHING:
         raise ToolError(FAILED, f'"{call.path}" was not started: no task of this order calls a playbook')
 
 

@@ -26,6 +26,7 @@ from noetl.orchestrator.call_grants import check_call
 from noetl.orchestrator.calls import Calls, Library, NoLibrary
 from noetl.orchestrator.claims import Claims
 from noetl.orchestrator.decisions import Control, Decisions, Stored, Watch
+from noetl.orchestrator.execution_secrets import ExecutionSecrets
 from noetl.orchestrator.hot import Hot
 from noetl.orchestrator.leases import Leases
 from noetl.orchestrator.polls import Polls
@@ -46,6 +47,7 @@ from noetl.records.materials import Ask, Material
 from noetl.records.orders import Answer, Order, Terms, Turn, Verdict
 from noetl.records.references import Reference
 from noetl.records.referred import wanted_of
+from noetl.redaction import Mask
 from noetl.store.contract import ResultStore, Store
 from noetl.store.schemas import find_schema
 
@@ -77,6 +79,7 @@ class Conductor:
         self._decisions.terms = terms or self._decisions.terms
         self._hot = self._decisions.hot
         self._decisions.watch = watch
+        self._secrets = ExecutionSecrets(store, self._desk, clock, self._hot, is_shared=shared)
         self._hot.followed = watch if not shared else None  # a server's streams look into the log themselves
         self._rounds = Rounds(self._decisions, gathers=shared)
         self.pools = Pools(store, clock)
@@ -251,13 +254,14 @@ class Conductor:
     # what a worker asks
 
     async def turn(self, turn: Turn) -> Answer:
-        answer = await self._turns.take(turn)
+        answer = await self._turns.take(await self._secrets.masked_turn(turn))
         if not (self.is_traced and answer.orders):
             return answer
         traced = tuple(msgspec.structs.replace(order, traced=True) for order in answer.orders)
         return msgspec.structs.replace(answer, orders=traced)
 
     async def call(self, call: Call) -> Called:
+        await self._secrets.check_call(call)
         return await self.calls.call(call)
 
     async def check_call(self, call: Call) -> None:
@@ -297,13 +301,21 @@ class Conductor:
 
     async def secret(self, ask: Ask) -> Material:
         hot = await self.execution(ask.execution_id)
-        return await self._desk.answer(ask, hot.plan, hot.execution, Past(self._store, self.values.read))
+        past = Past(self._store, self.values.read)
+        entry, material = await self._desk.answer(ask, hot.plan, hot.execution, past)
+        await self._secrets.record(ask.execution_id, entry, material)  # before anybody can send it back
+        return material
+
+    async def mask(self, execution_id: str) -> Mask:
+        """The secrets that the execution, its parents and its children have read, on whichever server and worker."""
+        return await self._secrets.mask(execution_id)
 
     async def schema(self, named: str) -> Any:
         found = await find_schema(self._store.shelf, named)
         return found.schema if found is not None else None
 
-    def keep(self, value: Any) -> Reference:
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        """A worker in this process has masked it: it shares the mask of the execution."""
         return self.values.send_soon(value)
 
     def load(self, reference: Reference) -> Any:

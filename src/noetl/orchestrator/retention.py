@@ -17,6 +17,7 @@ from noetl.clock import Clock
 from noetl.crash_points import crash_point
 from noetl.durations import seconds
 from noetl.errors import ToolError
+from noetl.orchestrator.execution_secrets import forget_secrets
 from noetl.store.contract import ResultStore, Store
 from noetl.store.filtering import checksums_in
 
@@ -83,6 +84,7 @@ class Retention:
             before = self._clock.now() - one.kept_s
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
                 gone = await self._store.retire(batch)
+                await forget_secrets(self._store, batch)
                 crash_point("retention.between")
                 one.executions += gone
                 if not gone:

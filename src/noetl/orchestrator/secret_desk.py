@@ -79,19 +79,21 @@ class SecretDesk:
             return None
         return Error(kind=problem.kind, message=problem.message, code=_CODE)
 
-    async def answer(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> Material:
-        """What is asked for. ToolError `keychain.unresolved` says why not."""
+    async def answer(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> tuple[KeychainEntry, Material]:
+        """What is asked for, and how it is looked up. ToolError `keychain.unresolved` says why not."""
         if _holder(ask, execution) is None:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
         keychain, entries = self._keychain(), filled(plan.net.keychain, execution.workload)
+        declared = next((entry for entry in entries if entry.name == ask.name), None)
+        entry = declared or KeychainEntry(name=ask.name, kind="credential")
         if ask.renew:
-            return await keychain.refreshed(entries, ask.name)
+            return entry, await keychain.refreshed(entries, ask.name)
         if ask.kind or ask.lookup:
-            entry = KeychainEntry(name=ask.name, kind=ask.kind, lookup=ask.lookup)
-            return await keychain.looked_up(entries, entry)
-        return await keychain.material(entries, ask.name)
+            asked = KeychainEntry(name=ask.name, kind=ask.kind, lookup=ask.lookup)
+            return (asked if ask.kind else entry), await keychain.looked_up(entries, asked)
+        return entry, await keychain.material(entries, ask.name)
 
     async def _is_named(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> bool:
         """Whether a task of the order's step names it, as far as what is recorded tells (RELIABILITY 2.2)."""
@@ -119,6 +121,10 @@ class SecretDesk:
     def reopen(self) -> None:
         """The next secret is looked up with a keychain opened anew: its master keys are others now."""
         self._opened = None
+
+    def keychain(self) -> Keychain | None:
+        """The keychain, None where there is none."""
+        return self._keychain() if self._open is not None else None
 
     def _keychain(self) -> Keychain:
         if self._opened is None:

@@ -5,9 +5,10 @@ Neither an event nor an order ever holds one. Printing one shows no value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
@@ -19,7 +20,12 @@ _OPEN = frozenset(
     {"type", "kind", "auth_type", "account_type", "token_type", "scheme", "host", "hostname", "port", "region"}
     | {"database", "dbname", "db", "schema", "sslmode", "ssl", "user", "username", "login"}
     | {"scope", "scopes", "audience", "expires_at", "expires_in"}
+    | {"auth_uri", "token_uri", "auth_provider_x509_cert_url", "universe_domain"}
 )
+_WEB = frozenset({"http", "https", "ws", "wss"})
+_LONG_SEGMENT, _MIXED_SEGMENT = 12, 8  # characters of a part of a path that is masked alone; the shorter has a digit
+_ASSIGNMENT = re.compile(r"""(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*(["']?)(.+?)\2[ \t]*\r?$""")
+_MAX_JSON = 1 << 20  # characters of a text that is looked at as JSON
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +47,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def secrets_in(material: Material) -> Iterator[str]:
-    """Every text of a material that must never be seen, with the passwords inside its URLs and its user:password."""
+    """Every text of a material that must never be seen, with what is secret inside its URLs, its JSON texts and its
+    assignments (`.env`), and its user:password."""
     for field, value in material.fields.items():
         if field not in _OPEN:
             yield from _texts(value)
@@ -57,6 +64,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield value
             if "://" in value:
                 yield from _in_url(value)
+            yield from _in_text(value)
             if "\n" in value:  # a key of many lines is often shown line by line
                 yield from (line for line in value.splitlines() if len(line) >= 16)
         case dict():
@@ -72,14 +80,54 @@ def _texts(value: Any) -> Iterator[str]:
             yield str(value)
 
 
+def _in_text(text: str) -> Iterator[str]:
+    """The leaves of a credential that is a JSON text, the values of one that is a `.env` file."""
+    if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON:
+        try:
+            yield from _texts(msgspec.json.decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        else:
+            return
+    for name, _, value in _ASSIGNMENT.findall(text):
+        if not _is_open(name) and value.strip("="):
+            yield value
+            if "://" in value:
+                yield from _in_url(value)
+
+
+def _is_open(name: str) -> bool:
+    """Whether a variable says where or how: DB_HOST as well as HOST."""
+    return name.lower() in _OPEN or name.lower().rpartition("_")[2] in _OPEN
+
+
 def _in_url(url: str) -> Iterator[str]:
+    """Its password; of an address on the web also the values of its query, and its path if that looks like a key.
+    The path of any other is the name of a database or a topic."""
     try:
-        password = urlsplit(url).password
+        parts = urlsplit(url)
+        password = parts.password
     except ValueError:
         return
     if password:
-        yield password
-        yield unquote(password)
+        yield from (password, unquote(password))
+    for name, value in parse_qsl(parts.query):
+        if name.lower() not in _OPEN and (parts.scheme in _WEB or "pass" in name.lower()):
+            yield value
+    if parts.scheme in _WEB:
+        yield from _in_path(parts.path, parts.query)
+
+
+def _in_path(path: str, query: str) -> Iterator[str]:
+    keys = [one for one in path.split("/") if _looks_like_key(one)]
+    if keys or query:
+        yield f"{path}?{query}" if query else path
+    if keys:
+        yield from (path, *keys, *map(unquote, keys))
+
+
+def _looks_like_key(segment: str) -> bool:
+    return len(segment) >= _LONG_SEGMENT or (len(segment) >= _MIXED_SEGMENT and any(sign.isdigit() for sign in segment))
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

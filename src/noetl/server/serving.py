@@ -215,6 +215,7 @@ def worker_of(services: Services) -> Worker | None:
         pools=(EVERY,),
         leases=leases,
         prepare=conductor.prepare,
+        mask_of=lambda execution_id: office.until(lambda: conductor.mask(execution_id)),
         settle=lambda what: office.until(lambda: conductor.values.settled(what)),
         most_pending=SHARED_PENDING,
     )

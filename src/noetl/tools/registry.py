@@ -28,6 +28,7 @@ BUILT_IN = {
     "shell": "noetl.tools.shell.tool:ShellTool",
     "transfer": "noetl.tools.transfer.tool:TransferTool",
 }
+CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
 EXTRAS = {"duckdb": "duckdb", "nats": "nats", "postgres": "postgres"}  # kind -> the extra whose packages it needs
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)

@@ -13,11 +13,11 @@ from noetl.errors import ToolError
 from noetl.pipeline.limits import fits
 from noetl.pipeline.payloads import MAX_RESULT_BYTES, fitted_entry, too_large
 from noetl.records.case_runs import CaseWaiting
+from noetl.records.masking import Record, masked, with_changes
 from noetl.records.references import Reference
 from noetl.records.steps import StepDone, StepFailed
 from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.worker.masking import Record, masked, with_changes
-from noetl.worker.masks import Mask
+from noetl.redaction import Mask
 
 
 class Egress:

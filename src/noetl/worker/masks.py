@@ -1,44 +1,16 @@
-"""Masks: the secret texts a worker has seen, by execution, and the redactor over everything that leaves it (KEY-06).
+"""Masks: the secrets that this worker has seen, by execution (KEY-06).
 
-What was secret in one step of an execution is masked in all later ones, since it may come back from elsewhere.
+A worker masks what it was given itself, before anything leaves it. What other workers of the same execution were given
+is masked by the server, which knows all of it; this worker is not told.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from functools import lru_cache
 
-from noetl.redaction import Redactor
+from noetl.redaction import Mask
 
 _MOST_EXECUTIONS = 1_000
-
-_OPEN = Redactor(())
-
-
-class Mask:
-    """The secrets of one execution. It only grows: a renewed secret is still one."""
-
-    def __init__(self) -> None:
-        self._texts: frozenset[str] = frozenset()
-        self._redactor: Redactor | None = _OPEN
-
-    @property
-    def redactor(self) -> Redactor:
-        """Made when it is asked for: a task that reads fifty secrets learns them one by one."""
-        if self._redactor is None:
-            self._redactor = _redactor(self._texts)
-        return self._redactor
-
-    def learn(self, texts: Iterable[str]) -> None:
-        known = self._texts | frozenset(texts)
-        if known != self._texts:
-            self._texts, self._redactor = known, None
-
-
-@lru_cache(maxsize=64)
-def _redactor(texts: frozenset[str]) -> Redactor:
-    return Redactor(texts)
 
 
 class Masks:
@@ -47,7 +19,7 @@ class Masks:
     def __init__(self) -> None:
         self._masks: OrderedDict[str, Mask] = OrderedDict()
 
-    def of(self, execution_id: str) -> Mask:
+    async def of(self, execution_id: str) -> Mask:
         mask = self._masks.setdefault(execution_id, Mask())
         self._masks.move_to_end(execution_id)
         if len(self._masks) > _MOST_EXECUTIONS:

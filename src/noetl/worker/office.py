@@ -39,8 +39,8 @@ class Office(Protocol):
     async def schema(self, named: str) -> Any:
         """The schema of results that is registered under a name (RES-07); None where there is none."""
 
-    def keep(self, value: Any) -> Reference:
-        """Store a value that is too large for an event, and say where."""
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        """Store a value of an execution that is too large for an event, and say where."""
 
     def load(self, reference: Reference) -> Any:
         """A stored value."""

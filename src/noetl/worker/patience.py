@@ -82,8 +82,8 @@ class PatientOffice:
     async def schema(self, named: str) -> Any:
         return await self._asked(lambda _: self._office.schema(named))
 
-    def keep(self, value: Any) -> Reference:
-        return self._office.keep(value)
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        return self._office.keep(value, execution_id)
 
     def load(self, reference: Reference) -> Any:
         return self._office.load(reference)

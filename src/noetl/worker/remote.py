@@ -76,7 +76,8 @@ class RemoteOffice:
             return Answer(orders=at_hand)
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
-        asked = msgspec.structs.replace(turn, reports=tuple(sound), capacity=turn.capacity - len(at_hand))
+        told_as = tuple(map(self._values.as_stored, sound))
+        asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(at_hand))
         answer = await self._answered(asked)
         verdicts = iter(answer.verdicts)
         told = {id(report): next(verdicts) for report in sound}
@@ -223,8 +224,8 @@ class RemoteOffice:
             return None
         return msgspec.json.decode(response.content)["schema"]
 
-    def keep(self, value: Any) -> Reference:
-        return self._values.keep(value)
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        return self._values.keep(value, execution_id)
 
     def load(self, reference: Reference) -> Any:
         return self._values.load(reference)

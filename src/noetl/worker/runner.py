@@ -10,6 +10,7 @@ from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.surroundings import Surroundings
 from noetl.records.orders import Order, Report
 from noetl.records.steps import StepDone, StepFailed
+from noetl.redaction import Mask
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
@@ -20,7 +21,6 @@ from noetl.worker.errand_run import ErrandRun
 from noetl.worker.iterations import RangeRun
 from noetl.worker.leases import Leases
 from noetl.worker.lifetime import Expired
-from noetl.worker.masks import Mask
 from noetl.worker.office import Office
 from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.post import Post

@@ -20,7 +20,7 @@ from noetl.pipeline.secret_reads import Reads, auths_in, credential_name, keycha
 from noetl.pipeline.surroundings import Surroundings
 from noetl.records.materials import Ask, Material, secrets_in
 from noetl.records.orders import Order
-from noetl.worker.masks import Mask
+from noetl.redaction import Mask
 from noetl.worker.office import Office
 
 UNRESOLVED = "keychain.unresolved"

@@ -14,6 +14,7 @@ from noetl.clock import Clock
 from noetl.crash_points import crash_point
 from noetl.dispatch.contract import Dispatch
 from noetl.records.orders import Order, Report, Verdict
+from noetl.redaction import Mask
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
@@ -36,7 +37,8 @@ class Worker:
 
     It takes orders of its `pools`. `leases` are those it holds; it prolongs them itself, in its own event loop, unless
     somebody does so from elsewhere. `prepare` is called for an order before it is run, `settle` with what
-    is reported before it leaves; `most_pending` is how much an order may have to tell before it does.
+    is reported before it leaves; `mask_of` gives the secrets that an execution has read, where they are known in this
+    process; `most_pending` is how much an order may have to tell before it does.
     """
 
     def __init__(
@@ -54,14 +56,15 @@ class Worker:
         beats_elsewhere: bool = False,
         prepare: Callable[[Order], Awaitable[None]] | None = None,
         settle: Settle | None = None,
+        mask_of: Callable[[str], Awaitable[Mask]] | None = None,
         most_pending: int = MOST_PENDING,
     ) -> None:
         self._office, self._dispatch, self._tools = office, dispatch, tools
         self._clock, self._sleep = clock, sleep
         self.worker_id, self._slots = worker_id, slots
         self.leases, self._beats_itself, self._prepare = leases or Leases(clock), not beats_elsewhere, prepare
-        self._masks, self._post, self._collections = (
-            Masks(),
+        self._mask_of, self._post, self._collections = (
+            mask_of or Masks().of,
             Post(office, worker_id, pools, self.leases, settle, most_pending),
             Collections(office.load),
         )
@@ -177,7 +180,7 @@ class Worker:
             clock=self._clock,
             sleep=self._sleep,
             worker_id=self.worker_id,
-            mask=self._masks.of(order.execution_id),
+            mask=await self._mask_of(order.execution_id),
             lend=self._at_work.lent if self._at_work is not None else keep_slot,
             leases=self.leases,
         )

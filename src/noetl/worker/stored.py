@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,12 +19,14 @@ import msgspec
 from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
 from noetl.pipeline.payloads import MAX_RESULT_BYTES
-from noetl.records.orders import Order
+from noetl.records.orders import Order, Report
 from noetl.records.references import Reference
 from noetl.records.referred import wanted_of
 from noetl.store.results import STORE, key_of, opened, schema_hint
 from noetl.worker.line import Line, PlainLine, ServerRefusedError
 
+_Key = tuple[str, str]  # an execution, and the checksum of a value it stores: the same value may be masked in one only
+_MOST_STORED = 4096
 CACHE_BYTES = 2 * MAX_RESULT_BYTES
 _AT_A_TIME = 4
 _PATIENCE_S = 120.0
@@ -39,15 +41,18 @@ class StoredValues:
         self._plain: PlainLine | None = None
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_AT_A_TIME)
         self.refused: dict[str, str] = {}  # values that the server would not have, and why
+        self._stored: OrderedDict[_Key, None] = OrderedDict()
+        self._masked: dict[str, dict[str, Reference]] = {}  # by execution and checksum, what is stored instead
 
-    def keep(self, value: Any) -> Reference:
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
         body = msgspec.json.encode(value)
         checksum = hashlib.sha256(body).hexdigest()
-        if checksum not in self._under_way and checksum not in self._bodies:
-            self._under_way[checksum] = asyncio.ensure_future(self._send(checksum, body))
+        key = execution_id, checksum
+        if key not in self._under_way and key not in self._stored:
+            self._under_way[key] = asyncio.ensure_future(self._send(key, body))
         self._remember(checksum, body)
         return Reference(
             store=STORE, key=key_of(checksum), checksum=checksum, size=len(body), schema_hint=schema_hint(value)
@@ -64,17 +69,40 @@ class StoredValues:
         if not self._under_way:
             return []
         text = msgspec.json.encode(what).decode()
-        return [sending for checksum, sending in self._under_way.items() if checksum in text]
+        return [sending for (_, checksum), sending in self._under_way.items() if checksum in text]
 
-    async def _send(self, checksum: str, body: bytes) -> None:
+    async def _send(self, key: _Key, body: bytes) -> None:
+        execution_id, checksum = key
+        params = {"execution_id": execution_id} if execution_id else None
         try:
             async with self._places:
-                await self._line.ask("PUT", f"/api/results/{checksum}", body=body, patience_s=_PATIENCE_S)
+                answer = await self._line.ask(
+                    "PUT", f"/api/results/{checksum}", body=body, params=params, patience_s=_PATIENCE_S
+                )
+            self._note(key, msgspec.json.decode(answer.content, type=Reference))
         except ServerRefusedError as problem:
             self.refused[checksum] = str(problem)
             self._forget(checksum)
         finally:
-            del self._under_way[checksum]
+            del self._under_way[key]
+
+    def _note(self, key: _Key, stored: Reference) -> None:
+        execution_id, checksum = key
+        self._stored[key] = None
+        if stored.checksum != checksum:
+            self._masked.setdefault(execution_id, {})[checksum] = stored
+        while len(self._stored) > _MOST_STORED:
+            (old_id, old), _ = self._stored.popitem(last=False)
+            self._masked.get(old_id, {}).pop(old, None)
+
+    def as_stored(self, report: Report) -> Report:
+        """The report with references to what the server has stored: a value that holds a secret which another worker of
+        the execution was given is stored masked, under another name."""
+        masked = self._masked.get(report.execution_id)
+        if not masked:
+            return report
+        plain = _renamed(msgspec.json.decode(msgspec.json.encode(report)), masked)
+        return msgspec.convert(plain, Report, str_keys=True)
 
     async def prefetch(self, order: Order) -> None:
         """Have at hand what an order refers to: its step names it, so it is likely to be read. The smallest first, and
@@ -133,3 +161,18 @@ class StoredValues:
             sending.cancel()
         if self._plain is not None:
             self._plain.close()
+
+
+def _renamed(value: Any, masked: Mapping[str, Reference]) -> Any:
+    """Plain data in which references name what is stored instead. A tool may have told of one in its result."""
+    match value:
+        case dict():
+            stored = masked.get(value.get("checksum", "")) if isinstance(value.get("checksum"), str) else None
+            new = {key: _renamed(one, masked) for key, one in value.items()}
+            return (
+                new if stored is None else {**new, "key": stored.key, "checksum": stored.checksum, "size": stored.size}
+            )
+        case list():
+            return [_renamed(one, masked) for one in value]
+        case _:
+            return value

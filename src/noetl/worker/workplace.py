@@ -14,6 +14,7 @@ from noetl.pipeline.limits import max_payload_bytes
 from noetl.pipeline.noop import KIND as NOOP
 from noetl.pipeline.progress import MAX_TASK_RUNS
 from noetl.records.orders import Order, Verdict
+from noetl.redaction import Mask
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
@@ -21,7 +22,6 @@ from noetl.worker.egress import Egress
 from noetl.worker.errands import part_of
 from noetl.worker.journal import Journal, LeaseLost
 from noetl.worker.leases import Leases
-from noetl.worker.masks import Mask
 from noetl.worker.office import Office
 from noetl.worker.post import Post
 from noetl.worker.safe import Safe
@@ -49,7 +49,7 @@ class Workplace:
         index = index_of(net)
         self.step = index.steps[order.step]
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
-        self.egress = Egress(mask, max_payload_bytes(net), office.keep)
+        self.egress = Egress(mask, max_payload_bytes(net), lambda value: office.keep(value, order.execution_id))
         self.safe = Safe(order, net, office, mask, clock=clock, worker_id=worker_id)
         self.journal = Journal(order, clock, worker_id)
         self.steps = index.names

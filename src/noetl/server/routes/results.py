@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from noetl.errors import ToolError
 from noetl.records.references import Reference
@@ -15,7 +16,7 @@ from noetl.server.bodies import JSON, body_of, require
 from noetl.server.problems import Problem, unknown
 from noetl.server.ranges import ranged
 from noetl.server.routing import Json, shows
-from noetl.server.services import services_of
+from noetl.server.services import Services, services_of
 from noetl.store.results import key_of, schema_hint
 
 router = APIRouter(tags=["results"])
@@ -40,9 +41,11 @@ async def stored(request: Request, checksum: str) -> Response:
 
 
 @router.put("/api/results/{checksum}", **shows(Reference, summary="Store a value"))
-async def store(request: Request, checksum: str) -> Response:
+async def store(
+    request: Request, checksum: str, execution_id: Annotated[str | None, Query(max_length=100)] = None
+) -> Response:
     """A worker stores what is too large for an event, before the report that names it. Doing so again changes
-    nothing."""
+    nothing. Secrets that the execution has read are masked; the answer names what was stored."""
     services = services_of(request)
     require(request, (*JSON, "application/octet-stream"))
     body = await body_of(request, services.settings.max_result_bytes)
@@ -54,9 +57,23 @@ async def store(request: Request, checksum: str) -> Response:
         raise Problem(400, "the body is not JSON", kind="json") from None
     if not shortest:
         raise Problem(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
+    if execution_id is not None:
+        body = await _masked(services, execution_id, body)
+        checksum = hashlib.sha256(body).hexdigest()
     await services.results.send(body)
     key = key_of(checksum)
     return Json(Reference(store=services.results.store, key=key, checksum=checksum, size=len(body), schema_hint=hint))
+
+
+async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
+    redactor = (await services.conductor.mask(execution_id)).redactor
+    if redactor.idle:
+        return body
+
+    def masked() -> bytes:
+        return msgspec.json.encode(redactor.data(msgspec.json.decode(body)))
+
+    return await asyncio.to_thread(masked)
 
 
 def _looked_at(body: bytes) -> tuple[str, bool]:

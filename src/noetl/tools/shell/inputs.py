@@ -19,15 +19,28 @@ MAX_TOLD = 4_000  # characters of each stream that an error tells
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def program_of(argv: list[str], inputs: Mapping[str, Any], context: ToolContext) -> Program:
+def program_of(
+    argv: list[str], inputs: Mapping[str, Any], context: ToolContext, env: Mapping[str, str] | None = None
+) -> Program:
     """The program that a task asks for. ToolError `shell.input` says what is wrong with its inputs."""
+    _check_arguments(argv, context)
     return Program(
         argv=tuple(argv),
-        env={**_told(context), **_environment(inputs.get("env"))},
+        env={**_told(context), **_environment(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
         limits=_limits(context),
     )
+
+
+def _check_arguments(argv: list[str], context: ToolContext) -> None:
+    for place, word in enumerate(argv):
+        if context.masked(word) != word:
+            raise ToolError(
+                "shell.input",
+                f"argument {place} holds a secret, and everybody on this machine can read the arguments of a program: "
+                "give it in env or stdin",
+            )
 
 
 def result_of(ended: Ended, context: ToolContext, word: str) -> ToolResult:

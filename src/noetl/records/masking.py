@@ -1,4 +1,4 @@
-"""Masking of records: secrets taken out of whatever a worker writes down, whichever shape it has (KEY-06).
+"""Masking of records: secrets taken out of whatever is written down, whichever shape it has (KEY-06).
 
 Content is masked: data of any kind, mappings and lists, and the few texts that tools and people write (the words of an
 error, standard output). Other texts of a record are names and ids; masking those would break the run and hide nothing.
