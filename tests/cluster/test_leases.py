@@ -63,6 +63,21 @@ async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backe
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("backend", BACKENDS)
+async def test_an_order_in_an_answer_on_its_way_does_not_hide_a_lost_one(backend: str, tmp_path: Path) -> None:
+    """Two requests of a worker were under way at once. It asks for one order again, and does not know of either."""
+    async with servers(backend, tmp_path) as (first, second):
+        for execution_id in ("x1", "x2", "x3"):
+            await first.start(execution_id=execution_id)
+        known = {(await first.turn()).orders[0].order_id, (await first.turn()).orders[0].order_id}
+
+        for capacity in (1, 2, 3):
+            answer = await second.conductor.turn(Turn(worker_id="w1", capacity=capacity, holding={}))
+            assert known <= {one.order_id for one in answer.orders}
+            assert len(answer.orders) == max(2, capacity), "others are for whoever has room for them"
+
+
+@pytest.mark.req("WRK-03")
+@pytest.mark.parametrize("backend", BACKENDS)
 async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as (first, second):
         await first.start()

@@ -75,14 +75,16 @@ class Claims:
         claimed: list[Order] = []
         if turn.capacity <= 0:
             return claimed
-        if turn.holding is not None and (claimed := await self._leases.again(turn)):
-            return claimed  # it takes others when it knows of these
+        if turn.holding is not None:
+            claimed = await self._leases.again(turn)
+            if len(claimed) >= turn.capacity:
+                return claimed  # it takes others when it knows of these
         ability = self.able(turn.worker_id)
         closed = await self._pools.closed_to(ability)
         if not self._pools_of(turn, ability) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
             await self.seek()
         if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
-            return claimed if offer.order is None else await self._claim_alone(offer.order, turn, batch)
+            return claimed if offer.order is None else claimed + await self._claim_alone(offer.order, turn, batch)
         if not (pools := self._pools_of(turn, ability) - closed):
             return claimed
         gate, rooms = await self._pools.gate(pools, turn.capacity)

@@ -44,13 +44,14 @@ class Leases:
 
     async def again(self, turn: Turn) -> list[Order]:
         """Inside a round: orders that the worker holds and has not heard of, since the answer that named them was lost.
-        Without this they would wait until their leases run out."""
+        Without this they would wait until their leases run out. All of them, however many it asks for: some may be in
+        an answer that is on its way to it, and would hide the others."""
         found: list[Order] = []
         now, known = self._clock.now(), turn.holding or {}
         for row in await self._store.held_by(turn.worker_id):
             is_served = EVERY in turn.pools or row.pool in turn.pools  # it may serve fewer pools than it did
             is_lost = is_served and known.get(row.order_id) != row.lease_epoch and (row.lease_until or 0.0) >= now
-            if not is_lost or len(found) >= turn.capacity:
+            if not is_lost:
                 continue
             hot = await self._decisions.load(row.execution_id)
             lease = hot.execution.lease_of(row.order_id)

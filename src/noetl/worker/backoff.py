@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-FIRST_S, LONGEST_S = 0.2, 5.0  # a server that was restarted has its workers back within 10 s (P9)
+FIRST_S, LONGEST_S = 0.2, 1.0  # a server that is back has its workers back, and their work done, within 2 s
 
 
 def delay_s(tries: int, retry_after: str | None = None, *, spread: Callable[[], float] = random.random) -> float:

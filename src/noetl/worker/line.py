@@ -92,18 +92,22 @@ class Line:
         media_type: str = "application/json",
         again: Callable[[], bytes] | None = None,
     ) -> Reply:
-        """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of those
-        after the first, whose answer may be lost. ServerRefusedError for a 4xx."""
+        """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of every
+        try after one that the server may have done, since its answer is lost. ServerRefusedError for a 4xx."""
         target = f"{path}?{urlencode(params)}" if params else path
-        tries = 0
+        tries, is_repeated = 0, False
         while True:
             retry_after = None
             try:
-                content = again() if again is not None and tries else body
+                content = again() if again is not None and is_repeated else body
                 reply = await self._wire.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
             except WireError as problem:
+                is_repeated = is_repeated or problem.was_sent
+                if problem.was_idle:
+                    continue  # there are only so many kept connections, and the last one is a new one
                 self._lost(str(problem))
             else:
+                is_repeated = True  # a server that could not go on may have got as far as it takes
                 if not is_passing(reply.status):
                     self._found()
                     if reply.is_error:

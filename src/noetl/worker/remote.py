@@ -31,6 +31,8 @@ from noetl.worker.stored import StoredValues
 from noetl.worker.wire import Reply
 
 POLL_S = 20.0  # a long poll with nothing to give is answered after so long
+ANSWER_S = 8.0  # after that, or so much later than a poll should be answered, it counts as lost: well within a lease
+DOUBT_S = POLL_S + ANSWER_S  # for so long a server may still act on a request that nobody hears the answer of
 CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
 PAUSE_S = 1.0  # between looks at a paused execution
 _NETS = 64
@@ -66,6 +68,7 @@ class RemoteOffice:
         self.leases, self.clock = leases or Leases(), clock or ServerClock(SystemClock())
         self._arrived: deque[Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
+        self._in_doubt_until = float("-inf")
         self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
 
     # reporting and claiming
@@ -122,14 +125,14 @@ class RemoteOffice:
         )
 
     async def _sent(self, turn: Turn, wait_s: float = 0.0) -> Answer:
-        asked_at = self.leases.now()
+        """The answer to a turn; a server that does not know us, as one whose store was emptied, is told first."""
         try:
-            response = await self._asked(turn, wait_s)
+            response, asked_at = await self._asked(turn, wait_s)
         except ServerRefusedError as problem:
             if self._register is None or problem.problem.get("type") != UNREGISTERED:
                 raise
             await self._register()
-            response = await self._asked(turn, wait_s)
+            response, asked_at = await self._asked(turn, wait_s)
         if not wait_s:
             self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
@@ -144,15 +147,31 @@ class RemoteOffice:
             self._held.popitem(last=False)
         return answer
 
-    async def _asked(self, turn: Turn, wait_s: float) -> Reply:
-        return await self._line.ask(
+    async def _asked(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
+        """The reply, and when it was asked for. Once an answer was lost, this request and every other one says which
+        orders have come, until no server can be at the lost one any more: what nobody heard of is handed out again."""
+        asked_at = 0.0
+
+        def body() -> bytes:
+            nonlocal asked_at
+            asked_at = self.leases.now()
+            is_in_doubt = asked_at < self._in_doubt_until
+            told = msgspec.structs.replace(turn, holding=self.leases.held()) if is_in_doubt else turn
+            return msgspec.json.encode(told)
+
+        def again() -> bytes:
+            self._in_doubt_until = self.leases.now() + DOUBT_S
+            return body()
+
+        reply = await self._line.ask(
             "POST",
             "/api/orders/turn",
-            body=msgspec.json.encode(turn),
+            body=body(),
             params={"wait_s": f"{wait_s:g}"},
-            patience_s=wait_s + 30.0,
-            again=lambda: msgspec.json.encode(msgspec.structs.replace(turn, holding=self.leases.held())),
+            patience_s=wait_s + ANSWER_S,
+            again=again,
         )
+        return reply, asked_at
 
     def _names_what_was_refused(self, report: Report) -> bool:
         if not self._values.refused:

@@ -23,7 +23,13 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class WireError(Exception):
-    """No answer came: nobody listens, the connection broke, or what came is no HTTP."""
+    """No answer came: nobody listens, the connection broke, or what came is no HTTP. `was_sent`: the server may have
+    done what was asked. `was_idle`: a kept connection broke before anything came; most often the server had closed it
+    long ago, so that asking again at once is right."""
+
+    def __init__(self, why: str, *, was_sent: bool, was_idle: bool = False) -> None:
+        super().__init__(why)
+        self.was_sent, self.was_idle = was_sent, was_idle
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -107,30 +113,28 @@ class Wire:
     async def ask(
         self, method: str, target: str, *, body: bytes | None = None, media_type: str = "", timeout_s: float
     ) -> Reply:
-        """One answer to one request. WireError when there is none within `timeout_s`."""
+        """One answer to one request, which is sent once: who sends it again may have to say more. WireError when there
+        is no answer within `timeout_s`."""
         about = f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._below}{target} HTTP/1.1\r\n{self._always}{about}\r\n"
         request = head.encode("latin-1") + (body or b"")
-        while True:
-            connection, is_new = self._kept(), False
-            if connection is None:
-                connection, is_new = await self._opened(), True
-            try:
-                async with asyncio.timeout(timeout_s):
-                    reply = await connection.ask(request)
-            except TimeoutError:
-                connection.close()
-                raise WireError(f"no answer within {timeout_s:g} s") from None
-            except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as problem:
-                connection.close()
-                if is_new or connection.has_answered:
-                    raise WireError(_told(problem)) from problem
-                continue  # the server had closed a connection that nobody used: not the request's fault
-            except BaseException:
-                connection.close()  # its answer would be taken for the next one's
-                raise
-            self._put_back(connection)
-            return reply
+        kept = self._kept()
+        connection = kept or await self._opened()
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await connection.ask(request)
+        except TimeoutError:
+            connection.close()
+            raise WireError(f"no answer within {timeout_s:g} s", was_sent=True) from None
+        except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as problem:
+            connection.close()
+            was_idle = kept is not None and not connection.has_answered
+            raise WireError(_told(problem), was_sent=True, was_idle=was_idle) from problem
+        except BaseException:
+            connection.close()  # its answer would be taken for the next one's
+            raise
+        self._put_back(connection)
+        return reply
 
     def _kept(self) -> _Connection | None:
         while self._idle:
@@ -153,9 +157,9 @@ class Wire:
                     self._host, self._port, ssl=self._context(), limit=_LINE_BYTES
                 )
         except TimeoutError:
-            raise WireError(f"no connection within {CONNECT_S:g} s") from None
+            raise WireError(f"no connection within {CONNECT_S:g} s", was_sent=False) from None
         except OSError as problem:
-            raise WireError(_told(problem)) from problem
+            raise WireError(_told(problem), was_sent=False) from problem
         self._open = {one for one in self._open if one.is_open}
         connection = _Connection(reader, writer)
         self._open.add(connection)
