@@ -40,6 +40,21 @@ def test_a_late_report_from_a_lost_lease_is_kept_as_refused_and_changes_nothing(
     assert talk.run("start").position.task == "one"
 
 
+@pytest.mark.req("WRK-03", "EVT-06")
+def test_refused_reports_are_kept_once_for_each_order_epoch_and_worker(talk: Conversation) -> None:
+    talk.claim("start", worker_id="w1")
+    late = talk.report_of("start", *talk.task("start", 1, next="two"), worker_id="w1")
+    further = talk.report_of("start", StepDone(), worker_id="w1")
+    talk.claim("start", worker_id="w2")
+    of_another = talk.report_of("start", StepDone(), worker_id="w3")
+
+    said = [talk.report(report) for report in (late, late, further, of_another, of_another)]
+
+    assert [verdict for verdict, _ in said] == [Verdict.FENCED] * 5
+    assert [len(events) for _, events in said] == [1, 0, 0, 1, 0]
+    assert [refused.worker_id for refused in talk.payloads("report.refused")] == ["w1", "w3"]
+
+
 @pytest.mark.req("WRK-03")
 def test_an_order_is_claimed_once_per_epoch(talk: Conversation) -> None:
     order_id = talk.run("start").order_id

@@ -67,9 +67,10 @@ _Whole = (
     | PlaybookCancelled
     | Emitted
     | PlaybookProcessed
+    | ReportRefused
 )
 _TOLD = (  # for the reader; the state follows from their neighbours
-    *(RequestEvaluated, StepDenied, NextEnqueued, ReportRefused, CaseEvaluated),
+    *(RequestEvaluated, StepDenied, NextEnqueued, CaseEvaluated),
     *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, WorkflowFinished),
 )
 
@@ -98,6 +99,8 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
         case Emitted():
             if payload.key is not None:
                 execution.known[payload.key] = None
+        case ReportRefused():
+            execution.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
         case PlaybookProcessed():
             execution.status, execution.finished_at = payload.status, event.ts
             tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already

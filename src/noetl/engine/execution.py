@@ -133,7 +133,7 @@ class Execution(msgspec.Struct, kw_only=True):
     operator. `runs_of` counts the runs of each step, `deduped` has the moment each key of an arc was last enqueued.
     `listeners` are step runs whose rules see events of others (V2C-13). `waits` are the open ones, `tasks` all human
     tasks there have been, `delayed` the tokens held until a moment, `paces` the moments given under each rate. `known`
-    are the keys of what came from outside.
+    are the keys of what came from outside. `refused` are the reports that were kept as refused: order, epoch, worker.
     `errands` are the step runs without a token, `handling` those with handlers and the events these wait for,
     `summons` the events that came for them; `saga` is there once something can be undone.
     """
@@ -172,6 +172,7 @@ class Execution(msgspec.Struct, kw_only=True):
     delayed: dict[str, None] = {}
     paces: dict[str, Pace] = {}
     known: dict[str, None] = {}
+    refused: set[tuple[str, int, str]] = set()
     errands: dict[str, None] = {}
     handling: dict[str, tuple[str, ...]] = {}
     summons: dict[str, Summons] = {}

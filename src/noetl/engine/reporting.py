@@ -83,9 +83,13 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
 
 
 def _refused(execution: Execution, command: RecordReport, run: StepRun | None, claimed: str | None = None) -> Decision:
-    """Kept as refused: it came under a lease that is over, or with `claimed` it said what is not a worker's to say."""
-    report = command.report
-    draft = Draft(execution, command.at, derived("refused", report.order_id, report.lease_epoch, execution.seq))
+    """Kept as refused: it came under a lease that is over, or with `claimed` it said what is not a worker's to say. A
+    worker that goes on, or repeats itself, is told so each time; the log says it once."""
+    report, verdict = command.report, Verdict.FENCED if claimed is None else Verdict.REFUSED
+    if (report.order_id, report.lease_epoch, report.worker_id) in execution.refused:
+        return Decision(verdict=verdict)
+    cause = derived("refused", report.order_id, report.lease_epoch, report.worker_id)
+    draft = Draft(execution, command.at, cause)
     draft.add(
         ReportRefused(
             reason="fenced" if claimed is None else "forged",
@@ -97,7 +101,7 @@ def _refused(execution: Execution, command: RecordReport, run: StepRun | None, c
         run=run,
         parent_id=execution.last_event_id,
     )
-    return Decision(events=tuple(draft.events), verdict=Verdict.FENCED if claimed is None else Verdict.REFUSED)
+    return Decision(events=tuple(draft.events), verdict=verdict)
 
 
 def _recorded(plan: Plan, execution: Execution, run: StepRun, command: RecordReport) -> Decision:
