@@ -64,7 +64,7 @@ def bound(sql: str, **scope: Any) -> list[tuple[str, list[Any]]]:
         (
             "SELECT 1 {% for t in ['a', 'b'] %}, {{ '' }}::text, {{ 'x' if t == 'b' else '' }}::text{% endfor %}",
             {},
-            [("SELECT 1 , $1 ::text, $2 ::text, $3 ::text, $4 ::text", ["", "", "", "x"])],
+            [("SELECT 1 , $1 ::text, $1 ::text, $1 ::text, $2 ::text", ["", "x"])],
         ),
         (
             "SELECT f({% for t in [1, 2] %}{{ t }}{{ ',' if not loop.last else '' }}{% endfor %})",

@@ -18,7 +18,7 @@ from noetl.templates.leaving import leave
 from noetl.templates.logic import Compare, Comparison, Const, Opaque, Reference, Shape
 from noetl.templates.truth import truth
 
-__all__ = ["Comparison", "Names", "Reference", "Template", "parse"]
+__all__ = ["Comparison", "Names", "Reference", "Template", "parse", "template_of"]
 
 MAX_CACHED = 4_096
 
@@ -165,6 +165,15 @@ def _parse_fully(text: str, body: str) -> Template:
         tree = read_tree(text)
     refuse(tree, text)
     return Template(text, single=single, references=references(tree), tree=tree)
+
+
+def template_of(text: str, tree: Any) -> Template:
+    """The template of a tree that was made from the allowed one of `text` by leaving out or replacing parts of it."""
+    from noetl.templates.references import references
+    from noetl.templates.refusals import refuse
+
+    refuse(tree, text)
+    return Template(text, single=_is_single(tree), references=references(tree), tree=tree)
 
 
 def _is_single(tree: Any) -> bool:

@@ -16,6 +16,7 @@ from noetl.templates.render import ScopeLike
 from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
 from noetl.templates.sql.cutting import Hole, has_blocks
 from noetl.templates.sql.lexer import HOLE, tokens
+from noetl.templates.sql.lists import add_list
 from noetl.templates.sql.names import column, is_piece, is_plain, names_in
 from noetl.templates.sql.places import Place
 from noetl.templates.sql.plan import (
@@ -87,11 +88,15 @@ def _dynamic(source: str, value: Any, secret: bool) -> Bound:
 class _Binding:
     def __init__(self, scope: ScopeLike, now: float | None, secrets: Collection[str]) -> None:
         self._scope, self._now, self._secrets = scope, now, secrets
+        self._skip = ""
 
     def statement(self, planned: PlannedStatement) -> Statement:
         parts: list[Part] = []
         apart = False
         for piece in planned.pieces:
+            if self._skip and piece == self._skip:  # the end of what a list has taken the place of
+                self._skip = ""
+                continue
             if parts and (apart or not isinstance(piece, str)) and _touch(parts[-1], piece):
                 parts.append(" ")  # `-{{ x }}` with -1 must not begin a comment, nor `LIKE'{{ x }}'` become LIKE$1
             self._add(piece, parts)
@@ -118,15 +123,16 @@ class _Binding:
         value = self._value(bare.hole)
         if isinstance(value, SqlIdentifier | SqlFragment):
             parts.append(str.__str__(self._open(bare.hole, value)))
+        elif bare.listed is not None and isinstance(value, list):
+            self._skip = add_list(bare.listed, bare.hole.source, value, parts)
         elif bare.place is Place.NAME or (bare.place is Place.OPEN and isinstance(value, str | list)):
             parts.append(_names(bare, self._open(bare.hole, value)))
         elif not bare.bindable:
             parts.append(constant(self._open(bare.hole, value)))
-        elif bare.listed and isinstance(value, list):
-            _any_of(bare.listed, parts)
-            parts.append(Parameter(value))
+        elif bare.quoted:
+            parts.append(Parameter(_text_or_null(value), source=bare.hole.source))
         else:
-            parts.append(Parameter(value, typed=True))
+            parts.append(Parameter(value, typed=True, source=bare.hole.source, untold=bare.untold))
 
     def _word(self, word: Word) -> str:
         written = []
@@ -144,14 +150,14 @@ class _Binding:
     def _quoted(self, piece: QuotedText) -> Part:
         texts = piece.texts
         if len(texts) == 1 and isinstance(texts[0], Hole):
-            value = self._value(texts[0])
-            value = as_text(value) if value is not None else None  # null stays null, as it does outside of quotes
+            value = _text_or_null(self._value(texts[0]))
             holes = [texts[0]]
         else:
             value = self._joined(texts, piece.escapes)
             holes = [text for text in texts if isinstance(text, Hole)]
         if piece.bindable:
-            return Parameter(value)
+            source = "'".join(text if isinstance(text, str) else text.source for text in texts)
+            return Parameter(value, source=f"'{source}'", untold=piece.untold)
         for hole in holes:
             self._open(hole, value)
         return "NULL" if value is None else quoted(value)
@@ -218,13 +224,9 @@ def _names(bare: Bare, value: Any) -> str:
     return ", ".join(map(column, names) if bare.place is Place.OPEN else names)
 
 
-def _any_of(listed: str, parts: list[Part]) -> None:
-    """`IN (` becomes `= ANY (` and `NOT IN (` becomes `<> ALL (`, which take a list, the empty one too."""
-    words = listed.split()
-    while words:
-        if str(parts.pop()).upper() == words[-1]:
-            words.pop()
-    parts.append("= ANY (" if listed == "IN" else "<> ALL (")
+def _text_or_null(value: Any) -> str | None:
+    """A value in quotes is text; null stays null, as it does outside of quotes."""
+    return as_text(value) if value is not None else None
 
 
 def _touch(left: Part, right: Piece) -> bool:

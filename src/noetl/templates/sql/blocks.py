@@ -21,6 +21,7 @@ from noetl.templates.missing import Missing
 from noetl.templates.program import label
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.cutting import Hole
+from noetl.templates.sql.idioms import block_template
 from noetl.templates.sql.lexer import HOLE
 from noetl.templates.syntax import children, read_tree
 from noetl.templates.writing import written
@@ -59,6 +60,7 @@ def usable(text: str) -> tuple[Template, frozenset[str]]:
     if HOLE in text:
         raise ToolError("sql.fragment", "SQL cannot hold the character U+0000")
     template, nodes = parse(text), _all_nodes(read_tree(text))
+    template = block_template(text) or template
     for node in nodes:
         if (found := _CAPTURES.get(type(node).__name__)) is not None:
             raise ToolError(

@@ -21,20 +21,22 @@ _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 class Hole(msgspec.Struct, frozen=True):
     """One template, `at` its place in the text. `left` and `right` take away the blanks beside it, where they matter
-    (`{{-`, `-}}`)."""
+    (`{{-`, `-}}`). `as_text` writes the value between other text, where that is not what the source says."""
 
     template: Template
     source: str
     left: bool = False
     right: bool = False
     at: int = 0
+    as_text: Template | None = None
 
     def value(self, scope: ScopeLike, now: float | None) -> Any:
         return self.template.evaluate(scope, now, marks=True)
 
     def text(self, scope: ScopeLike, now: float | None) -> str:
         """The value as templates write it between other text."""
-        return str(parse(f".{self.source}").evaluate(scope, now))[1:]
+        written = self.as_text or parse(f".{self.source}")
+        return str(written.evaluate(scope, now))[1:]
 
     def reads(self, names: Collection[str]) -> bool:
         """Whether it reads one of `names`."""

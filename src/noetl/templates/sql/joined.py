@@ -18,11 +18,14 @@ _JOINED = re.compile(
 )
 
 
-def unjoined(hole: Hole, *, quoted: bool) -> Hole | None:
-    """The list that a template joins with commas, or with the commas between quotes; None where it does not, and where
-    its value is there already."""
+COMMA, ROWS = ",", "),("  # between items, between rows of one item
+
+
+def unjoined(hole: Hole, separator: str, *, quoted: bool) -> Hole | None:
+    """The list that a template joins with a separator, or with the separator between quotes; None where it does not,
+    and where its value is there already."""
     found = _JOINED.fullmatch(hole.source) if type(hole) is Hole else None
-    if found is None or "".join(found["between"].split()) != ("','" if quoted else ","):
+    if found is None or "".join(found["between"].split()) != (f"'{separator}'" if quoted else separator):
         return None
     source = f"{{{{ {found['list']} }}}}"
     return replace(hole, template=parse(source), source=source)

@@ -18,34 +18,36 @@ class Place(StrEnum):
     OPEN = "open"
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_VALUE_WORDS = _words(
+_VALUE_WORDS = words(
     "LIMIT OFFSET LIKE ILIKE RLIKE REGEXP GLOB BETWEEN SYMMETRIC ESCAPE THEN ELSE DEFAULT IN ANY ALL SOME"
 )
-_OPEN_WORDS = _words("SELECT DISTINCT WHERE AND OR NOT ON HAVING QUALIFY WHEN CASE RETURNING")
-_NAME_WORDS = _words(
+_OPEN_WORDS = words("SELECT DISTINCT WHERE AND OR NOT ON HAVING QUALIFY WHEN CASE RETURNING")
+_NAME_WORDS = words(
     "FROM JOIN INTO UPDATE TABLE BY SET AS USING WITH RECURSIVE OVER PARTITION CONFLICT KEY UNIQUE REFERENCES ONLY "
     "LATERAL EXISTS VALUES UNION EXCEPT INTERSECT SETS FILTER WITHIN MATERIALIZED COPY VIEW INDEX ANALYZE"
 )
-_VALUE_LISTS = _words("VALUES IN ANY ALL SOME ROW ARRAY")
+_VALUE_LISTS = words("VALUES IN ANY ALL SOME ROW ARRAY")
 _KEYWORDS = _VALUE_WORDS | _OPEN_WORDS | _NAME_WORDS | _VALUE_LISTS
-_CLAUSES = _words("SELECT FROM WHERE SET BY HAVING RETURNING LIMIT OFFSET ON USING VALUES WITH QUALIFY")
+_CLAUSES = words("SELECT FROM WHERE SET BY HAVING RETURNING LIMIT OFFSET ON USING VALUES WITH QUALIFY")
 # `INTO t (`, `TABLE t (`, `AS t (`: what follows the name in parentheses are columns, not arguments.
-_OWNERS = _words("INTO TABLE REFERENCES COPY WITH RECURSIVE AS VIEW")
+_OWNERS = words("INTO TABLE REFERENCES COPY WITH RECURSIVE AS VIEW")
 _IN_CREATE = frozenset({"ON", "EXISTS"})
 
 
 class _Frame:
-    """One level of parentheses: what begins each item of its list, and open BETWEENs."""
+    """One level of parentheses: what begins each item of its list, whose parentheses they are (VALUES, IN, `[`, the
+    name of a function), and open BETWEENs."""
 
-    __slots__ = ("between", "call", "item", "selects", "values")
+    __slots__ = ("between", "call", "item", "owner", "selects", "values")
 
-    def __init__(self, item: Place, *, call: bool = False) -> None:
+    def __init__(self, item: Place, *, call: bool = False, owner: str = "") -> None:
         self.item = item
         self.call = call
+        self.owner = owner
         self.selects = False
         self.values = False
         self.between = 0
@@ -77,6 +79,11 @@ class Walk:
             case _:
                 self._operand(named=token.kind is Kind.NAME)
         self._before = [self._before[1], token.text.upper()]
+
+    @property
+    def within(self) -> str:
+        """Whose parentheses or brackets are open: VALUES, IN, ANY, ROW, `[`, or the name of a function, in capitals."""
+        return self._frame.owner
 
     @property
     def _frame(self) -> _Frame:
@@ -142,7 +149,7 @@ class Walk:
             case "(":
                 self._open(self._inside())
             case "[":
-                self._open(_Frame(Place.VALUE))
+                self._open(_Frame(Place.VALUE, owner="["))
             case "{":
                 self._open(_Frame(Place.NAME))
             case ")" | "]" | "}":
@@ -167,9 +174,11 @@ class Walk:
     def _inside(self) -> _Frame:
         """What a parenthesis opened here holds."""
         before = self._before[1]
-        if (before in _VALUE_LISTS and not self._named) or (before == "," and self._frame.values):
-            return _Frame(Place.VALUE)
+        if before == "," and self._frame.values:
+            return _Frame(Place.VALUE, owner="VALUES")
+        if before in _VALUE_LISTS and not self._named:
+            return _Frame(Place.VALUE, owner=before)
         if self._named:
             columns = self._owner in _OWNERS or (self._owner in _IN_CREATE and self._first == "CREATE")
-            return _Frame(Place.NAME) if columns else _Frame(Place.VALUE, call=True)
+            return _Frame(Place.NAME) if columns else _Frame(Place.VALUE, call=True, owner=before.strip('"'))
         return _Frame(self.place)

@@ -12,27 +12,39 @@ import msgspec
 
 from noetl.errors import ToolError
 from noetl.templates.sql.cutting import Hole, cut
-from noetl.templates.sql.joined import is_joined, unjoined
+from noetl.templates.sql.idioms import as_value, unescaped
+from noetl.templates.sql.joined import COMMA, ROWS, is_joined, unjoined
 from noetl.templates.sql.lexer import HOLE, Kind, Token, tokens
-from noetl.templates.sql.places import Place, Walk
+from noetl.templates.sql.list_places import Listed, ListPlace, list_place
+from noetl.templates.sql.places import Place, Walk, words
 
 # Statements that take parameters. In all others (CREATE, SET, COPY, …) values are written as constants.
 _TAKE_PARAMETERS = frozenset(
     {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "WITH", "TABLE", "CALL", "FROM"}
 )
 
+# What takes arguments of any type, and so tells a parameter none (PostgreSQL's `"any"`, `anyelement`).
+_ANY_TYPE = words(
+    "ROW CONCAT CONCAT_WS FORMAT JSON_BUILD_OBJECT JSONB_BUILD_OBJECT JSON_BUILD_ARRAY JSONB_BUILD_ARRAY TO_JSON "
+    "TO_JSONB JSON_AGG JSONB_AGG JSON_OBJECT_AGG JSONB_OBJECT_AGG ARRAY_AGG COUNT NUM_NULLS NUM_NONNULLS PG_TYPEOF "
+    "PG_COLUMN_SIZE QUOTE_LITERAL QUOTE_NULLABLE"
+)
+
 Texts = tuple[str | Hole, ...]
 
 
 class Bare(msgspec.Struct, frozen=True):
-    """A template that stands by itself. `listed`: alone in `IN (…)`, a list may take its place. `single`: part of a
-    qualified name, a call or a cast, where a list of names would mean something else."""
+    """A template that stands by itself. `listed`: where a list stands for its items. `single`: part of a qualified
+    name, a call or a cast, where a list of names would mean something else. `quoted`: in quotes of its own, which
+    matter unless it gives a list. `untold`: nothing around it tells a type."""
 
     hole: Hole
     place: Place
     bindable: bool
-    listed: str = ""  # "IN" or "NOT IN"
+    listed: Listed | None = None
     single: bool = False
+    quoted: bool = False
+    untold: bool = False
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -48,11 +60,12 @@ class QuotedName(msgspec.Struct, frozen=True):
 
 
 class QuotedText(msgspec.Struct, frozen=True):
-    """A quoted constant with templates in it; `escapes` as in E'…'."""
+    """A quoted constant with templates in it; `escapes` as in E'…'; `untold` as for `Bare`."""
 
     texts: Texts
     bindable: bool
     escapes: bool = False
+    untold: bool = False
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -86,7 +99,7 @@ def plan(text: str) -> tuple[PlannedStatement, ...]:
 
 
 def bound_lists(text: str) -> frozenset[int]:
-    """Where in SQL without blocks the templates stand that are bound as the whole of an `IN (…)`, as lists."""
+    """Where in SQL without blocks the templates stand that are bound as lists, such as the whole of an `IN (…)`."""
     pieces = (piece for statement in plan(text) for piece in statement.pieces if isinstance(piece, Bare))
     return frozenset(one.hole.at for one in pieces if one.listed and one.bindable and not is_joined(one.hole))
 
@@ -155,7 +168,7 @@ class _Planning:
             case Kind.WORD:
                 return Word(self._texts(token.text))
             case Kind.NAME:
-                return QuotedName(self._texts(token.text[1:-1])) if token.text[0] == '"' else self._refuse(token)
+                return self._name(token)
             case Kind.TEXT:
                 return self._text(index, token)
             case Kind.DOLLAR:
@@ -170,24 +183,45 @@ class _Planning:
         elif following == "::" and place is Place.OPEN:  # a cast is how a value is told there
             place = Place.VALUE
         hole = next(self._holes)
+        listed = list_place(self._tokens, index, self._walk) if self._binds and following not in (".", "(") else None
+        if listed is not None:
+            place = Place.VALUE
+            hole, listed = _list_of(hole, listed, quoted=False) or (hole, listed)
+        if place is not Place.NAME:
+            hole, quotes = as_value(hole)
+            place = Place.VALUE if quotes else place
         single = following in (".", "(") or self._next(index, -1) in (".", "::")
-        listed = self._listed(index) if place is Place.VALUE else ""
-        if listed and self._binds:
-            hole = unjoined(hole, quoted=False) or hole
-        return Bare(hole, place, self._binds, listed, single)
+        return Bare(hole, place, self._binds, listed, single, untold=self._untold(index))
+
+    def _name(self, token: Token) -> Piece:
+        if token.text[0] != '"':
+            return self._refuse(token)
+        texts = self._texts(token.text[1:-1])
+        return QuotedName(tuple(unescaped(text, '"') if isinstance(text, Hole) else text for text in texts))
 
     def _text(self, index: int, token: Token) -> QuotedText | Bare | str:
         escapes = token.text[0] in "eE"
         if not escapes and token.text[0] != "'":
             return self._refuse(token)
         body = token.text[2:-1] if escapes else token.text[1:-1]
-        texts = self._texts(body)
-        if body == HOLE and self._binds and (listed := self._listed(index)):
+        texts = tuple(unescaped(text) if isinstance(text, Hole) else text for text in self._texts(body))
+        listed = list_place(self._tokens, index, self._walk) if body == HOLE and self._binds else None
+        if listed is not None:
             assert isinstance(texts[0], Hole)
-            if hole := unjoined(texts[0], quoted=True):
-                return Bare(hole, Place.VALUE, True, listed)
+            if items := _list_of(texts[0], listed, quoted=True):
+                return Bare(items[0], Place.VALUE, True, items[1])
+            if listed.place is ListPlace.ANY:
+                return Bare(texts[0], Place.VALUE, True, listed, quoted=True)
         # after a type name (DATE '…') or FROM the grammar takes a constant and no parameter
-        return QuotedText(texts, self._binds and self._walk.place is not Place.NAME, escapes)
+        binds = self._binds and self._walk.place is not Place.NAME
+        return QuotedText(texts, binds, escapes, self._untold(index))
+
+    def _untold(self, index: int) -> bool:
+        """Whether nothing around the token tells PostgreSQL a type: `$1 IS NULL`, `concat($1)`."""
+        if self._next(index) == "IS":
+            return True
+        around = self._next(index, -1) in ("(", ",") and self._next(index) in (")", ",")
+        return around and self._walk.within in _ANY_TYPE
 
     def _dollar(self, token: Token) -> QuotedText | Code:
         tag = token.text[: token.text.index("$", 1) + 1]
@@ -217,9 +251,11 @@ class _Planning:
             at += step
         return ""
 
-    def _listed(self, index: int) -> str:
-        """Whether the template is the whole of an IN list."""
-        before = [t.text.upper() for t in self._tokens[:index] if t.kind is not Kind.SPACE][-3:]
-        if self._next(index) != ")" or before[-2:] != ["IN", "("]:
-            return ""
-        return "NOT IN" if before[0] == "NOT" else "IN"
+
+def _list_of(hole: Hole, listed: Listed, *, quoted: bool) -> tuple[Hole, Listed] | None:
+    """The list whose items a template joins with commas there, or with the parentheses between rows."""
+    if listed.place is not ListPlace.ROWS and (found := unjoined(hole, COMMA, quoted=quoted)):
+        return found, listed
+    if listed.place is ListPlace.ROW and (found := unjoined(hole, ROWS, quoted=quoted)):
+        return found, Listed(ListPlace.ROWS_INSIDE, listed.columns)
+    return None

@@ -20,6 +20,7 @@ from noetl.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.insertion import insertion_statements
+from noetl.tools.duckdb.parameters import written
 from noetl.tools.duckdb.process import Children
 from noetl.tools.postgres.targets import Target, target_of
 from noetl.tools.python.limits import size_bytes
@@ -80,7 +81,7 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
     bound = insertion_statements(work) if isinstance(work, Insertion) else work
     folders = [os.path.realpath(folder) for folder in context.data_folders]
     return {
-        "statements": [(each.text, [_value(value) for value in each.params]) for each in bound.statements],
+        "statements": [written(each) for each in bound.statements],
         "transaction": spec.get("transaction") is not False and not keeps_transactions(bound),
         "database": _database(inputs.get("database"), folders),
         "folders": folders,
@@ -89,12 +90,6 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
         "threads": _threads(spec.get("threads")),
         "max_rows": spec.get("max_rows"),
     }
-
-
-def _value(value: Any) -> Any:
-    """Mappings go as JSON text, which every JSON column takes; lists as lists."""
-    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
-    return msgspec.json.encode(value).decode() if nested else value
 
 
 def _database(written: Any, folders: list[str]) -> str | None:

@@ -7,41 +7,37 @@ valid as it would be in quotes, and the error is the server's own (22P02).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 from noetl.templates.sql.constants import as_text
-from noetl.templates.sql.statements import Parameter, Statement
+from noetl.templates.sql.statements import Parameter, Part, Statement, numbering
 
 _TEXT_TYPES = frozenset({"text", "varchar", "bpchar", "name", "unknown"})
+_DOCUMENT = "jsonb"
 _INT4 = 1 << 31
 _INT8 = 1 << 63
 
 
 class Typed:
-    """A statement and its values, as the server is to see them."""
+    """A statement and its values, as the server is to see them. A template that stands there twice is two parameters,
+    since each place may ask for another type, unless `shared`: then the server sees the same expression."""
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: Statement, *, shared: bool = False) -> None:
         self._parts = statement.parts
-        self._parameters = [part for part in statement.parts if isinstance(part, Parameter)]
+        self._numbers, self._parameters = numbering(statement.parts if shared else tuple(_apart(statement.parts)))
         self._casts = [_constant_type(parameter) for parameter in self._parameters]
         self._asked: list[Any] = [None] * len(self._parameters)
 
     @property
     def text(self) -> str:
-        number, written = 0, []
-        for part in self._parts:
-            if isinstance(part, str):
-                written.append(part)
-                continue
-            number += 1
-            written.append(self._placeholder(number))
-        return "".join(written)
+        numbers = iter(self._numbers)
+        return "".join(part if isinstance(part, str) else self._placeholder(next(numbers)) for part in self._parts)
 
     def _placeholder(self, number: int) -> str:
         if cast := self._casts[number - 1]:
-            return f"CAST(${number} AS {cast})"
+            return f"CAST(${number}{'::text' if cast == _DOCUMENT else ''} AS {cast})"
         if asked := self._asked[number - 1]:
             return f"CAST(${number}::text AS {_type_name(asked)})"
         return f"${number}"
@@ -61,7 +57,7 @@ class Typed:
         if value is None:
             return None
         if cast := self._casts[index]:
-            return Decimal(str(value)) if cast == "numeric" else value
+            return _as_cast(value, cast)
         asked = self._asked[index]
         if isinstance(value, list) and asked is not None and asked.kind == "array":
             return array_text(value)
@@ -72,12 +68,31 @@ def _constant_type(parameter: Parameter) -> str | None:
     """The type of the same constant in PostgreSQL; None where its place decides."""
     value = parameter.value
     if not parameter.typed or not isinstance(value, int | float):
-        return None
+        # a mapping where any type will do is a document; other text is text, as a constant would be
+        return (_DOCUMENT if isinstance(value, dict | list) else "text") if parameter.untold else None
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, float) or not -_INT8 <= value < _INT8:
         return "numeric"
     return "int4" if -_INT4 <= value < _INT4 else "int8"
+
+
+def shares_templates(statement: Statement) -> bool:
+    """Whether a template stands in it twice that takes its type from its place."""
+    alike, apart = numbering(statement.parts)[1], numbering(tuple(_apart(statement.parts)))[1]
+    return len(alike) != len(apart)
+
+
+def _apart(parts: Iterable[Part]) -> Iterator[Part]:
+    """Parameters that take their type from their place, each by itself."""
+    for part in parts:
+        yield part if isinstance(part, str) or _constant_type(part) is not None else Parameter(part.value, part.typed)
+
+
+def _as_cast(value: Any, cast: str) -> Any:
+    if cast == "numeric":
+        return Decimal(str(value))
+    return as_text(value) if cast in ("text", _DOCUMENT) else value
 
 
 def _type_name(asked: Any) -> str:

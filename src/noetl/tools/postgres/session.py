@@ -7,16 +7,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
+
 from noetl.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.postgres.failures import pg_error
-from noetl.tools.postgres.parameters import Typed
+from noetl.tools.postgres.parameters import Typed, shares_templates
 from noetl.tools.postgres.values import row_of
 from noetl.tools.sql.answers import Allowance, Answer
 
 BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
 _ISOLATION = ("read_committed", "read_uncommitted", "repeatable_read", "serializable")
+_COMPARING = frozenset({"GROUP", "DISTINCT", "ORDER"})
+# GROUP BY that lacks a column; ORDER BY or DISTINCT ON that does not match the select list
+_DIFFERENT_EXPRESSIONS = frozenset({"42803", "42P10"})
 _STREAMS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
 
@@ -77,11 +82,35 @@ class Session:
         return Answer(rows, columns, len(rows) if columns else _touched(prepared.get_statusmsg()))
 
     async def _prepared(self, statement: Statement) -> tuple[Any, list[Any]]:
-        typed = Typed(statement)
+        if not (shares_templates(statement) and _compares_expressions(statement)):
+            return await self._prepared_as(Typed(statement))
+        try:
+            async with self._attempt():
+                return await self._prepared_as(Typed(statement))
+        except asyncpg.PostgresError as problem:
+            if problem.sqlstate not in _DIFFERENT_EXPRESSIONS:
+                raise
+        return await self._prepared_as(Typed(statement, shared=True))
+
+    @asynccontextmanager
+    async def _attempt(self) -> AsyncIterator[None]:
+        """Whatever fails inside is undone and leaves the transaction usable, if there is one."""
+        if not self._connection.is_in_transaction():
+            yield
+            return
+        async with self._connection.transaction():
+            yield
+
+    async def _prepared_as(self, typed: Typed) -> tuple[Any, list[Any]]:
         prepared = await self._connection.prepare(typed.text)
         if typed.ask(prepared.get_parameters()):
             prepared = await self._connection.prepare(typed.text)
         return prepared, typed.values
+
+
+def _compares_expressions(statement: Statement) -> bool:
+    """Whether the server looks for the same expression in two places of it."""
+    return any(isinstance(part, str) and part.upper() in _COMPARING for part in statement.parts)
 
 
 def _touched(status: str | None) -> int:
