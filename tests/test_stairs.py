@@ -28,6 +28,7 @@ STAIRS: dict[int, tuple[str, ...]] = {
         "settings",
         "nats_leaving",
         "trust",
+        "private_files",
         "errors",
         "redaction",
         "secret_forms",

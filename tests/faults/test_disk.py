@@ -6,6 +6,7 @@ files stands for it everywhere.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -191,3 +192,25 @@ workflow:
 
     assert failed.code == 1, failed.stderr
     assert failed.json()["error"]["kind"] == kind
+
+
+@pytest.mark.parametrize("what", ["store", "folder"])
+def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path, file: str, what: str) -> None:
+    ran = noetl("run", file, "--db", "kept/s.db", "-o", "json", cwd=tmp_path)
+    execution_id = json.loads(ran.stdout)["execution_id"]
+    (tmp_path / "kept" / "s.db").chmod(0o444)
+    (tmp_path / "kept").chmod(0o555 if what == "folder" else 0o755)
+
+    def read(*command: str) -> int:
+        return noetl(*command, "--db", "kept/s.db", cwd=tmp_path, prefix=powerless()).code
+
+    looks = [("executions",), *((name, execution_id) for name in ("status", "events", "logs", "result", "ctx"))]
+    lists = [(name, "list") for name in ("token", "audit", "catalog", "schedule", "task", "limit", "message", "timer")]
+    codes = {command: read(*command) for command in [*looks, *lists]}
+    refused = noetl("token", "create", "a", "--role", "admin", "--db", "kept/s.db", cwd=tmp_path, prefix=powerless())
+    (tmp_path / "kept").chmod(0o755)
+
+    assert set(codes.values()) == {0}, codes
+    assert refused.code == 4
+    assert "read-only" in refused.stderr
+    assert sorted(one.name for one in (tmp_path / "kept").iterdir() if "results" not in one.name) == ["s.db"]

@@ -22,7 +22,7 @@ def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
     from noetl.store.opening import open_store
 
     async def used() -> Found:
-        store, _ = await open_store(db)
+        store, _ = await open_store(db, reading_will_do=True)
         try:
             return await use(store)
         finally:

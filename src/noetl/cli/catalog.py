@@ -87,7 +87,7 @@ async def _in_file(db: str | None, here: Callable[[Catalog], Awaitable[Found]]) 
 
     if not is_there(db):
         raise Refused(f"there is no store {place_of(db)}{LOOKED_FOR}")
-    store, _ = await open_store(db)
+    store, _ = await open_store(db, reading_will_do=True)
     try:
         return await here(store.catalog)
     finally:

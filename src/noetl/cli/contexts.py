@@ -9,9 +9,11 @@ import os
 import re
 from pathlib import Path
 
+import click
 import msgspec
 
 from noetl.errors import RefusedError
+from noetl.private_files import create, make_folder, others_may_read
 from noetl.settings import config_folder
 from noetl.trust import trusting
 
@@ -110,8 +112,11 @@ def ca_for(server: str) -> str | None:
 
 
 def read_token(file: str | Path) -> str:
+    place = Path(file).expanduser()
     try:
-        token = Path(file).expanduser().read_text("utf-8").strip()
+        token = place.read_text("utf-8").strip()
+        if (mode := others_may_read(place)) is not None:
+            click.echo(f"warning: others can read the token file {file} (mode {mode:o}): chmod 600 {file}", err=True)
     except OSError as problem:
         raise RefusedError(f"the token file {file} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
@@ -123,10 +128,10 @@ def read_token(file: str | Path) -> str:
 
 def write_token(file: Path, token: str) -> None:
     """Only its user can read it, from the first moment on."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(file.parent)
     part = file.with_name(f".{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
-        opened.write(token + "\n")
+    with create(part) as opened:
+        opened.write(f"{token}\n".encode())
     part.replace(file)
 
 
@@ -138,9 +143,10 @@ def _keep(name: str, token: str) -> Path:
 
 def _store(contexts: Contexts) -> None:
     place = _place()
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     part = place.with_suffix(".part")
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(contexts)))
+    with create(part) as opened:
+        opened.write(msgspec.json.format(msgspec.json.encode(contexts)))
     part.replace(place)
 
 

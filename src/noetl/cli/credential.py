@@ -170,7 +170,7 @@ async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Fou
     from noetl.store.opening import open_store
 
     keys = load_master_keys(os.environ, create=create)
-    store, _ = await open_store(db)
+    store, _ = await open_store(db, reading_will_do=True)
     try:
         return await use(Vault(store.credentials, keys, SystemClock()), keys)
     finally:

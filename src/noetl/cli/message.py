@@ -108,7 +108,7 @@ def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
     from noetl.worker.identity import is_gone
 
     async def kept() -> tuple[bool, str | None]:
-        store, _ = await open_store(db)
+        store, _ = await open_store(db, reading_will_do=True)
         try:
             is_new = await keep(store, message)
             waits = await store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))

@@ -116,7 +116,7 @@ async def _in_store(ctx: click.Context, look: Callable[[Store], Awaitable[Words]
 
     if not is_there(_db(ctx)):
         return []
-    store, _ = await open_store(_db(ctx))
+    store, _ = await open_store(_db(ctx), reading_will_do=True)
     try:
         return await look(store)
     finally:

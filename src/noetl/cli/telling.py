@@ -29,7 +29,7 @@ def using(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
     async def used() -> Found:
         if not is_there(db):
             raise Refused(f"there is no store {place_of(db)}{LOOKED_FOR}")
-        store, _ = await open_store(db)
+        store, _ = await open_store(db, reading_will_do=True)
         try:
             return await use(store)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from noetl.cli.access import note, nothing_called, on_store, readable, when
 from noetl.cli.forms import list_output, print_list, print_record, record_output
 from noetl.cli.reaching import asked, reached, server_option
-from noetl.cli.reading import db_option
+from noetl.cli.reading import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -39,17 +40,43 @@ def command() -> None:
 @click.option("--human-role", "human_roles", multiple=True, metavar="ROLE", help="A role of human tasks; repeatable.")
 @click.option("--pool", "pools", multiple=True, metavar="POOL", help="A pool that a worker serves; repeatable.")
 @click.option("--expires", metavar="DURATION", help="Ends after this long, such as 90d or 12h; never when left out.")
+@click.option("--out", metavar="FILE", help="Write it to FILE, which only you can read, instead of printing it.")
 @record_output
 @server_option
 @db_option
-def create_command(output: str, server: str | None, db: str | None, expires: str | None, **given: Any) -> None:
+def create_command(
+    output: str, server: str | None, db: str | None, expires: str | None, out: str | None, **given: Any
+) -> None:
     """Make a token for NAME and print it, once."""
     wanted = {**given, "expires_in_s": _seconds(expires)}
+    if out is not None:
+        _refuse_if_there(out)
     found = reached(server, db)
     made = asked(found, lambda it: it.make_token(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
-    print_record(made, output, text=lambda: [made["token"]])
-    if output == "text":
+    if out is not None:
+        made = _kept(made, out)
+    print_record(made, output, text=lambda: [made["token"]] if out is None else [])
+    if output == "text" and out is not None:
+        click.echo(f"token {made['token_id']} ({made['role']}) is in {out}", err=True)
+    elif output == "text":
         click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
+
+
+def _refuse_if_there(out: str) -> None:
+    """Before the token is made: one that cannot be written down would be lost."""
+    from noetl.errors import RefusedError
+
+    with refusals():
+        if Path(out).expanduser().exists():
+            raise RefusedError(f"{out} is there already: name another file with --out")
+
+
+def _kept(made: dict[str, Any], out: str) -> dict[str, Any]:
+    """The token's own row; its text goes to the file and nowhere else."""
+    from noetl.cli.contexts import write_token
+
+    write_token(Path(out).expanduser(), made["token"])
+    return {**{name: value for name, value in made.items() if name != "token"}, "token_file": out}
 
 
 async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:

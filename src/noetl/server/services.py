@@ -35,6 +35,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.hub import Hub
 from noetl.server.logs import log_ends
 from noetl.server.measured import MeasuredStore, Meters
+from noetl.server.readiness import Readiness
 from noetl.server.secrets import open_server_keychain
 from noetl.server.store_clock import clock_of
 from noetl.server.tracing import Tracing, open_tracing
@@ -69,6 +70,7 @@ class Services(msgspec.Struct, kw_only=True):
     meters: Meters
     roster: Roster
     access: Access
+    readiness: Readiness
     tracing: Tracing | None = None
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
@@ -176,6 +178,7 @@ def make_services(
         meters=meters,
         tracing=tracing,
         roster=roster,
+        readiness=Readiness(measured, clock),
         access=Access(
             measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
         ),

@@ -37,8 +37,11 @@ def without_password(db: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
 
 
-async def open_store(db: str | Path | None, results: str | None = None) -> tuple[Store, ResultStore]:
-    """The store and its results; None is the user's own file, and the place that belongs to the store."""
+async def open_store(
+    db: str | Path | None, results: str | None = None, *, reading_will_do: bool = False
+) -> tuple[Store, ResultStore]:
+    """The store and its results; None is the user's own file, and the place that belongs to the store. With
+    `reading_will_do` a file that may not be written is opened as well, for those who only look."""
     if str(db) == MEMORY:
         from noetl.store.memory import MemoryStore
         from noetl.store.results import MemoryResults
@@ -49,7 +52,8 @@ async def open_store(db: str | Path | None, results: str | None = None) -> tuple
         return await _postgres().open(db), kept
     from noetl.store.sqlite.store import SqliteStore
 
-    return SqliteStore.open(Path(db) if db is not None else default_db()), kept
+    path = Path(db) if db is not None else default_db()
+    return SqliteStore.open(path, reading_will_do=reading_will_do), kept
 
 
 async def open_records(db: str | Path | None) -> Records:

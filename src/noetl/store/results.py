@@ -17,6 +17,7 @@ import msgspec
 
 from noetl.crash_points import crash_point
 from noetl.errors import BackendError, ToolError
+from noetl.private_files import create, make_folder
 from noetl.records.references import Reference
 
 STORE = "files"
@@ -55,10 +56,10 @@ class FileResults:
             if path.stat().st_size == len(body):  # one that was cut short behind our back is written anew
                 os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
                 return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may be writing the same
         try:
-            with part.open("wb") as file:
+            with create(part) as file:
                 file.write(body)
                 file.flush()
                 os.fsync(file.fileno())

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from noetl.clock import rfc3339
-from noetl.errors import BackendError
 from noetl.orchestrator.quarantine import Incident
 from noetl.orchestrator.sweeping import INCIDENT
 from noetl.server.problems import Problem
@@ -46,14 +45,12 @@ async def live() -> Response:
 
 @router.get("/api/health/ready", **shows(Health, summary="The server can serve"))
 async def ready(request: Request) -> Response:
-    """503 while the store cannot be read, or the server is about to stop."""
+    """503 while the store cannot be read or written, or the server is about to stop."""
     services = services_of(request)
     if services.stopping:
         raise Problem(503, "the server is about to stop")
-    try:
-        await services.store.executions(limit=1)
-    except BackendError:
-        raise Problem(503, "the store cannot be read") from None
+    if (problem := await services.readiness.problem()) is not None:
+        raise Problem(503, problem)
     return Json(Health())
 
 

@@ -7,6 +7,7 @@ execution do not wait for each other, so another terminal may look as often as i
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.shelf import SqliteShelf
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
+_NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _EVERYTHING = -1  # of LIMIT
 _ENDED_LATE_S = 60.0
 
@@ -44,7 +46,7 @@ class SqliteHistory:
         """Open for reading. BackendError when there is no store, or none that this program can read."""
         if not path.exists():
             raise BackendError(f"there is no store {path}: run a playbook first, or name another file with --db")
-        history = cls(_connection(path), str(path))
+        history = cls(reading_connection(path), str(path))
         try:
             with history._explained():
                 history._db.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
@@ -62,7 +64,7 @@ class SqliteHistory:
         """The migrations of a store, which is left as it is. BackendError when there is none, or another's."""
         if not path.exists():
             raise BackendError(f"there is no store {path}")
-        history = cls(_connection(path), str(path))
+        history = cls(reading_connection(path), str(path))
         try:
             with history._explained():
                 refuse_others(history._db, str(path))
@@ -189,11 +191,40 @@ def legible(execution_id: str) -> Iterator[None]:
         raise UnreadableError(f"an event of execution {execution_id} is damaged: {problem}") from problem
 
 
-def _connection(path: Path) -> sqlite3.Connection:
+def reading_connection(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, also to a store that nobody can."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        if not os.access(path, os.W_OK) and not _log_of(path).exists():
+            # nobody has it open, and the files that SQLite would make beside it would be read-only too
+            return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, isolation_level=None)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.DatabaseError as problem:
+            if getattr(problem, "sqlite_errorcode", 0) & 0xFF not in _NOT_WRITABLE:
+                return connection  # whoever reads next says what is wrong
+            connection.close()
+            return _immutable(path, address, problem)
+        return connection
     except sqlite3.Error as problem:
         raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
+
+
+def _immutable(path: Path, address: str, problem: sqlite3.Error) -> sqlite3.Connection:
+    """A store that nobody can write, such as a copy on a read-only disk: SQLite would make files beside it to keep
+    readers and writers apart, and there are no writers. What is only in its log cannot be read so."""
+    log = _log_of(path)
+    if log.exists() and log.stat().st_size:
+        raise BackendError(
+            f"the store {path} is read-only, and a part of it is still in {log.name}: copy both to a folder that you "
+            "can write, and name the copy with --db"
+        ) from problem
+    return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 def _renew(path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from noetl.crash_points import crash_point
 from noetl.errors import BackendError
+from noetl.private_files import make_file, make_folder
 from noetl.records.envelope import Event
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
@@ -36,7 +37,7 @@ from noetl.store.shelf import Shelf
 from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, legible
+from noetl.store.sqlite.history import SqliteHistory, legible, reading_connection
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
@@ -67,10 +68,14 @@ class SqliteStore(SqliteHistory):
         self.audit: Audit = SqliteAudit(connection, self._explained)
 
     @classmethod
-    def open(cls, path: Path) -> SqliteStore:
+    def open(cls, path: Path, *, reading_will_do: bool = False) -> SqliteStore:
+        """With `reading_will_do` a store that may not be written is opened too; writing is refused then."""
+        if reading_will_do and path.exists() and _read_only_place(path) is not None:
+            return cls._open_for_reading(path)
         _refuse_if_read_only(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
+            make_file(path)  # the files that SQLite makes beside it have the rights of this one
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as problem:
             raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
@@ -86,6 +91,19 @@ class SqliteStore(SqliteHistory):
                 migrate(connection, known_migrations(), str(path))
         except BaseException:
             connection.close()
+            raise
+        return store
+
+    @classmethod
+    def _open_for_reading(cls, path: Path) -> SqliteStore:
+        store = cls(reading_connection(path), str(path))
+        try:
+            with store._explained():
+                refuse_others(store._db, str(path))
+                if not is_up_to_date(store._db, known_migrations(), str(path)):
+                    raise BackendError(f"the store {path} is of an older version, and read-only: make it writable")
+        except BaseException:
+            store._db.close()
             raise
         return store
 
@@ -237,7 +255,11 @@ class SqliteStore(SqliteHistory):
 
 def _refuse_if_read_only(path: Path) -> None:
     """Before SQLite tries: the files it makes beside a read-only one are read-only too, and stay in the way."""
-    for place in (path, path.parent):  # the folder as well, since the log of a store is a file beside it
-        if place.exists() and not os.access(place, os.W_OK):
-            what = "folder" if place.is_dir() else "store"
-            raise BackendError(f"the {what} {place} is read-only: make it writable, or name another file with --db")
+    if (place := _read_only_place(path)) is not None:
+        what = "folder" if place.is_dir() else "store"
+        raise BackendError(f"the {what} {place} is read-only: make it writable, or name another file with --db")
+
+
+def _read_only_place(path: Path) -> Path | None:
+    places = (path, path.parent)  # the folder as well, since the log of a store is a file beside it
+    return next((place for place in places if place.exists() and not os.access(place, os.W_OK)), None)

@@ -1,0 +1,49 @@
+"""Private files: made so that nobody but their user can read them, whatever the umask of the process is.
+
+What is there already keeps the rights that somebody gave it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+_OTHERS = 0o077
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        try:
+            os.mkdir(one, FOLDER_MODE)
+        except FileExistsError:
+            continue  # somebody else has made it meanwhile
+        os.chmod(one, FOLDER_MODE)  # a umask may have taken something of it
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file, if there is none."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    except FileExistsError:
+        return
+    try:
+        os.fchmod(handle, FILE_MODE)
+    finally:
+        os.close(handle)
+
+
+def create(path: Path) -> BinaryIO:
+    """A file to write, empty whatever was there before."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    os.fchmod(handle, FILE_MODE)
+    return os.fdopen(handle, "wb")
+
+
+def others_may_read(path: Path) -> int | None:
+    """The mode of a file that somebody else can read or write, None for one that is private."""
+    mode = path.stat().st_mode & 0o777
+    return mode if mode & _OTHERS else None

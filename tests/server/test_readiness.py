@@ -1,0 +1,55 @@
+"""`/api/health/ready`: whether the server can do its work, tried on the store and not too often."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from noetl.clock import ManualClock
+from noetl.errors import BackendError
+from noetl.server import readiness
+from noetl.server.readiness import Readiness
+from noetl.store.memory import MemoryStore
+from noetl.store.sqlite.store import SqliteStore
+from tests.server.talking import talking
+
+FULL = BackendError("the store s.db cannot be written (disk I/O error): see whether the disk is full or broken")
+
+
+@pytest.mark.parametrize(("broken", "told"), [("put", "written"), ("get", "read")])
+async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.MonkeyPatch, broken: str, told: str) -> None:
+    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    async with talking(workers=0) as talk, talk.with_token(None) as stranger:
+        before = await stranger.get("/api/health/ready")
+        with mock.patch.object(type(talk.services.store.shelf), broken, side_effect=FULL):
+            during = await stranger.get("/api/health/ready")
+        after = await stranger.get("/api/health/ready")
+
+    assert [one.status_code for one in (before, during, after)] == [200, 503, 200]
+    assert during.json()["detail"] == f"the store cannot be {told}", "a stranger hears no more than that"
+
+
+async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    store = SqliteStore.open(tmp_path / "s.db")
+    ready = Readiness(store, ManualClock())
+    assert await ready.problem() is None
+    store._db.execute("PRAGMA query_only = 1")  # what SQLite says of a disk that was remounted
+
+    assert await ready.problem() == "the store cannot be written"
+    store._db.execute("PRAGMA query_only = 0")
+    assert await ready.problem() is None
+    await store.close()
+
+
+async def test_however_often_somebody_asks_the_store_is_written_once() -> None:
+    store = MemoryStore()
+    ready = Readiness(store, ManualClock())
+    for _ in range(100):
+        assert await ready.problem() is None
+    probe = await store.shelf.get(readiness.KIND, readiness.NAME)
+
+    assert probe is not None
+    assert probe.version == 1
