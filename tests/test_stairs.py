@@ -10,8 +10,9 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "noetl"
 
 STAIRS: dict[int, tuple[str, ...]] = {
-    8: ("cli", "testing"),
-    7: ("embedded", "server", "client"),
+    9: ("cli", "testing"),
+    8: ("embedded", "server", "client"),
+    7: ("conversion",),
     6: ("orchestrator", "worker", "checking"),
     5: ("store", "dispatch", "tools", "keychain"),
     4: ("compiler", "analysis", "engine", "migration", "graph", "schema"),

@@ -10,22 +10,25 @@ from pathlib import Path
 
 from noetl.document.spellings.model import Spelling
 from noetl.document.spellings.table import SPELLINGS
+from noetl.migration.repairs.table import REPAIRS
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- spellings: written by `make docs` -->", "<!-- end of spellings -->"
 
 
 def spelling_pages() -> dict[str, str]:
     """Both pages with current tables."""
     accepted = [row for row in SPELLINGS if row.rewrite is not None]
     tables = {"docs/conventions.md": _accepted_table(accepted), "docs/migration.md": _migration_table(SPELLINGS)}
-    return {name: _filled((ROOT / name).read_text(), table) for name, table in tables.items()}
+    pages = {name: _filled((ROOT / name).read_text(), table, "spellings") for name, table in tables.items()}
+    repairs = _filled(pages["docs/migration.md"], _migration_table(REPAIRS), "repairs")
+    return {**pages, "docs/migration.md": repairs}
 
 
-def _filled(page: str, table: str) -> str:
-    pattern = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
-    assert pattern.search(page), f"the page has no place for the table: {BEGIN}"
-    return pattern.sub(lambda _: f"{BEGIN}\n\n{table}\n\n{END}", page)
+def _filled(page: str, table: str, what: str) -> str:
+    begin, end = f"<!-- {what}: written by `make docs` -->", f"<!-- end of {what} -->"
+    pattern = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
+    assert pattern.search(page), f"the page has no place for the table: {begin}"
+    return pattern.sub(lambda _: f"{begin}\n\n{table}\n\n{end}", page)
 
 
 def _accepted_table(rows: list[Spelling]) -> str:

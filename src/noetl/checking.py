@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl.compiler.compiling import compile_playbook
-from noetl.diagnostics import Diagnostic, Findings, Severity
+from noetl.diagnostics import Diagnostic, Findings, Severity, in_order
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.reading import read_playbook
 from noetl.errors import PlaybookError
@@ -22,7 +23,8 @@ if TYPE_CHECKING:  # imported with the first proof: a run that asks for none sho
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of checking one text. `net` is None when there are errors."""
+    """The result of checking one text. `net` is None when the text is refused: for its errors, and with `strict` for
+    its warnings."""
 
     source: Source
     dialect: Dialect | None
@@ -31,10 +33,21 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     debug: DebugMap
     diagnostics: tuple[Diagnostic, ...]
     certificate: Certificate | None
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
-        return not any(found.severity is Severity.ERROR for found in self.diagnostics)
+        return not self.refusals
+
+    @property
+    def refusals(self) -> tuple[Diagnostic, ...]:
+        """Why this text is refused: its errors and, with `strict`, its warnings."""
+        refusing = (Severity.ERROR, Severity.WARNING) if self.strict else (Severity.ERROR,)
+        return tuple(found for found in self.diagnostics if found.severity in refusing)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(found for found in self.diagnostics if found.severity is Severity.WARNING)
 
 
 def check(
@@ -59,15 +72,42 @@ def check(
 
         certificate = analyse(net, debug)
         findings.extend(certificate.findings)
-    return Checked(
+    checked = Checked(
         source=source,
         dialect=playbook.dialect if playbook else None,
         playbook=playbook,
-        net=None if findings.has_errors else net,
+        net=net,
         debug=debug,
         diagnostics=tuple(findings),
         certificate=certificate,
+        strict=strict,
     )
+    return checked if checked.ok else msgspec.structs.replace(checked, net=None)
+
+
+def proved(checked: Checked) -> Checked:
+    """The same with proofs, where there is something to prove: a chain of steps has neither tokens that can wait for
+    each other nor a choice, and a run of one should not wait for the analyser."""
+    net = checked.net
+    if net is None or (_is_chain(net) and "ctx" not in checked.source.text):
+        return checked
+    from noetl.analysis.certificate import analyse
+
+    certificate = analyse(net, checked.debug)
+    found = tuple(in_order((*checked.diagnostics, *certificate.findings)))
+    more = msgspec.structs.replace(checked, diagnostics=found, certificate=certificate)
+    return more if more.ok else msgspec.structs.replace(more, net=None)
+
+
+def _is_chain(net: Net) -> bool:
+    """Whether every step leads to the one after it, or nowhere, without a condition."""
+    for step, after in zip_longest(net.transitions, net.transitions[1:]):
+        arcs = step.router.arcs if step.router is not None else ()
+        if step.case or step.waits or step.loop or step.join or step.admission or step.timeout or len(arcs) > 1:
+            return False
+        if any(arc.when is not None or after is None or arc.target != after.name for arc in arcs):
+            return False
+    return True
 
 
 def compiled(playbook: str | Path) -> Net:

@@ -83,7 +83,8 @@ def test_a_rule_on_the_exit_that_leads_on_works_after_a_failure_too() -> None:
     )
 
     assert steps["start"]["next"]["arcs"] == [{"step": "start_exit", "when": ANY_END}]
-    assert steps["start_exit"] == {"set_ctx": {"how": "{{ start.status }}"}, "next": END}
+    kept = [{"name": "start_exit_result", "kind": "noop", "args": "{{ start.data }}"}]  # the execution's result
+    assert steps["start_exit"] == {"tool": kept, "set_ctx": {"how": "{{ start.status }}"}, "next": END}
 
 
 @pytest.mark.req("MIG-03", "O-11")
@@ -479,13 +480,14 @@ def test_what_v10_cannot_say_is_reported_with_a_way_out(step: str, words: str) -
 
 
 @pytest.mark.req("MIG-03")
-def test_keys_without_meaning_are_left_out_and_noted() -> None:
+def test_keys_without_meaning_are_kept_as_comments_and_noted() -> None:
     migration = migrated(f"{HEAD}notes: x\nworkflow: [{{step: start, owner: me, next: end}}]\n")
 
-    assert "owner" not in migration.text
+    assert "# owner: me\n" in migration.text
+    assert "# notes: x\n" in migration.text
     assert [note.message for note in migration.notes] == [
-        '"notes" had no meaning and is left out',
-        '"owner" had no meaning and is left out',
+        '"notes" has no meaning here and is kept as a comment',
+        '"owner" has no meaning here and is kept as a comment',
     ]
 
 

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from noetl.cli.files import STDIN, Unreadable, playbooks, read_source
 from noetl.cli.terminal import color_option, visible
+from noetl.document.playbook import Dialect
 
 if TYPE_CHECKING:
-    from noetl.migration.migrating import Migration
-    from noetl.migration.notes import Note
+    from noetl.conversion import Conversion
     from noetl.net.kinds import Kinds
     from noetl.source import Source
 
-BLOCKED, INVALID = 1, 3
+CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # by noetl.conversion.Outcome
 
 
 @click.command("migrate")
@@ -25,9 +26,7 @@ BLOCKED, INVALID = 1, 3
 @click.option("--write", is_flag=True, help="Write the v10 text into the files.")
 @click.option("--force", is_flag=True, help="Give the text even where a part could not be migrated.")
 @click.option("-o", "--output", type=click.Choice(["text", "diff"]), default="text", help="Form of what is printed.")
-@click.option(
-    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read every file as this dialect."
-)
+@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read every file as this dialect.")
 @color_option
 @click.pass_context
 def command(
@@ -35,50 +34,66 @@ def command(
 ) -> None:
     """Rewrite playbooks of older dialects as v10, with the same behaviour.
 
-    The text goes to standard output, or into the files with --write; remarks go to standard error. What v10 cannot
-    say is listed with its place and the alternative; then nothing is written, unless forced, and the exit code is 1.
+    The text goes to standard output, or into the files with --write; remarks go to standard error. Of a folder, or of
+    several files, a table tells what happened to each. What v10 cannot say is listed with its place and the
+    alternative; then nothing is written, unless forced, and the exit code is 1. It is 3 where a file is refused.
     """
+    from noetl.cli.migration_report import table
     from noetl.tools.kinds import load_kinds
 
     kinds = load_kinds()
     names = list(dict.fromkeys(playbooks(files)))
-    codes = [_migrate_file(name, kinds, write=write, force=force, output=output, dialect=dialect) for name in names]
+    listed = len(names) > 1 or any(name != STDIN and Path(name).is_dir() for name in files)
+    printing = Printing(write=write, force=force, output=output, text=not listed)
+    done, codes = [], []
+    for name in names:
+        converted, code = _migrate_file(name, kinds, printing, Dialect(dialect) if dialect else None)
+        codes.append(code)
+        done += [(name, converted)] if converted is not None else []
+    if listed:
+        for row in table(done):
+            click.echo(row, err=output == "diff")
     ctx.exit(max(codes, default=0))
 
 
-def _migrate_file(name: str, kinds: Kinds, *, write: bool, force: bool, output: str, dialect: str | None) -> int:
-    from noetl.checking import check
-    from noetl.cli.report import print_diagnostics
-    from noetl.document.playbook import Dialect
-    from noetl.migration.migrating import migrate
+class Printing(msgspec.Struct, frozen=True):
+    """What becomes of a migrated text: written into its file, shown as a difference, printed."""
+
+    write: bool
+    force: bool
+    output: str
+    text: bool  # of many files only the table is printed
+
+
+def _migrate_file(
+    name: str, kinds: Kinds, printing: Printing, dialect: Dialect | None
+) -> tuple[Conversion | None, int]:
+    """What happened to one file, and the exit code it asks for."""
+    from noetl.cli.migration_report import print_migration, print_refusal
+    from noetl.conversion import Outcome, convert
 
     try:
         source = read_source(name)
     except Unreadable as error:
         error.show()
-        return Unreadable.exit_code
-    named = Dialect(dialect) if dialect else None
-    checked = check(source, kinds=kinds, extensions=True, proofs=False, dialect=named)
-    if checked.playbook is None or not checked.ok:
-        print_diagnostics(checked)
-        return INVALID
-    migration = migrate(source, checked.playbook)
-    _remark(source, migration)
-    if migration.blocked and not force:
-        return BLOCKED
-    _give(name, source, migration.text, write=write, output=output)
-    return BLOCKED if migration.blocked else 0
+        return None, Unreadable.exit_code
+    done = convert(source, kinds=kinds, extensions=True, dialect=dialect)
+    is_done = done.outcome in (Outcome.MIGRATED, Outcome.UNCHANGED)
+    (print_migration if is_done else print_refusal)(done)
+    if done.text is not None and (is_done or (printing.force and done.blocked)):
+        _give(name, source, done.text, printing)
+    return done, CODES[done.outcome]
 
 
-def _give(name: str, source: Source, text: str, *, write: bool, output: str) -> None:
-    if output == "diff":
+def _give(name: str, source: Source, text: str, printing: Printing) -> None:
+    if printing.output == "diff":
         old, new = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
         click.echo("".join(unified_diff(old, new, visible(name), visible(name))), nl=False)
-    if write and name != STDIN:
+    if printing.write and name != STDIN:
         if text != source.text:
             _replace(Path(name).resolve(), text)
             click.echo(f"{visible(name)}: migrated to v10", err=True)
-    elif output == "text":
+    elif printing.output == "text" and printing.text:
         click.echo(text, nl=False)
 
 
@@ -91,22 +106,3 @@ def _replace(target: Path, text: str) -> None:
         beside.replace(target)
     except OSError as error:
         raise Unreadable(f"{target}: cannot be written ({error.strerror})") from None
-
-
-def _remark(source: Source, migration: Migration) -> None:
-    for note in migration.notes:
-        _show(source, note, "note")
-    for note in migration.blocked:
-        _show(source, note, "not migrated")
-    if migration.blocked:
-        count = len(migration.blocked)
-        places = "place needs" if count == 1 else "places need"
-        message = f"{visible(source.name)}: {count} {places} a person; --force gives the rest"
-        click.echo(message, err=True)
-
-
-def _show(source: Source, note: Note, word: str) -> None:
-    place = f"{visible(source.name)}:{note.span.line}:{note.span.column}"
-    click.echo(f"{place}: {word}: {visible(note.message)}", err=True)
-    if note.way_out:
-        click.echo(f"  help: {visible(note.way_out)}", err=True)

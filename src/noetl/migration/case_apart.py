@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.document.nodes import scalars
+from noetl.document.playbook import Arc
 from noetl.migration.case_guards import DONE, ERROR, EXIT, Guard, joined
 from noetl.migration.case_routes import Choice, RouterPieces, Target, guard_of, targets_of, transition_options
 from noetl.migration.case_rules import Looks, Parts, then_part
-from noetl.migration.case_tasks import Names, failing_task, rule_tasks, setting_task
+from noetl.migration.case_tasks import Names, failing_task, keeping_task, rule_tasks, setting_task
+from noetl.migration.eval_vars import prefix
 from noetl.migration.names import paths, template
 from noetl.migration.notes import Notes
 from noetl.migration.pieces import Copier, Entry, Item, Listed, Mapped, literal
@@ -21,10 +23,10 @@ _LABELS = {DONE: "done", ERROR: "error", EXIT: "exit"}
 
 
 class Apart:
-    """Builds such steps for one v2-case step."""
+    """Builds such steps for one v2-case step. `forks`: the playbook can have several tokens at once."""
 
-    def __init__(self, looks: Looks, copier: Copier, notes: Notes, names: Names) -> None:
-        self.looks, self.copier, self.notes, self.names = looks, copier, notes, names
+    def __init__(self, looks: Looks, copier: Copier, notes: Notes, names: Names, *, forks: bool) -> None:
+        self.looks, self.copier, self.notes, self.names, self.forks = looks, copier, notes, names, forks
 
     def step(self, parts: Parts, guard: Guard, on_failure: Sequence[Choice]) -> tuple[Item, Target]:
         """The new step, and the way to it. Its own failures go where those of the old step's calls went (V2C-11)."""
@@ -38,6 +40,10 @@ class Apart:
             values = Mapped(tuple(written.values()))
             tasks += [setting_task("set_vars", values)] if written else []
             tasks.append(failing_task("fail_again"))
+            self.notes.changed(parts.rule, "the step fails after this rule as it did, with the error policy.fail")
+        if parts.transition is not None and not guard.waits and _leads_to_end(parts.transition.targets):
+            tasks.append(keeping_task(f"{prefix(name)}_result", self.looks.view))  # the execution's result (O-08)
+            self._check_ends(parts)
         if tasks:
             entries.append(Entry("tool", Listed(tuple(tasks))))
         if written and parts.transition is not None:
@@ -47,6 +53,12 @@ class Apart:
         entries += [router] if router is not None else []
         self.notes.changed(parts.rule, f'this rule is now a step of its own, "{name}"')
         return Item(Mapped(tuple(entries)), item_id(parts.rule.node)), Target(name, extra=tuple(handed))
+
+    def _check_ends(self, parts: Parts) -> None:
+        """Where several tokens end, the execution's result is told by the names of their last steps."""
+        if self.forks:
+            message = "this rule would be a step of its own, and the results of several ends are told by their steps"
+            self.notes.differs(parts.rule, message, "let the step lead on first, and do this in a step after it")
 
     def _onward(self, parts: Parts, copier: Copier) -> list[Choice]:
         transition = parts.transition
@@ -86,3 +98,7 @@ class Apart:
                 handed["error"] = "event.error"
         entries = [Entry(key, literal(template(value))) for key, value in sorted(handed.items())]
         return self.copier.with_names(names), entries
+
+
+def _leads_to_end(targets: Sequence[Arc]) -> bool:
+    return any("end" in str(arc.target.value) for arc in targets)

@@ -35,9 +35,11 @@ _STATE = ("vars", "ctx")  # one store under two names (V2C-21)
 
 
 class CaseSorting:
-    def __init__(self, looks: Looks, copier: Copier, notes: Notes, step_names: Names, task_names: Names) -> None:
+    def __init__(
+        self, looks: Looks, copier: Copier, notes: Notes, step_names: Names, task_names: Names, *, forks: bool
+    ) -> None:
         self.looks, self.copier, self.notes, self.task_names = looks, copier, notes, task_names
-        self.apart = Apart(looks, copier, notes, step_names)
+        self.apart = Apart(looks, copier, notes, step_names, forks=forks)
         self.inclusive = looks.step.case_mode == "inclusive"
         self.before: list[Item] = []
         self.done: list[Item] = []
@@ -134,6 +136,10 @@ class CaseSorting:
         items = self._work(parts, self._in_pipeline(), in_pipeline=bool(parts.tasks) or self.looks.looped)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
+            if (
+                parts.tasks and not self.looks.step.tasks
+            ):  # what can fail here is the rule's own work: then it leads nowhere
+                guard = Guard(frozenset({DONE}), guard.rest)
             self.choices.append(self._choice(parts, guard, self._condition(parts, guard, [])))
 
     def _choose(self, parts: Parts, guard: Guard, taken: list[Parts]) -> None:
@@ -142,8 +148,11 @@ class CaseSorting:
         names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
         others = _after_success(taken)
         if any(not other.rest for other in others):
-            when = "ran after a failed call only" if guard.after_failure else "never ran after a successful call"
-            self.notes.changed(parts.rule, f"this rule {when}, and is left out")
+            if guard.after_failure:
+                hint = "name the event: event.name == 'call.error', with a step to lead to"
+                self.notes.differs(parts.rule, "this rule ran after a failed call only, and is left out", hint)
+            else:
+                self.notes.changed(parts.rule, "this rule never ran after a successful call, and is left out")
             return
         excluded = [f"not ({joined([rename_expression(part, names) for part in other.rest])})" for other in others]
         conditions = [rename_expression(part, names) for part in guard.rest]
@@ -201,14 +210,15 @@ class CaseSorting:
         """A pipeline ends with its first failure, and only an arc sees that one."""
         if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
             message = "these tasks now run after a successful call only; after a failed one they ran too"
-            self.notes.changed(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
+            self.notes.differs(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
 
     def _note_failed_tasks(self, parts: Parts, others: list[Parts]) -> None:
         """Such a rule had matched, so that else was out (V2C-08); an arc cannot tell its failure from the call's."""
         guards = [other.guard for other in others if other.guard is not None]
         takes_failures = any(its.after_failure and not its.rest for its in guards)
         if not takes_failures and any(other.tasks for other in others):
-            self.notes.changed(parts.rule, "this else is now taken when a task of another rule fails, too")
+            message = "this else is now taken when a task of another rule fails, too"
+            self.notes.differs(parts.rule, message, "write a rule on call.error before it")
 
     def _goes_on(self, parts: Parts) -> bool:
         """Whether a failed call whose rule leads nowhere could still lead on: by another rule, or tolerated."""

@@ -24,9 +24,10 @@ from noetl.migration.case_tasks import (
 )
 from noetl.migration.eval_vars import prefix
 from noetl.migration.notes import Notes
-from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
+from noetl.migration.pieces import CommentedEntry, CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
 from noetl.migration.sheet import item_id, key_id
 from noetl.migration.tasks import KNOBS, task_entries
+from noetl.migration.unknown_keys import kept_as_comments
 
 _UNWRAPPED = frozenset({"http", "postgres", "duckdb", "snowflake", "ducklake", "playbook"})
 _CONSUMED = ("spec", "args", "loop", "tool", "retry", "vars", "case", "sink", "next", "set_ctx", "on_event")
@@ -34,7 +35,9 @@ _COPIED = ("timer", "message", "signal", "human_task", "timeout", "compensate")
 
 
 class CaseStep:
-    def __init__(self, step: Step, copier: Copier, notes: Notes, names: Names, *, read_elsewhere: bool) -> None:
+    def __init__(
+        self, step: Step, copier: Copier, notes: Notes, names: Names, *, read_elsewhere: bool, forks: bool
+    ) -> None:
         self.step, self.node, self.notes = step, step.node, notes
         self.call = next((task for task in step.tasks if isinstance(task, Task)), None)
         self.call_name = call_name(step)
@@ -44,13 +47,14 @@ class CaseStep:
         self.looks = Looks(step, view, self.call is not None and self.call.kind in _UNWRAPPED)
         self.pages = self._pages()
         taken = {self.call_name} if self.call else set()
-        self.sorting = CaseSorting(self.looks, copier, notes, names, Names(taken))
+        self.sorting = CaseSorting(self.looks, copier, notes, names, Names(taken), forks=forks)
 
     def items(self) -> list[Item]:
         self._check()
         self.sorting.sort()
         choices = [*self.sorting.choices, *self._shortcut()]
-        entries: list[Entry | CopiedEntry] = self.copier.entries(self.node, ("step", "desc"))
+        entries: list[Entry | CopiedEntry | CommentedEntry] = []
+        entries += self.copier.entries(self.node, ("step", "desc"))
         entries += self._spec()
         entries += self.copier.entries(self.node, ("args",))
         if "loop" in self.node:
@@ -61,7 +65,7 @@ class CaseStep:
         if self.step.on_event is not None:
             entries.append(handlers_entry(self.copier, self.step, self.step.on_event))
         entries += self._next(choices)
-        self._drop_unknown()
+        entries += self._unknown()
         flow = self.copier.sheet.is_flow(self.node)
         return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
 
@@ -166,9 +170,8 @@ class CaseStep:
         if not tail or self.call is None:
             return False
         routed = any(reads_result(choice, self.looks.view) for choice in choices)
-        return (
-            self.read_elsewhere or routed or not choices or (self.step.vars is not None and self.step.loop is not None)
-        )
+        ends_here = not any(_takes_success(choice) for choice in choices)  # then its result is the execution's (O-08)
+        return self.read_elsewhere or routed or ends_here or (self.step.vars is not None and self.step.loop is not None)
 
     # what is written and where it leads ------------------------------------------------------------------------
 
@@ -208,10 +211,14 @@ class CaseStep:
         entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
         return [entry] if entry is not None else []
 
-    def _drop_unknown(self) -> None:
-        for key, key_node, _ in self.node.items():
-            if key not in ("step", "desc", "result", *_CONSUMED, *_COPIED):
-                self.notes.changed(key_node, f'"{key}" had no meaning and is left out')
+    def _unknown(self) -> list[CommentedEntry]:
+        known = ("step", "desc", "result", *_CONSUMED, *_COPIED)
+        return kept_as_comments(self.copier, self.node, known, self.notes)
+
+
+def _takes_success(choice: Choice) -> bool:
+    """Whether a way out is taken by every success of the step."""
+    return bool(choice.targets) and choice.when in (None, "event.name == 'step.done'", "event.name == 'loop.done'")
 
 
 def reads_result(choice: Choice, view: str) -> bool:

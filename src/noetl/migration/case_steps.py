@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from noetl.document.nodes import Mapping, Node, scalars
-from noetl.document.playbook import Playbook, Task
+from noetl.document.playbook import Playbook, Step, Task, Transition
 from noetl.migration.case_step import CaseStep
 from noetl.migration.case_tasks import Names
 from noetl.migration.names import paths
 from noetl.migration.notes import Notes
 from noetl.migration.pieces import Copier, Entry, Item, Literal, Mapped
+from noetl.migration.sheet import item_id
 from noetl.migration.tasks import task_entries
 
 
 class CaseSteps:
-    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes) -> None:
+    """`v10`: where steps begin that are v10 already and are copied, in a document of several dialects."""
+
+    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes, v10: Collection[int] = ()) -> None:
         self.playbook = playbook
         self.copier = copier
         self.notes = notes
+        self._v10 = v10
 
     def items(self) -> list[Item]:
         names = Names({step.name for step in self.playbook.steps})
         readers = Counter(root for step in self.playbook.steps for root in _roots(step.node) - {step.name})
         bare = not any(step.name == "end" and step.tasks for step in self.playbook.steps)
+        forks = any(_forks(step) for step in self.playbook.steps)
         items: list[Item] = []
         for step in self.playbook.steps:
+            if step.node.span.start in self._v10:
+                items.append(Item(self.copier.value(step.node), item_id(step.node)))
+                continue
             last = bare and _leads_to_end(step.node)  # then its result is the execution's (O-08)
             read = readers[step.name] > 0 or last
-            items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read).items()
+            items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read, forks=forks).items()
         return [*items, *self._implicit_end()]
 
     def task(self, task: Task) -> Mapped:
@@ -41,6 +50,14 @@ class CaseSteps:
             return []
         ended = any(_leads_to_end(step.node) for step in self.playbook.steps)
         return [Item(Mapped((Entry("step", Literal("end")),)))] if ended else []
+
+
+def _forks(step: Step) -> bool:
+    """Whether a step can send several tokens on."""
+    ways = [step.router.arcs if step.router is not None else ()]
+    actions = [action for rule in (step.case.rules if step.case else ()) for action in rule.actions]
+    ways += [action.targets for action in actions if isinstance(action, Transition)]
+    return step.case_mode == "inclusive" or any(len(targets) > 1 for targets in ways)
 
 
 def _leads_to_end(step: Mapping) -> bool:

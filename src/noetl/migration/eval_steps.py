@@ -8,9 +8,10 @@ from noetl.migration.admission import admit_entry, lifecycle_entry
 from noetl.migration.eval_rules import EvalRules, previous_name
 from noetl.migration.eval_vars import StepVars, step_vars
 from noetl.migration.notes import Notes
-from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
+from noetl.migration.pieces import CommentedEntry, CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped, literal
 from noetl.migration.sheet import item_id, key_id
 from noetl.migration.tasks import task_entries
+from noetl.migration.unknown_keys import kept_as_comments, only
 
 _KNOWN = ("step", "desc", "spec", "when", "args", "loop", "tool", "set_ctx", "result", "next")
 
@@ -43,7 +44,7 @@ class _EvalStep:
         self.rules = EvalRules(self.copier, self.variables, notes)
 
     def pieces(self) -> Mapped:
-        entries: list[Entry | CopiedEntry] = []
+        entries: list[Entry | CopiedEntry | CommentedEntry] = []
         for key, key_node, _ in self.node.items():
             match key:
                 case "spec" | "when":
@@ -58,10 +59,10 @@ class _EvalStep:
                 case _ if key in _KNOWN:
                     entries.append(self.copier.entry(self.node, key))
                 case _:
-                    self.notes.changed(key_node, f'"{key}" had no meaning and is left out')
+                    entries += kept_as_comments(self.copier, only(self.node, key), (), self.notes)
         return Mapped(tuple(self._placed(entry) for entry in entries), flow=self.copier.sheet.is_flow(self.node))
 
-    def _placed(self, entry: Entry | CopiedEntry) -> Entry | CopiedEntry:
+    def _placed(self, entry: Entry | CopiedEntry | CommentedEntry) -> Entry | CopiedEntry | CommentedEntry:
         if not isinstance(entry, Entry) or entry.origin != "spec":
             return entry
         return Entry(entry.key, entry.value, key_id(self.node.keys["spec"]) if "spec" in self.node else "")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.document.nodes import Mapping
 from noetl.document.playbook import Dialect, Playbook
 from noetl.migration.case_steps import CaseSteps
 from noetl.migration.eval_steps import EvalSteps
-from noetl.migration.notes import Note, Notes
+from noetl.migration.notes import Note, Notes, relocated
 from noetl.migration.pieces import Copier
 from noetl.migration.root import root_pieces
 from noetl.migration.sheet import Sheet
@@ -20,16 +21,23 @@ from noetl.source import Source
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """`text` is v10, except where `blocked` says so; `notes` tell what changed in more than its spelling."""
+    """`text` is v10, except where `blocked` says so; `notes` tell what changed in more than its spelling, those of
+    `differing` what the playbook does now and did not."""
 
     text: str
     notes: tuple[Note, ...] = ()
     blocked: tuple[Note, ...] = ()
+    differing: tuple[Note, ...] = ()
+
+    def relocated(self, root: Mapping) -> Migration:
+        """The same with every note at its place in the document at `root`."""
+        kinds = (self.notes, self.blocked, self.differing)
+        return Migration(self.text, *(tuple(relocated(note, root) for note in notes) for notes in kinds))
 
 
 def migrate(source: Source, playbook: Playbook) -> Migration:
     """The v10 form of a document that read without errors. A v10 document stays as it is, to the byte."""
-    if playbook.dialect.rules is Dialect.V10:
+    if playbook.dialect is Dialect.V10:
         return Migration(source.text)
     notes = Notes()
     sheet = Sheet(source, playbook.node)
@@ -41,4 +49,4 @@ def migrate(source: Source, playbook: Playbook) -> Migration:
     else:
         steps = CaseSteps(playbook, Copier(sheet, {"vars": "ctx"}), notes)
     document = root_pieces(playbook, sheet, steps.items(), steps.task, notes)
-    return Migration(write(sheet, document), notes.all_changed, notes.all_blocked)
+    return Migration(write(sheet, document), notes.all_changed, notes.all_blocked, notes.all_differing)

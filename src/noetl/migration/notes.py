@@ -1,15 +1,21 @@
 """What a migration tells its user: what changed its form, and what v10 cannot say.
 
-Notes are of two kinds only. A `changed` note says where the new text differs in more than spelling; a `blocked` one
-is a place that needs a person, with the alternative v10 offers.
+A `changed` note says where the new text differs in more than spelling. One that `differs` is about a change of what the
+playbook does: the text is whole, and a person has to agree. A `blocked` one is a place that v10 cannot say, with the
+alternative it offers.
 """
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from noetl.diagnostics import Placed
+from noetl.document.nodes import Mapping, Node, Sequence
 from noetl.source import Span
+
+_PARTS = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -26,17 +32,25 @@ class Notes:
 
     def __init__(self) -> None:
         self._changed: dict[Note, None] = {}
+        self._differing: dict[Note, None] = {}
         self._blocked: dict[Note, None] = {}
 
     def changed(self, place: Placed, message: str, way_out: str = "") -> None:
         self._changed[Note(place.path, place.span, message, way_out)] = None
+
+    def differs(self, place: Placed, message: str, way_out: str) -> None:
+        self._differing[Note(place.path, place.span, message, way_out)] = None
 
     def blocked(self, place: Placed, message: str, way_out: str) -> None:
         self._blocked[Note(place.path, place.span, message, way_out)] = None
 
     @property
     def all_changed(self) -> tuple[Note, ...]:
-        return _in_order(self._changed)
+        return _in_order({**self._changed, **self._differing})
+
+    @property
+    def all_differing(self) -> tuple[Note, ...]:
+        return _in_order(self._differing)
 
     @property
     def all_blocked(self) -> tuple[Note, ...]:
@@ -45,3 +59,19 @@ class Notes:
 
 def _in_order(notes: dict[Note, None]) -> tuple[Note, ...]:
     return tuple(sorted(notes, key=lambda note: (note.span.start, note.message)))
+
+
+def relocated(note: Note, root: Mapping) -> Note:
+    """A note about a rewritten text, at the place of the old one that its path leads to, as far as it does."""
+    node: Node = root
+    span = root.span
+    for part in _PARTS.findall(note.path):
+        if part[1]:
+            inner = node.items[int(part[1])] if isinstance(node, Sequence) and int(part[1]) < len(node) else None
+        else:
+            inner = node.get(part[0]) if isinstance(node, Mapping) else None
+        if inner is None:
+            break
+        span = node.keys[part[0]].span if isinstance(node, Mapping) and not part[1] else inner.span
+        node = inner
+    return Note(note.path, span, note.message, note.way_out)

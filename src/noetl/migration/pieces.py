@@ -48,10 +48,17 @@ class CopiedEntry(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
+class CommentedEntry(msgspec.Struct, frozen=True):
+    """A key that v10 does not know, with its value: kept in the text as a comment, so that nothing is lost."""
+
+    whole: Copied
+    origin: str = ""
+
+
 class Mapped(msgspec.Struct, frozen=True):
     """`flow`: on one line if it fits there and no comment has to stand inside."""
 
-    entries: tuple[Entry | CopiedEntry, ...]
+    entries: tuple[Entry | CopiedEntry | CommentedEntry, ...]
     flow: bool = False
 
 
@@ -122,6 +129,13 @@ class Copier:
         edits = () if is_code(owner, key) else self._edits(value)
         whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, edits)
         return CopiedEntry(whole, key_id(name))
+
+    def commented(self, owner: Mapping, key: str) -> CommentedEntry:
+        """One entry of a mapping as a comment, to the letter."""
+        name, value = owner.keys[key], owner.values[key]
+        block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
+        whole = Copied(name.span.start, self._end(value, block), name.span.column, True)
+        return CommentedEntry(whole, key_id(name))
 
     def entries(self, owner: Mapping, keys: Iterable[str]) -> list[Entry | CopiedEntry]:
         return [self.entry(owner, key) for key in keys if key in owner]

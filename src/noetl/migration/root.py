@@ -8,8 +8,9 @@ from noetl.document.nodes import Mapping
 from noetl.document.playbook import Playbook, Task
 from noetl.document.root import SECTIONS
 from noetl.migration.notes import Notes
-from noetl.migration.pieces import CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped
+from noetl.migration.pieces import CommentedEntry, CopiedEntry, Copier, Entry, Item, Listed, Literal, Mapped
 from noetl.migration.sheet import Sheet, key_id
+from noetl.migration.unknown_keys import kept_as_comments, only
 
 API_VERSION = "noetl.io/v10"
 
@@ -18,7 +19,7 @@ def root_pieces(
     playbook: Playbook, sheet: Sheet, steps: list[Item], task: Callable[[Task], Mapped], notes: Notes
 ) -> Mapped:
     root, copier = playbook.node, Copier(sheet)
-    entries: list[Entry | CopiedEntry] = []
+    entries: list[Entry | CopiedEntry | CommentedEntry] = []
     for key, key_node, _ in root.items():
         match key:
             case "apiVersion":
@@ -36,7 +37,7 @@ def root_pieces(
             case _ if key in SECTIONS:
                 entries.append(copier.entry(root, key))
             case _:
-                notes.changed(key_node, f'"{key}" had no meaning and is left out')
+                entries += kept_as_comments(copier, only(root, key), (), notes)
     return Mapped(tuple(_with_key_origin(entry, root) for entry in entries))
 
 
@@ -46,7 +47,9 @@ def _stays(root: Mapping) -> bool:
     return isinstance(block, Mapping) and not lifted and "dialect" not in block
 
 
-def _with_key_origin(entry: Entry | CopiedEntry, root: Mapping) -> Entry | CopiedEntry:
+def _with_key_origin(
+    entry: Entry | CopiedEntry | CommentedEntry, root: Mapping
+) -> Entry | CopiedEntry | CommentedEntry:
     """Metadata goes where the first part of it stood."""
     if not isinstance(entry, Entry) or entry.origin != "metadata":
         return entry

@@ -6,7 +6,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from noetl.migration.pieces import WIDTH, Copied, CopiedEntry, Entry, Item, Listed, Literal, Mapped, Piece
+from noetl.migration.pieces import (
+    WIDTH,
+    CommentedEntry,
+    Copied,
+    CopiedEntry,
+    Entry,
+    Item,
+    Listed,
+    Literal,
+    Mapped,
+    Piece,
+)
 from noetl.migration.sheet import Comment, Place, Sheet
 
 
@@ -51,8 +62,10 @@ class _Writer:
             lines += self._surrounded(self.entry(entry, indent), entry.origin, indent, first=not lines)
         return lines
 
-    def entry(self, entry: Entry | CopiedEntry, indent: int) -> list[str]:
+    def entry(self, entry: Entry | CopiedEntry | CommentedEntry, indent: int) -> list[str]:
         pad = " " * indent
+        if isinstance(entry, CommentedEntry):
+            return [f"{pad}# {line}".rstrip() for line in self.copied(entry.whole, 0)]
         if isinstance(entry, CopiedEntry):
             return self.copied(entry.whole, indent)
         inline = self.inline(entry.value, indent + len(entry.key) + 2)
@@ -125,7 +138,7 @@ class _Writer:
             return "{}"
         parts = []
         for entry in piece.entries:
-            if not piece.flow or isinstance(entry, CopiedEntry) or self.comments.get(entry.origin):
+            if not piece.flow or not isinstance(entry, Entry) or self.comments.get(entry.origin):
                 return None
             value = self.inline(entry.value, 0, inside=True)
             if value is None:
@@ -212,7 +225,7 @@ def _copies(piece: Piece) -> Iterator[Copied]:
             yield piece
         case Mapped():
             for entry in piece.entries:
-                yield from [entry.whole] if isinstance(entry, CopiedEntry) else _copies(entry.value)
+                yield from _copies(entry.value) if isinstance(entry, Entry) else [entry.whole]
         case Listed():
             for item in piece.items:
                 yield from _copies(item.value)

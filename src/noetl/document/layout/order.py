@@ -21,7 +21,6 @@ ROOT_KEYS = (
     "executor",
     "trigger",
     "workload",
-    "ctx",
     "workbook",
 )
 ROOT_LAST = ("workflow",)

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from collections.abc import Sequence as Rows
 
 from noetl.document.anatomy import SUGAR
-from noetl.document.nodes import Mapping, Node, Sequence, scalars
-from noetl.document.spellings.model import V2_CASE, V2_EVAL, Rewriting, Where
+from noetl.document.nodes import Mapping, Node, Sequence
+from noetl.document.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where
 from noetl.document.spellings.table import BY_PLACE
 from noetl.document.spellings.trees import with_items, with_value
-from noetl.source import is_template
 
-_ITER_NAME = re.compile(r"\biter\.([A-Za-z_]\w*)")
 Visit = Callable[[Mapping], Mapping]
 
 
-def respelled(root: Mapping, rewriting: Rewriting) -> Mapping:
-    """The document at `root` in the words of the rewriting's dialect; the very same where nothing was to be changed."""
-    return _Visitor(rewriting).document(root)
+def respelled(root: Mapping, rewriting: Rewriting, repairs: Rows[Spelling] = ()) -> Mapping:
+    """The document at `root` in the words of the rewriting's dialect; the very same where nothing was to be changed.
+    `repairs` are further rows, which come before those of the table and after them."""
+    return _Visitor(rewriting, repairs).document(root)
+
+
+def respelled_step(step: Mapping, rewriting: Rewriting) -> Mapping:
+    """One step in the words of the rewriting's dialect, whatever the others are written in."""
+    return _Visitor(rewriting, ()).step(step)
 
 
 class _Visitor:
     """Knows where the constructs of a document stand; each is rewritten before what it holds."""
 
-    def __init__(self, rewriting: Rewriting) -> None:
+    def __init__(self, rewriting: Rewriting, repairs: Rows[Spelling]) -> None:
         self._rewriting = rewriting
-        self._rows = {where: tuple(row for row in rows if row.applies(rewriting)) for where, rows in BY_PLACE.items()}
+        more = {where: tuple(one for one in repairs if one.where is where) for where in Where}
+        # Repairs come twice: what the table puts into its place may be something that they know.
+        self._rows = {
+            where: tuple(row for row in (*more[where], *rows, *more[where]) if row.applies(rewriting))
+            for where, rows in BY_PLACE.items()
+        }
 
     def document(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.DOCUMENT)
         node = _inside(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
         node = _each(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
         node = self._workbook(node)
-        return _each(node, "workflow", self._step)
+        return _each(node, "workflow", self.step)
 
     def _rewritten(self, node: Mapping, where: Where) -> Mapping:
         for row in self._rows[where]:
             if row.rewrite is not None:
-                self._rewriting.quiet = row.own is self._rewriting.dialect
                 node = row.rewrite(node, self._rewriting)
         return node
 
@@ -58,8 +66,8 @@ class _Visitor:
             return _inside(node, "tool", self._task)
         return self._task(node)
 
-    def _step(self, node: Mapping) -> Mapping:
-        self._rewriting.iter_names = _names_read_of_iter(node) if "loop" in node else frozenset()
+    def step(self, node: Mapping) -> Mapping:
+        self._rewriting.looped = "loop" in node
         node = self._rewritten(node, Where.STEP)
         node = _inside(node, "loop", self._loop)
         node = self._tasks(node, "tool")
@@ -70,7 +78,6 @@ class _Visitor:
         node = _inside(node, "on_event", self._handlers)
         node = _each(node, "on_event", self._handler)
         node = _each(node, "case", self._rule)
-        node = _inside(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _retry(self, node: Mapping) -> Mapping:
@@ -84,11 +91,7 @@ class _Visitor:
         return _inside(self._rewritten(node, Where.RULE), "then", self._retry_policy)
 
     def _retry_policy(self, node: Mapping) -> Mapping:
-        return _inside(self._rewritten(node, Where.RETRY), "sink", self._tool_holder)
-
-    def _tool_holder(self, node: Mapping) -> Mapping:
-        """A sink, or a labelled task of v2-case: `{tool, args}`."""
-        return _inside(node, "tool", self._task)
+        return self._rewritten(node, Where.RETRY)
 
     def _loop(self, node: Mapping) -> Mapping:
         return _inside(self._rewritten(node, Where.LOOP), "loop", self._loop)
@@ -146,19 +149,11 @@ class _Visitor:
 
     def _action(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.ACTION)
-        node = _inside(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _listed_action(self, node: Mapping) -> Mapping:
         """One entry of a `then` list of v2-case: a labelled task, or one action."""
-        if self._rewriting.dialect is not V2_CASE or len(node) != 1:
-            return node
-        return _values(self._action(node), self._tool_holder)
-
-
-def _names_read_of_iter(step: Mapping) -> frozenset[str]:
-    texts = (scalar.value for scalar in scalars(step) if isinstance(scalar.value, str))
-    return frozenset(name for text in texts if is_template(text) for name in _ITER_NAME.findall(text))
+        return self._action(node) if self._rewriting.dialect is V2_CASE and len(node) == 1 else node
 
 
 def _inside(node: Mapping, key: str, visit: Visit) -> Mapping:

@@ -8,10 +8,10 @@ import msgspec
 
 from noetl.checking import Checked
 from noetl.diagnostics import Diagnostic
+from noetl.migration.fixes import Fix, fix_for
 from noetl.net.encoding import content_hash
 from noetl.net.net import Net
 from noetl.net.tasks import tasks_of
-from noetl.server.views.fixes import Fix, fix_for
 from noetl.source import Source
 
 
