@@ -63,7 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
     cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
     networks, addresses and host names that tools may reach all the same. `lease_ttl` is how long an order is a
-    worker's without a word of it, `heartbeat` how often it says one, in seconds.
+    worker's without a word of it, `heartbeat` how often it says one, in seconds. `strict` refuses playbooks with
+    warnings: when one is registered on a server, and when one is run or registered from a file.
     """
 
     db: str | None = None
@@ -83,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_result_bytes: int = 64 << 20
     retention_days: float | None = 90.0
     log_level: str = "info"
+    strict: bool = False
     server: str | None = None
     token: str | None = None
     ca: str | None = None

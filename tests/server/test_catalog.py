@@ -220,3 +220,55 @@ async def test_incidents_are_told() -> None:
 
         assert (told["record"], told["failures"], told["since"]) == ("order 1", 5, "1970-01-01T00:00:01.000000Z")
         assert "noetl_incidents 1.0" in (await talk.client.get("/metrics")).text
+
+
+WARNED = (
+    playbook(HELLO).replace("noetl.io/v10", "noetl.io/v2").replace("  - step: end\n", "  - step: end\n    owner: me\n")
+)
+
+
+@pytest.mark.req("VAL-19", "SRV-10")
+async def test_registering_and_starting_tell_the_warnings_about_the_text() -> None:
+    async with talking(workers=0) as talk:
+        registered = await talk.client.post("/api/catalog", json={"source": WARNED})
+        begun = [await talk.client.post("/api/executions", json={"path": "tests/test"}) for _ in range(2)]
+
+        assert registered.status_code == 201
+        told = [one["diagnostics"] for one in (registered.json(), *(one.json() for one in begun))]
+        assert [[one["code"] for one in each if one["severity"] == "warning"] for each in told] == [
+            ["W_UNKNOWN_KEY"]
+        ] * 3
+
+
+@pytest.mark.req("VAL-19", "SRV-10")
+async def test_warnings_are_refused_where_a_client_or_the_server_is_strict() -> None:
+    async with talking(workers=0) as talk, talking(workers=0, strict=True) as strict:
+        asked = await talk.client.post("/api/catalog", json={"source": WARNED, "strict": True})
+        required = await strict.client.post("/api/catalog", json={"source": WARNED})
+        clean = await strict.client.post("/api/catalog", json={"source": playbook(HELLO)})
+
+        assert [one.status_code for one in (asked, required, clean)] == [422, 422, 201]
+
+
+OLDER = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: t, path: tests/older}
+workflow:
+  - step: start
+    when: "{{ true }}"
+    tool: {kind: noop}
+"""
+
+
+@pytest.mark.req("MIG-05", "SRV-10")
+async def test_a_refusal_says_that_a_migration_would_do_and_the_migrated_text_is_accepted() -> None:
+    async with talking(workers=0) as talk:
+        refused = await talk.client.post("/api/catalog", json={"source": OLDER})
+        migrated = await talk.post("/api/migrate", {"source": OLDER})
+        accepted = await talk.client.post("/api/catalog", json={"source": migrated["source"]})
+        at_once = await talk.client.post("/api/catalog", json={"source": OLDER, "migrate": True})
+
+        assert (refused.status_code, refused.json()["migration"]) == (422, "migrated")
+        assert (migrated["outcome"], migrated["blocked"]) == ("migrated", [])
+        assert (accepted.status_code, at_once.status_code) == (201, 200)
+        assert at_once.json()["migrated"] is True

@@ -21,10 +21,8 @@ FAILED = 1  # as linters do (DESIGN §6)
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text", help="Form of the report."
 )
-@click.option("--strict", is_flag=True, help="Unknown keys are errors under noetl.io/v2 too.")
-@click.option(
-    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read every file as this dialect."
-)
+@click.option("--strict", is_flag=True, help="Refuse warnings too; unknown keys are errors under noetl.io/v2 as well.")
+@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read every file as this dialect.")
 @click.option("--allow-extensions", is_flag=True, help="Accept tool kinds that no installed plug-in provides.")
 @color_option
 @click.pass_context
@@ -33,7 +31,8 @@ def command(
 ) -> None:
     """Check playbooks: all mistakes at once, and proofs about what the net can do.
 
-    FILE may be a folder, whose playbooks are all checked, or - for standard input. Exits with 1 when there are errors.
+    FILE may be a folder, whose playbooks are all checked, or - for standard input. Exits with 1 when there are errors,
+    and with --strict when there are warnings.
     """
     from noetl.cli.report import report
 

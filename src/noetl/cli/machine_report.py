@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from noetl.checking import Checked
@@ -22,12 +22,17 @@ def as_json(checked: Sequence[Checked]) -> str:
     return json.dumps([_as_object(source, found) for source, found in _each(checked)], indent=2, ensure_ascii=True)
 
 
-def _as_object(source: Source, found: Diagnostic) -> dict[str, Any]:
+def as_objects(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    """Diagnostics of one text that is known from elsewhere: of the answer they are part of."""
+    return [_as_object(None, one) for one in found]
+
+
+def _as_object(source: Source | None, found: Diagnostic) -> dict[str, Any]:
     return {
         "code": found.code,
         "severity": found.severity,
         "path": found.path,
-        "file": source.name,
+        **({"file": source.name} if source is not None else {}),
         "line": found.span.line,
         "column": found.span.column,
         "end_line": found.span.end_line,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.cli.accepted_text import accepted, accepting_options
 from noetl.cli.files import read_source
 from noetl.cli.reaching import reached, server_option
 from noetl.cli.reading import db_option, refusals
@@ -21,22 +22,31 @@ if TYPE_CHECKING:
     from noetl.source import Source
     from noetl.store.catalog import CatalogRow
 
+    Accepted = tuple[Source, Net, Path]  # a text as it is registered, its net, and the file it was read from
+
 INVALID = 3
 
 
 @click.command("register")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|- …")
+@accepting_options
 @db_option
 @server_option
 @color_option
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], db: str | None, server: str | None) -> None:
+def command(
+    ctx: click.Context, files: tuple[str, ...], strict: bool, migrate: bool, db: str | None, server: str | None
+) -> None:
     """Check playbooks and put them into the catalogue, each as a new version unless it is there already.
 
-    Nothing is registered when one of them has errors; the exit code is 3 then.
+    Nothing is registered when one of them has errors; the exit code is 3 then. Warnings go to standard error.
     """
-    read = [(source, _net(source)) for source in map(read_source, files)]
-    nets = [(source, net) for source, net in read if net is not None]
+    read = [accepted(source, strict=strict, migrates=migrate) for source in map(read_source, files)]
+    nets = [
+        (checked.source, checked.net, Path(file))
+        for file, checked in zip(files, read, strict=True)
+        if checked is not None and checked.net is not None
+    ]
     if len(nets) < len(read):
         ctx.exit(INVALID)
     there = reached(server, db)
@@ -46,25 +56,12 @@ def command(ctx: click.Context, files: tuple[str, ...], db: str | None, server: 
         click.echo(f"{visible(row.path)} version {row.version}")
 
 
-def _registered_there(nets: list[tuple[Source, Net]], there: Reached) -> Sequence[CatalogRow | Playbook]:
+def _registered_there(nets: list[Accepted], there: Reached) -> Sequence[CatalogRow | Playbook]:
     with there.client() as client:
-        return [client.register(source.text) for source, _ in nets]
+        return [client.register(source.text) for source, _, _ in nets]
 
 
-def _net(source: Source) -> Net | None:
-    """The net, or None when there are errors, which are printed then."""
-    from noetl.checking import check
-    from noetl.tools.kinds import load_kinds
-
-    checked = check(source, kinds=load_kinds(), proofs=False)
-    if checked.net is None:
-        from noetl.cli.report import print_diagnostics
-
-        print_diagnostics(checked)
-    return checked.net
-
-
-async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> Sequence[CatalogRow | Playbook]:
+async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogRow | Playbook]:
     import time
 
     from noetl.net.encoding import content_hash, to_json
@@ -76,14 +73,14 @@ async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> Sequenc
     timetable = Timetable(store.shelf)
     try:
         rows = []
-        for source, net in nets:
+        for source, net, file in nets:
             playbook = Registration(
                 path=net.path,
                 net_hash=content_hash(net),
                 net=to_json(net),
                 label=net.version,
                 source=source.text,
-                origin=_place(source),
+                origin=str(file.absolute()) if file.exists() else None,  # not so for standard input
                 at=time.time(),
             )
             rows.append(await store.catalog.register(playbook))
@@ -91,8 +88,3 @@ async def _registered(nets: list[tuple[Source, Net]], db: str | None) -> Sequenc
         return rows
     finally:
         await store.close()
-
-
-def _place(source: Source) -> str | None:
-    file = Path(source.name)
-    return str(file.absolute()) if file.exists() else None  # not so for standard input

@@ -10,68 +10,79 @@ import click
 
 from noetl.cli.files import STDIN
 from noetl.cli.reading import INVALID, refusals
+from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
     from noetl.cli.live import View
     from noetl.cli.reaching import Reached
     from noetl.client import AsyncClient
-    from noetl.client.models import Result
+    from noetl.client.models import Result, Started
 
 
 def is_file(name: str) -> bool:
     return name == STDIN or Path(name).is_file()
 
 
-def run_there(
+class RemoteRun:
+    """One run on a server as the command line asked for it."""
+
+    def __init__(
+        self, there: Reached, *, output: str, quiet: bool, detach: bool, strict: bool = False, migrates: bool = False
+    ) -> None:
+        self._there, self._output, self._quiet, self._detach = there, output, quiet, detach
+        self._strict, self._migrates = strict, migrates
+
+    def begin(self, name: str, version: str | None, settings: Sequence[str], payload: str | None) -> int:
+        """Run a file, or a playbook that the server has, and say how it ended."""
+        from noetl.cli.payload import payload_from
+
+        inputs = payload_from(payload, settings)
+        source = None
+        if is_file(name):
+            if version is not None:
+                raise click.UsageError("--version chooses among registered playbooks, and this is a file")
+            source = self._accepted_text(name)
+            if source is None:
+                return INVALID
+        with refusals(), self._there.client() as client:
+            if source is not None:
+                registered = client.register(source)
+                name, version = registered.path, str(registered.version)
+            started = client.start(name, inputs, version=version)
+        if source is None:
+            print_warnings_of(started)
+        if self._detach:
+            click.echo(started.execution_id)
+            return 0
+        return followed(self._there, started.execution_id, self._output, self._quiet, started=started)
+
+    def _accepted_text(self, name: str) -> str | None:
+        from noetl.cli.accepted_text import accepted
+        from noetl.cli.files import read_source
+
+        checked = accepted(read_source(name), strict=self._strict, migrates=self._migrates)
+        return checked.source.text if checked is not None else None
+
+
+def print_warnings_of(started: Started) -> None:
+    """What the server says about the playbook that it runs; a local file has been shown with its lines already."""
+    for found in started.diagnostics:
+        place = f"{visible(started.catalog_id or started.path)}:{found.get('line')}:{found.get('column')}"
+        click.echo(
+            f"{place}: {found.get('severity')}[{found.get('code')}]: {visible(str(found.get('message')))}", err=True
+        )
+
+
+def followed(
     there: Reached,
-    name: str,
-    version: str | None,
-    settings: Sequence[str],
-    payload: str | None,
-    *,
+    execution_id: str,
     output: str,
     quiet: bool,
-    detach: bool,
+    within_s: float | None = None,
+    *,
+    started: Started | None = None,
 ) -> int:
-    """Run a file, or a playbook that the server has, and say how it ended."""
-    from noetl.cli.payload import payload_from
-
-    inputs = payload_from(payload, settings)
-    source = None
-    if is_file(name):
-        if version is not None:
-            raise click.UsageError("--version chooses among registered playbooks, and this is a file")
-        source = _checked(name)
-        if source is None:
-            return INVALID
-    with refusals(), there.client() as client:
-        if source is not None:
-            registered = client.register(source)
-            name, version = registered.path, str(registered.version)
-        started = client.start(name, inputs, version=version)
-    if detach:
-        click.echo(started.execution_id)
-        return 0
-    return followed(there, started.execution_id, output, quiet)
-
-
-def _checked(name: str) -> str | None:
-    """The text of a file without errors; those it has are printed."""
-    from noetl.checking import check
-    from noetl.cli.files import read_source
-    from noetl.cli.report import print_diagnostics
-    from noetl.tools.kinds import load_kinds
-
-    source = read_source(name)
-    checked = check(source, kinds=load_kinds(), proofs=False)
-    if checked.net is None:
-        print_diagnostics(checked)
-        return None
-    return source.text
-
-
-def followed(there: Reached, execution_id: str, output: str, quiet: bool, within_s: float | None = None) -> int:
-    """Show an execution there as it goes, and say how it ended."""
+    """Show an execution there as it goes, and say how it ended. `started` is told where it was begun just now."""
     from noetl.cli.live import say
     from noetl.cli.watching import watched
 
@@ -86,6 +97,7 @@ def followed(there: Reached, execution_id: str, output: str, quiet: bool, within
         quiet=quiet,
         let_go=let_go,
         within_s=within_s,
+        diagnostics=started.diagnostics if started is not None else None,
     )
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 import click
+import msgspec
 
 from noetl.checking import Checked
 from noetl.cli.excerpt import excerpt
@@ -22,6 +23,13 @@ def print_diagnostics(checked: Checked, *, err: bool = True) -> None:
     """Everything found in one text, coloured on a terminal; for commands that cannot go on."""
     for diagnostic in text_report([checked], paint=click.style):
         click.echo(diagnostic, err=err)
+
+
+def print_warnings(checked: Checked) -> None:
+    """The warnings of a text that is accepted all the same, on standard error; notes are left to `noetl check`."""
+    warned = msgspec.structs.replace(checked, diagnostics=checked.warnings)
+    for block in text_report([warned], paint=click.style) if warned.diagnostics else ():
+        click.echo(block, err=True)
 
 
 def text_report(checked: Sequence[Checked], *, paint: Paint = plain) -> list[str]:
@@ -68,7 +76,8 @@ def summary(checked: Sequence[Checked], *, paint: Paint = plain) -> str:
     if not counts:
         return paint("no problems", fg="green", bold=True) + f" in {where}"
     worst = min((found.severity for one in checked for found in one.diagnostics), key=list(Severity).index)
-    return paint(counts, fg=_COLORS[worst], bold=True) + f" in {where}"
+    refused = any(one.strict and one.refusals for one in checked) and worst is not Severity.ERROR
+    return paint(counts, fg=_COLORS[worst], bold=True) + f" in {where}" + (", refused by --strict" if refused else "")
 
 
 def _where(checked: Sequence[Checked]) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from noetl.cli.accepted_text import accepting_options
 from noetl.cli.reaching import server_option
 from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
 from noetl.cli.suggesting import EXECUTION, RUNNABLE
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from noetl.cli.live import View
     from noetl.cli.progress import Progress
     from noetl.cli.reaching import Reached
+    from noetl.cli.runnable import Runnable
+    from noetl.diagnostics import Diagnostic
     from noetl.embedded import RunResult
     from noetl.net.net import Net
     from noetl.records.carrying import Carried
@@ -64,6 +68,7 @@ kinds_option = click.option(
     help='Take up an interrupted run of this store; "last" is one too.',
 )
 @kinds_option
+@accepting_options
 @click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @server_option
@@ -81,6 +86,8 @@ def command(
     output: str,
     resume_id: str | None,
     allow: tuple[str, ...],
+    strict: bool,
+    migrate: bool,
     version: str | None,
     quiet: bool,
     server: str | None,
@@ -93,7 +100,7 @@ def command(
     Here, the path of a playbook that was registered or run before in this store will do as well.
 
     On a terminal the run is shown as it goes; piped, as plain lines on standard error. Ctrl-C records what is done and
-    says how to go on later; a second one stops at once.
+    says how to go on later; a second one stops at once. Warnings about a file are always shown, on standard error.
 
     Exits with 0 when it is done, 1 when it failed, 3 when the playbook has errors, 4 when it cannot be run here,
     5 when it was cancelled, 130 when it was interrupted.
@@ -102,17 +109,19 @@ def command(
         raise click.UsageError("name a playbook, or an execution with --resume ID")
     run = Run(MEMORY if memory else db, output, allow, quiet)
     if resume_id is not None:
-        if settings or payload is not None or version is not None or memory:
-            raise click.UsageError("a resumed run keeps its own inputs and its store")
+        if settings or payload is not None or version is not None or memory or migrate:
+            raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
         ctx.exit(run.resume(resume_id))
     assert file is not None
     if (there := _server_for(file, server, db, here=memory or local)) is not None:
-        from noetl.cli.remote_run import run_there
+        from noetl.cli.remote_run import RemoteRun
 
-        ctx.exit(run_there(there, file, version, settings, payload, output=output, quiet=quiet, detach=detach))
+        remote = RemoteRun(there, output=output, quiet=quiet, detach=detach, strict=strict, migrates=migrate)
+        ctx.exit(remote.begin(file, version, settings, payload))
     if detach:
         raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
-    ctx.exit(run.begin(file, version, settings, payload))
+    found = run.found(file, version, strict=strict, migrates=migrate)
+    ctx.exit(run.begin(found, settings, payload) if found is not None else INVALID)
 
 
 def _server_for(name: str, server: str | None, db: str | None, *, here: bool) -> Reached | None:
@@ -132,19 +141,23 @@ class Run:
 
     def __init__(self, place: str | None, output: str, allow: Sequence[str], quiet: bool) -> None:
         self._place, self._output, self._allow, self._quiet = place, output, allow, quiet
+        self._diagnostics: tuple[Diagnostic, ...] = ()
 
-    def begin(self, name: str, version: str | None, settings: Sequence[str], payload: str | None) -> int:
+    def found(self, name: str, version: str | None, *, strict: bool, migrates: bool) -> Runnable | None:
+        """The playbook to run; None when it is refused."""
+        from noetl.cli.runnable import runnable
+
+        return runnable(name, self._place, version, strict=strict, migrates=migrates)
+
+    def begin(self, found: Runnable, settings: Sequence[str], payload: str | None) -> int:
         from noetl.cli.live import say
         from noetl.cli.payload import doubts, payload_from
-        from noetl.cli.runnable import net_of
 
         inputs = payload_from(payload, settings)
-        net, origin = net_of(name, self._place, version)
-        if net is None:
-            return INVALID
-        for doubt in doubts(inputs, net.workload):
+        self._diagnostics = found.diagnostics
+        for doubt in doubts(inputs, found.net.workload):
             say(doubt)
-        return self.begin_net(net, inputs, origin=origin)
+        return self.begin_net(found.net, inputs, origin=found.origin)
 
     def begin_net(
         self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: Carried | None = None
@@ -240,7 +253,9 @@ class Run:
         if self._output == "jsonl":
             return
         if self._output == "json":
-            click.echo(as_json(result))
+            from noetl.cli.machine_report import as_objects
+
+            click.echo(as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
             return
         if not self._quiet or not result.ok:
             _tell(result)

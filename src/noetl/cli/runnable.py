@@ -10,28 +10,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from noetl.cli.accepted_text import accepted
 from noetl.cli.files import STDIN, Unreadable, read_source
 from noetl.cli.reading import is_there, refusals
 
 if TYPE_CHECKING:
+    from noetl.diagnostics import Diagnostic
     from noetl.net.net import Net
 
 _MEMORY = ":memory:"
 
 
-def net_of(name: str, db: str | None, version: str | None) -> tuple[Net | None, Path | None]:
-    """The net, None when there are errors (which are printed then), and the file it was read from."""
+class Runnable(msgspec.Struct, frozen=True):
+    """What is to be run. `origin` is the file it was read from; `diagnostics` are what checking that file found."""
+
+    net: Net
+    origin: Path | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def runnable(
+    name: str, db: str | None, version: str | None, *, strict: bool = False, migrates: bool = False
+) -> Runnable | None:
+    """The playbook of this name; None when it is refused, which is told then."""
     is_file = name == STDIN or Path(name).exists()
     if is_file and version is not None:
         raise click.UsageError("--version chooses among registered playbooks, and this is a file")
     if not is_file and (net := registered(name, db, version)) is not None:
-        return net, None
+        return Runnable(net)
     if version is not None:
         raise Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
     if not is_file:
         raise Unreadable(f"{name}: there is no such file, and no playbook of this path is registered here")
-    return _checked(name), None if name == STDIN else Path(name)
+    checked = accepted(read_source(name), strict=strict, migrates=migrates)
+    if checked is None or checked.net is None:
+        return None
+    return Runnable(checked.net, None if name == STDIN else Path(name), checked.diagnostics)
 
 
 def registered(path: str, db: str | None, version: str | None) -> Net | None:
@@ -51,15 +67,3 @@ def registered(path: str, db: str | None, version: str | None) -> Net | None:
 
     with refusals():
         return asyncio.run(looked_up())
-
-
-def _checked(file: str) -> Net | None:
-    from noetl.checking import check
-    from noetl.tools.kinds import load_kinds
-
-    checked = check(read_source(file), kinds=load_kinds(), proofs=False)
-    if checked.net is None:
-        from noetl.cli.report import print_diagnostics
-
-        print_diagnostics(checked)
-    return checked.net

@@ -58,6 +58,7 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "retention_days": settings.retention_days,
         "lease_ttl_s": settings.lease_ttl,
         "heartbeat_s": settings.heartbeat,
+        "strict": settings.strict,
     }
     return ServerSettings(**{**chosen, **more})
 

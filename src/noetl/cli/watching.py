@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from noetl.cli.reading import CANCELLED, CODES, INTERRUPTED, refusals
 
@@ -27,8 +28,10 @@ def watched(
     quiet: bool,
     let_go: Callable[[], None],
     within_s: float | None = None,
+    diagnostics: list[dict[str, Any]] | None = None,
 ) -> int:
-    """`watch` feeds the view and gives the result; `let_go` says how to come back."""
+    """`watch` feeds the view and gives the result; `let_go` says how to come back. `diagnostics` are what the server
+    found in the playbook, for output as JSON."""
     from noetl.cli.interruption import Interrupted, run_interruptibly
     from noetl.cli.live import shown, view_for
     from noetl.cli.progress import Progress
@@ -53,18 +56,19 @@ def watched(
     except TimeoutError:
         let_go()
         return TIMED_OUT
-    _print(result, output, quiet)
+    _print(result, output, quiet, diagnostics)
     return CODES[result.status]
 
 
-def _print(result: Result, output: str, quiet: bool) -> None:
+def _print(result: Result, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
     from noetl.cli.live import say
     from noetl.cli.reading import as_json
 
     if output == "jsonl":
         return
     if output == "json":
-        click.echo(as_json(result))
+        told = {} if diagnostics is None else {"diagnostics": diagnostics}
+        click.echo(as_json({**msgspec.to_builtins(result), **told}))
         return
     if not quiet or not result.ok:
         color = {"completed": "green", "failed": "red"}.get(result.status, "yellow")

@@ -8,7 +8,8 @@ import msgspec
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution that has begun. `result` and `error` are told when it ended while one waited."""
+    """An execution that has begun. `result` and `error` are told when it ended while one waited; `diagnostics` are the
+    warnings about the playbook's text."""
 
     execution_id: str
     path: str
@@ -18,6 +19,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     catalog_id: str | None = None
     result: Any = None
     error: dict[str, Any] | None = None
+    diagnostics: list[dict[str, Any]] = []
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

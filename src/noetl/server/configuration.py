@@ -13,7 +13,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `local`: the author sits at the terminal, as with `noetl dev`, so the working folder and the environment are open.
     `allow` turns on tool kinds that are off by default, `allow_addresses` opens private addresses to the http tool.
     `hosts` are names people reach it by, besides the loopback ones. `secret_variables` and `secret_folders` are what
-    keychain entries of kind env and file may read on a server that is not local."""
+    keychain entries of kind env and file may read on a server that is not local. `strict`: playbooks with warnings
+    are not registered."""
 
     db: str | None = None
     results: str | None = None
@@ -29,6 +30,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     secret_variables: tuple[str, ...] = ()
     secret_folders: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    strict: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False

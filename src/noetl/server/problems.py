@@ -66,7 +66,8 @@ class StreamEndedError(Exception):
 
 class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An error as a client reads it. `diagnostics` are those of a playbook, `errors` what is wrong with a request,
-    `error` what a tool would end with, `reference` what to look for in the server's log."""
+    `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
+    migration of a refused playbook would come to, `blocked` which of its places need a person."""
 
     type: str
     title: str
@@ -77,6 +78,8 @@ class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
     errors: list[dict[str, Any]] = []
     error: dict[str, Any] | None = None
     reference: str | None = None
+    migration: str | None = None
+    blocked: list[dict[str, Any]] = []
 
 
 def answer(request: Request, problem: Problem) -> Response:

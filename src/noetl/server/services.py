@@ -75,6 +75,7 @@ class Services(msgspec.Struct, kw_only=True):
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
+    warnings: dict[tuple[str, int], list[Any]] = {}  # about texts of versions, by path and version
     calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run
 
     async def read_back(self, payload: Recorded) -> Recorded:

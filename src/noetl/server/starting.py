@@ -18,8 +18,10 @@ from noetl.orchestrator.runnable import check_runnable
 from noetl.records.traces import Caller
 from noetl.server.idempotency import Keys, digest, named
 from noetl.server.problems import Problem, clipped, too_busy, unknown
+from noetl.server.registered_diagnostics import diagnostics_of
 from noetl.server.rerunning import Source, taken_over
 from noetl.server.services import Services
+from noetl.server.views.diagnostics import DiagnosticView
 from noetl.server.views.executions import catalog_id
 from noetl.server.views.results import result_of
 from noetl.store.catalog import NEWEST, CatalogRow
@@ -40,7 +42,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """`result` and `error` are told when it ended within `wait`."""
+    """`result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
+    text, as `POST /api/catalog` told them when it was registered."""
 
     execution_id: str
     path: str
@@ -50,6 +53,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     result: Any = None
     error: dict[str, Any] | None = None
+    diagnostics: list[DiagnosticView] = []
 
 
 async def start(
@@ -207,5 +211,6 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
             trace_id=ended.trace_id,
             result=told.result if told is not None else None,
             error=told.error if told is not None else None,
+            diagnostics=await diagnostics_of(services, row),
         )
     )

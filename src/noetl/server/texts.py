@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 from fastapi import Request
@@ -48,9 +49,15 @@ async def checked(text: Text, *, proofs: bool = True) -> Checked:
     )
 
 
-def refused(found: Checked) -> Problem:
-    """422 with all that is wrong with a text."""
-    errors = [one for one in found.diagnostics if one.code[0] == "E"]
-    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+def refused(found: Checked, *, migration: str | None = None) -> Problem:
+    """422 with all that is wrong with a text. `migration` is what a migration of it would come to, where that is
+    known."""
+    count = " and ".join(
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for word in ("error", "warning")
+        if (number := sum(one.severity == word for one in found.refusals))
+    )
+    count += ", which are refused here" if found.strict and not any(d.code[0] == "E" for d in found.refusals) else ""
     shown = [msgspec.to_builtins(one) for one in all_shown(found.diagnostics, found.source)]
-    return Problem(422, f"this playbook has {count}", kind="playbook", diagnostics=shown)
+    more: dict[str, Any] = {} if migration is None else {"migration": migration}
+    return Problem(422, f"this playbook has {count}", kind="playbook", diagnostics=shown, **more)

@@ -14,6 +14,7 @@ from noetl.clock import rfc3339
 from noetl.net.encoding import from_json
 from noetl.orchestrator.timetable import Timetable
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
+from noetl.server.migrations import migrated_text, offered
 from noetl.server.problems import Problem, unknown
 from noetl.server.routing import Json, shows
 from noetl.server.services import services_of
@@ -28,10 +29,13 @@ Version = Annotated[str, Query(description="A number, or the author's label.", m
 
 
 class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`path`, when given, must be the one the playbook has."""
+    """`path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
+    does; `migrate` registers the v10 form of a text in an older dialect."""
 
     source: str
     path: str | None = None
+    strict: bool = False
+    migrate: bool = False
 
 
 class VersionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +54,13 @@ class VersionDetail(VersionView, frozen=True, kw_only=True):
 
 
 class Registered(VersionDetail, frozen=True, kw_only=True):
-    """`created` is false when the newest version had the same content."""
+    """`created` is false when the newest version had the same content. `migrated`: what is registered is not the text
+    that was sent, but its v10 form."""
 
     created: bool
     verdict: str
     diagnostics: list[DiagnosticView]
+    migrated: bool = False
 
 
 class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,20 +92,22 @@ def _fields(row: CatalogRow) -> dict[str, Any]:
 @router.post("/api/catalog", **shows(Registered, reads=Registering, status=201, summary="Register a playbook"))
 async def register(request: Request) -> Response:
     """Check a playbook and put it into the catalogue: a new version, unless the newest one has the same content (then
-    200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors."""
+    200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors; `migration` says
+    then whether `POST /api/migrate` would give a text that is accepted."""
     services = services_of(request)
     require(request, (*JSON, *YAML))
     if media_type(request) in JSON:
         asked = await read(request, Registering)
     else:
         asked = Registering(source=decoded(await body_of(request)))
-    found = await checked(Text(source=asked.source))
+    source = await migrated_text(asked.source) if asked.migrate else asked.source
+    found = await checked(Text(source=source, strict=asked.strict or services.settings.strict))
     if found.net is None or found.certificate is None:
-        raise refused(found)
+        raise refused(found, migration=await offered(found))
     if asked.path not in (None, found.net.path):
         raise Problem(422, f'path: the playbook calls itself "{found.net.path}"')
     before = await services.store.catalog.find(found.net.path)
-    row = await services.library.register(found.net, source=asked.source)
+    row = await services.library.register(found.net, source=source)
     await Timetable(services.store.shelf).enter(
         found.net, row, at=services.clock.now()
     )  # its trigger counts from now on
@@ -110,6 +118,7 @@ async def register(request: Request) -> Response:
         dialect=found.dialect.value if found.dialect is not None else "",
         verdict=found.certificate.verdict,
         diagnostics=all_shown(found.diagnostics),
+        migrated=source != asked.source,
     )
     return Json(told, 201 if created else 200)
 

@@ -16,11 +16,11 @@ from noetl.graph.ladder import ladder
 from noetl.graph.layout import lay_out
 from noetl.graph.mermaid import mermaid
 from noetl.graph.svg import svg
-from noetl.migration.migrating import migrate
-from noetl.migration.notes import Note
 from noetl.net.net import Net
 from noetl.schema.playbook import playbook_schema
 from noetl.server.bodies import read
+from noetl.server.migrations import Migrated, conversion_of
+from noetl.server.migrations import migrated as migrated_view
 from noetl.server.problems import Problem
 from noetl.server.routing import Json, shows
 from noetl.server.texts import Text, checked, refused, text_of
@@ -43,22 +43,6 @@ GRAPH_MEDIA = (*(kind.partition(";")[0] for kind in _MEDIA.values()), "applicati
 class Formatted(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     changed: bool
-
-
-class Remark(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    line: int
-    column: int
-    message: str
-    way_out: str
-
-
-class Migrated(msgspec.Struct, frozen=True, kw_only=True):
-    """`blocked` are places that need a person; `source` is v10 but for those."""
-
-    source: str
-    notes: list[Remark]
-    blocked: list[Remark]
 
 
 class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,13 +70,10 @@ async def formatted(request: Request) -> Response:
 
 @router.post("/api/migrate", **shows(Migrated, reads=Text, summary="Rewrite an older dialect as v10"))
 async def migrated(request: Request) -> Response:
+    """The v10 form of a text in an older dialect, in a mixture of dialects, or with older spellings. 422 with the
+    reasons where there is none."""
     text = await text_of(request)
-    found = await checked(text, proofs=False)
-    if found.playbook is None or not found.ok:
-        raise refused(found)
-    done = await asyncio.to_thread(migrate, found.source, found.playbook)
-    notes, blocked = [_remark(one) for one in done.notes], [_remark(one) for one in done.blocked]
-    return Json(Migrated(source=done.text, notes=notes, blocked=blocked))
+    return Json(migrated_view(await conversion_of(text.name, text.source, text.dialect)))
 
 
 @router.post("/api/graph", **shows(media=GRAPH_MEDIA, reads=GraphRequest, summary="Draw a playbook"))
@@ -129,9 +110,3 @@ def _drawn(net: Net, form: GraphFormat) -> Response:
         case _:
             text = ladder(drawing)
     return Response(text, media_type=_MEDIA[form])
-
-
-def _remark(note: Note) -> Remark:
-    return Remark(
-        path=note.path, line=note.span.line, column=note.span.column, message=note.message, way_out=note.way_out
-    )

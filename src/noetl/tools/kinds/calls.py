@@ -39,9 +39,8 @@ SECRETS = ToolKind(
         Input(
             name="secret",
             schema=TEXT,
-            doc="Name of the secret or keychain entry; the task's own name when left out.",
+            doc="Name of the secret or keychain entry.",
             required=True,
-            from_name=True,
             aliases=("key", "entry", "secret_name"),
         ),
         Input(name="provider", schema=TEXT, doc="Resolver to ask: env, file, secret_manager, …"),

@@ -1,0 +1,72 @@
+"""Migrations that clients ask for: the v10 form of a text, with what happened to it (MIG-05)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from noetl.checking import Checked
+from noetl.conversion import Conversion, Outcome, convert
+from noetl.document.playbook import Dialect
+from noetl.migration.notes import Note
+from noetl.server.problems import Problem
+from noetl.server.texts import refused
+from noetl.source import Source
+from noetl.tools.kinds import load_kinds
+
+
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    line: int
+    column: int
+    message: str
+    way_out: str
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """`outcome` is "migrated", "already v10" or "needs a person". `blocked` are the places that need a person;
+    `source` is v10 but for those."""
+
+    source: str
+    outcome: str
+    notes: list[Remark]
+    blocked: list[Remark]
+
+
+async def conversion_of(name: str, text: str, dialect: Dialect | None = None) -> Conversion:
+    """The conversion of a text, made away from the event loop."""
+    source = Source(name, text)
+    return await asyncio.to_thread(lambda: convert(source, kinds=load_kinds(), dialect=dialect))
+
+
+def migrated(done: Conversion) -> Migrated:
+    """What a client is told of a conversion. Problem 422 where there is no text to give."""
+    if done.text is None or done.outcome is Outcome.REFUSED:
+        raise refused(done.before if not done.before.ok else done.after or done.before)
+    return Migrated(
+        source=done.text,
+        outcome=done.outcome.value,
+        notes=[_remark(one) for one in done.notes],
+        blocked=[_remark(one) for one in done.blocked],
+    )
+
+
+async def migrated_text(text: str) -> str:
+    """The v10 form of a text. Problem 422 where a person is needed."""
+    told = migrated(await conversion_of("playbook.yaml", text))
+    if told.blocked:
+        places = [msgspec.to_builtins(one) for one in told.blocked]
+        raise Problem(422, "this playbook cannot be migrated without a person", kind="migration", blocked=places)
+    return told.source
+
+
+async def offered(found: Checked) -> str:
+    """What a migration of a refused text would come to: the word of its outcome."""
+    return (await conversion_of(found.source.name, found.source.text)).outcome.value
+
+
+def _remark(note: Note) -> Remark:
+    return Remark(
+        path=note.path, line=note.span.line, column=note.span.column, message=note.message, way_out=note.way_out
+    )
