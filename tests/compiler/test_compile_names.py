@@ -18,7 +18,7 @@ def test_two_steps_of_one_name_are_shown_with_both_indexes_and_lines(compiled):
 def test_a_playbook_without_a_step_to_begin_with_is_refused(compiled):
     result = compiled("- step: load\n  tool: { kind: noop }")
 
-    assert result.only("E_NO_START").hint == "add - step: start"
+    assert result.only("E_NO_START").hint.endswith("executor: {spec: {entry_step: load}}")
     assert result.net is None
 
 

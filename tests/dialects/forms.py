@@ -1,7 +1,8 @@
 """One playbook in several dialects: read from a file that holds them side by side, and run with scripted tools.
 
 A file has `workload`, `answers` (by task, in turn, the last one for ever), the steps as each dialect writes them, and
-what every form must lead to. Every older form is also migrated, and the migrated text is one more form.
+what every form must lead to. `v10, in other words` is one more form of v10, with accepted spellings. Every older form
+is also migrated, every v10 form is written as v10-io, and these texts are further forms.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from noetl.records.tasks import TaskProcessed
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from tests.conversing import net_of
+from tests.dialects.v10_io import in_v10_io
 from tests.fixtures.logs import check_log
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 from tests.migration.migrated import migrated
 from tests.running_here import Scripted
 
 FOLDER = Path(__file__).parent / "playbooks"
-DIALECTS = ("v2-case", "v2-eval", "v10")
+DIALECTS = ("v2-case", "v2-eval", "v10", "v10-io")
 _HEADS = {
     "v2-case": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v2-case}\n",
     "v2-eval": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v2-eval}\n",
+    "v10-io": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v10-io}\n",
     "v10": "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: one, path: dialects/one}\n",
 }
 
@@ -56,18 +59,27 @@ def playbooks() -> list[Playbook]:
 
 def _read(path: Path) -> Playbook:
     told = yaml.safe_load(path.read_text())
-    unknown = set(told) - {"about", "workload", "workbook", "answers", "expect", "moved", "instead", *DIALECTS}
+    forms = [key for key in told if key.partition(",")[0] in DIALECTS]
+    unknown = set(told) - {"about", "workload", "ctx", "workbook", "answers", "expect", "moved", "instead", *forms}
     assert not unknown, f"{path.name}: {unknown}"
-    written = {dialect: _document(told, dialect) for dialect in DIALECTS if dialect in told}
-    new = {f"{dialect}, migrated": _migrated(text) for dialect, text in written.items() if dialect != "v10"}
+    if "v10" in told and "v10-io" not in told:
+        told["v10-io"] = yaml.safe_dump(in_v10_io(yaml.safe_load(told["v10"])), sort_keys=False, width=1000)
+        forms.append("v10-io")
+    written = {form: _document(told, form) for form in forms}
+    new = {f"{form}, migrated": _migrated(text) for form, text in written.items() if form in ("v2-case", "v2-eval")}
     more = (told.get(key, {}) for key in ("moved", "instead"))
     return Playbook(path.stem, {**written, **new}, told.get("answers", {}), told["expect"], *more)
 
 
-def _document(told: dict[str, Any], dialect: str) -> str:
-    shared = {key: told[key] for key in ("workload", "workbook") if key in told}
-    steps = "".join(f"  {line}\n" for line in told[dialect].splitlines())
-    return f"{_HEADS[dialect]}{yaml.safe_dump(shared) if shared else ''}workflow:\n{steps}"
+def _document(told: dict[str, Any], form: str) -> str:
+    """The whole text of one form. Other words are accepted under noetl.io/v2, whose shape says the dialect."""
+    shared = {key: told[key] for key in ("workload", "ctx", "workbook") if key in told}
+    steps = "".join(f"  {line}\n" for line in told[form].splitlines())
+    dialect, _, other_words = form.partition(",")
+    head = _HEADS[dialect]
+    if other_words:
+        head = _HEADS["v2-case"].replace("v2-case", dialect)
+    return f"{head}{yaml.safe_dump(shared) if shared else ''}workflow:\n{steps}"
 
 
 def _migrated(text: str) -> str:

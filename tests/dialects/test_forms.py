@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conversing import net_of
 from tests.dialects.forms import DIALECTS, Playbook, playbooks, run_form
 
 ALL = playbooks()
@@ -20,8 +21,17 @@ def test_every_form_gives_the_same_result_and_the_same_task_runs(playbook: Playb
     assert told == playbook.expected(form)
 
 
-def test_at_least_twenty_playbooks_are_written_in_all_three_dialects() -> None:
-    assert len([one for one in ALL if set(DIALECTS) <= set(one.forms)]) >= 20
+def test_at_least_sixty_playbooks_are_written_and_most_of_them_in_every_dialect() -> None:
+    assert len(ALL) >= 60
+    assert len([one for one in ALL if set(DIALECTS) <= set(one.forms)]) >= 40
+
+
+@pytest.mark.req("DIA-08")
+def test_every_form_that_is_not_migrated_is_read_as_its_own_dialect() -> None:
+    for one in ALL:
+        for form, text in one.forms.items():
+            if "migrated" not in form:
+                assert net_of(text).dialect == form.partition(",")[0], (one.name, form)
 
 
 @pytest.mark.req("MIG-02", "MIG-03", "TPL-01")

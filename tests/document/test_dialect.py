@@ -102,7 +102,7 @@ def test_every_marker_of_the_table_has_a_document_above() -> None:
         assert root is not None
         shown |= {marker.name for marker in STRONG if any(marker.find(dissect(root)))}
 
-    assert shown == {marker.name for marker in STRONG}
+    assert shown == {marker.name for marker in STRONG if marker.dialect is not Dialect.V10_IO}  # they stand below
 
 
 @pytest.mark.req("DIA-02")
@@ -336,3 +336,43 @@ def test_an_older_unknown_or_missing_api_version_is_refused_and_the_shape_decide
     assert dialect is V2_CASE, "so that the other mistakes are found too"
     assert (found.code, found.path) == ("E_API_VERSION", "apiVersion")
     assert found.message == f"{shown}; playbooks must use noetl.io/v2 or noetl.io/v10"
+
+
+# v10-io -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("DIA-09")
+@pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "input: { a: 1 }",
+        "tool: { kind: noop, input: { a: 1 } }",
+        "tool: [{ name: a, kind: noop, input: { a: 1 } }]",
+        "next: { arcs: [{ step: b, input: { a: 1 } }] }",
+        "set: { a: 1 }",
+        "tool: { kind: noop, set: { a: 1 } }",
+        "next: { arcs: [{ step: b, set: { a: 1 } }] }",
+        "tool: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: continue, set: { a: 1 } } } }] } } }",
+        "tool: { kind: noop, spec: { policy: { rules: [{ when: '{{ output.data }}', then: { do: break } }] } } }",
+        "tool: { kind: noop, output: { rules: [] } }",
+        "next: { arcs: [{ step: b, when: '{{ output.data.n > 1 }}' }] }",
+    ],
+)
+def test_input_set_and_output_are_the_words_of_v10_io(step: str, api: str) -> None:
+    assert detected(on_step(step).replace("noetl.io/v2", api)) == (Dialect.V10_IO, [])
+
+
+@pytest.mark.req("DIA-09")
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        (on_step("case: [{ when: '{{ true }}', then: { set: { a: 1 } } }]"), V2_CASE),
+        (on_step("tool: { kind: http, json: { input: 1, output: 2, set: 3 } }"), V10),
+        (on_step("next: { arcs: [{ step: b, when: '{{ export.output > 1 }}' }] }"), V10),
+        (document("    next: { arcs: [{ step: output, when: '{{ output.n }}' }] }\n  - step: output"), V10),
+        (document("    next: { arcs: [{ step: b, when: '{{ output > 1 }}' }] }", root="workload: { output: 2 }"), V10),
+    ],
+)
+def test_the_same_words_elsewhere_are_no_marks_of_v10_io(text: str, dialect: Dialect) -> None:
+    assert detected(text) == (dialect, [])

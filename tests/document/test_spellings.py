@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.diagnostics import Diagnostic, Findings
 from noetl.document.nodes import Mapping, data
@@ -11,6 +12,7 @@ from noetl.document.spellings.model import Rewriting, Spelling
 from noetl.document.spellings.respelling import respelled
 from noetl.document.spellings.table import SPELLINGS
 from noetl.document.yaml import read_yaml
+from noetl.net.net import Net
 from noetl.source import Source
 from tests.document.spelled import checked_text, document_of
 
@@ -32,6 +34,10 @@ def rewritten(
     return respelled(tree(text), rewriting), list(findings)
 
 
+def same_net(older: Net | None, canonical: Net | None) -> bool:
+    return older is not None and canonical is not None and replace(older, dialect=canonical.dialect) == canonical
+
+
 def test_no_two_rows_have_one_id() -> None:
     assert len({row.id for row in SPELLINGS}) == len(SPELLINGS)
 
@@ -42,8 +48,8 @@ def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spell
     root, found = rewritten(document_of(row.before, dialect), dialect)
 
     assert data(root) == data(tree(document_of(row.after, dialect)))
-    assert found
-    assert {one.code for one in found} == {"I_ALIAS"}
+    assert bool(found) == (row.own is not dialect)
+    assert {one.code for one in found} <= {"I_ALIAS"}
 
 
 @pytest.mark.req("DIA-08")
@@ -65,7 +71,7 @@ def test_a_document_with_the_older_spelling_checks_without_errors(row: Spelling,
     assert [one for one in older.diagnostics if one.code[0] == "E"] == []
     assert older.dialect == dialect
     assert older.net is not None
-    assert older.net == canonical.net
+    assert same_net(older.net, canonical.net)
 
 
 @pytest.mark.req("DIA-08")

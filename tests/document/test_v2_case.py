@@ -386,14 +386,26 @@ def test_else_written_as_in_v10_is_told_what_to_leave_out() -> None:
     ("then", "hint"),
     [
         ("{save: {tool: {kind: noop}}, next: end}", "write a list: then: [save: {tool: …}, next:"),
-        ("[{set: {a: 1}}, {next: {next: end}}]", "write a mapping: then: {set: …, next:"),
-        ("[{retry: {max_attempts: 2}}]", "write a mapping: then: {retry: …, next:"),
     ],
 )
 def test_what_belongs_to_the_other_form_of_then_is_told_so(then: str, hint: str) -> None:
     _, [found] = read_step(f"next: end\ncase: [{{when: true, then: {then}}}]")
 
     assert found.hint.startswith(hint)
+
+
+@pytest.mark.req("V2C-10")
+def test_set_and_retry_may_stand_in_a_list_among_tasks() -> None:
+    step, found = read_step(
+        "next: end\ncase: [{when: true, then: [{set: {a: 1}}, {save: {tool: {kind: noop}}},"
+        " {retry: {max_attempts: 2, max_delay: 3}}, {next: end}]}]"
+    )
+
+    assert found == []
+    assert step.case is not None
+    [rule] = step.case.rules
+    assert [type(action).__name__ for action in rule.actions] == ["SetVars", "Task", "Transition"]
+    assert [data(retry.max_delay) for retry in rule.retry] == [3]
 
 
 @pytest.mark.req("V2C-10")
@@ -474,7 +486,6 @@ def test_a_retry_without_bound_or_of_another_shape_is_refused(retry: str, code: 
         ("on_exhausted: continue", "write it as spec.on_exhausted"),
         ("backoff: linear", "write it as spec.mode"),
         ("max_retries: 3", "write max_attempts"),
-        ("max_delay: 3", "no ceiling"),
     ],
 )
 @pytest.mark.parametrize("form", ["{max_attempts: 2, KEY}", "[{when: true, then: {max_attempts: 2, KEY}}]"])

@@ -271,3 +271,38 @@ workflow:
     talk.start()
 
     assert talk.run("a").args == {"x": 1, "y": 2}
+
+
+@pytest.mark.req("ROUTE-14")
+def test_an_arc_that_fires_writes_its_set_ctx_before_its_token_is_made_and_others_do_not() -> None:
+    talk = routed(
+        "{arcs: [{step: a, when: '{{ false }}', set_ctx: {way: a}},"
+        " {step: b, set_ctx: {way: b, n: '{{ event.result + 1 }}'}}, {step: c, set_ctx: {way: c}}]}"
+    )
+
+    talk.start()
+    events = talk.done("start", 4)
+
+    assert talk.execution.ctx == {"way": "b", "n": 5}
+    types = [event.event_type for event in events]
+    assert types.index("next.selected") < types.index("ctx.patched") < types.index("token.created")
+
+
+@pytest.mark.req("ROUTE-14")
+def test_of_two_arcs_that_fire_and_write_one_name_the_later_one_stays() -> None:
+    talk = routed("{spec: {mode: inclusive}, arcs: [{step: a, set_ctx: {way: a}}, {step: b, set_ctx: {way: b}}]}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.execution.ctx == {"way": "b"}
+
+
+@pytest.mark.req("ROUTE-14")
+def test_a_set_ctx_of_an_arc_that_breaks_fails_like_its_guard_would() -> None:
+    talk = routed("{arcs: [{step: a, set_ctx: {n: '{{ 1 / 0 }}'}}]}")
+
+    talk.start()
+    talk.done("start")
+
+    assert talk.status == "failed"

@@ -84,3 +84,24 @@ def test_starting_twice_gives_the_same_events_with_the_same_ids() -> None:
     first, second = Conversation(ONE), Conversation(ONE)
 
     assert first.start(n=1) == second.start(n=1)
+
+
+@pytest.mark.req("DOC-15")
+def test_the_context_begins_with_what_the_root_says_and_only_the_input_is_read() -> None:
+    talk = Conversation("ctx: {total: 0, limit: '{{ workload.a.x + 1 }}', bare: '{{ l }}'}" + ONE)
+
+    events = talk.start(a={"x": 4})
+
+    assert talk.execution.ctx == {"total": 0, "limit": 5, "bare": [1]}
+    assert [event.event_type for event in events][4:7] == ["token.enqueued", "ctx.patched", "step.scheduled"]
+
+
+@pytest.mark.req("DOC-15")
+def test_a_context_that_cannot_be_rendered_fails_the_execution_with_its_reason() -> None:
+    talk = Conversation("ctx: {limit: '{{ 1 / workload.a.x }}'}" + ONE)
+
+    talk.start(a={"x": 0})
+
+    assert talk.status == "failed"
+    assert talk.ran() == []
+    assert "the ctx of the playbook" in talk.payloads("playbook.processed")[0].error.message

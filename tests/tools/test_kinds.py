@@ -13,7 +13,7 @@ from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 from noetl.tools.kinds import KINDS, load_kinds, plugins
 
 BUILT_IN = [
-    *("http", "postgres", "duckdb", "python", "noop", "secrets", "playbook", "workbook"),
+    *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "nats", "transfer", "shell", "script"),
 ]
 KNOWN_ONLY = ["container", "mcp", "snowflake", "gcs", "ducklake"]

@@ -41,7 +41,7 @@ class _Flow:
         self._graph = graph
         self._index = {step.name: at for at, step in enumerate(net.transitions)}
         self._writers: dict[str, list[int]] = {}
-        self._everywhere = Keys()
+        self._everywhere = keys(net.ctx)  # there from the beginning
         for at, step in enumerate(net.transitions):
             written = step_ctx(step)
             self._everywhere |= beside_ctx(step) | Keys(unknown=written.unknown)

@@ -9,6 +9,7 @@ import msgspec
 from noetl.analysis.reads import references
 from noetl.net.debug import arc_address, case_address, part_address, rule_address, step_address, task_address
 from noetl.net.net import Loop, Transition
+from noetl.net.routing import Arc
 from noetl.net.task import Task
 from noetl.templates.authored import Authored
 from noetl.templates.logic import Reference
@@ -83,7 +84,11 @@ def _after(step: Transition) -> Iterator[Site]:
     for emit in step.emit:
         yield Site(name, step_address(name), AFTER, references(emit.when, emit.data))
     for at, arc in enumerate(step.router.arcs if step.router else ()):
-        yield Site(name, arc_address(name, at), AFTER, references(arc.when, arc.args, arc.computed, arc.delay))
+        yield Site(name, arc_address(name, at), AFTER, references(*_of_arc(arc)))
+
+
+def _of_arc(arc: Arc) -> tuple[Authored | None, ...]:
+    return arc.when, arc.args, arc.set_ctx, arc.computed, arc.delay
 
 
 def _waits(step: Transition) -> Iterator[Site]:

@@ -29,8 +29,8 @@ def _mutations(task: Task) -> Iterable[Mutations]:
 
 
 def ending_ctx(step: Transition) -> Keys:
-    """Keys set when the run ends: the step's set_ctx or vars, its case rules, and what its loop folds."""
-    found = keys(step.set_ctx)
+    """Keys set when the run ends: the step's set_ctx or vars, its arcs, its case rules, and what its loop folds."""
+    found = keys(step.set_ctx, *(arc.set_ctx for arc in (step.router.arcs if step.router else ())))
     for rule in step.case.rules if step.case else ():
         for action in rule.actions:
             found |= keys(action.set_ctx)

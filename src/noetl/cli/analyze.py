@@ -22,7 +22,9 @@ _COLORS = {"sound": "green", "unsound": "red", "not decided": "yellow"}
 @click.command("analyze")
 @click.argument("file")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "dot"]), default="text", help="Form of the answer.")
-@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read the file as this dialect.")
+@click.option(
+    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
+)
 @color_option
 def command(file: str, output: str, dialect: str | None) -> None:
     """Prove what can be proved about FILE (or - for standard input): deadlocks, joins, ends, cycles, values.

@@ -22,7 +22,9 @@ FAILED = 1  # as linters do (DESIGN §6)
     "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text", help="Form of the report."
 )
 @click.option("--strict", is_flag=True, help="Refuse warnings too; unknown keys are errors under noetl.io/v2 as well.")
-@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read every file as this dialect.")
+@click.option(
+    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read every file as this dialect."
+)
 @click.option("--allow-extensions", is_flag=True, help="Accept tool kinds that no installed plug-in provides.")
 @color_option
 @click.pass_context

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--debug-map", is_flag=True, help="Add where each compiled element was written.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the net.")
-@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read the file as this dialect.")
+@click.option(
+    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
+)
 @color_option
 def command(file: str, debug_map: bool, output: str, dialect: str | None) -> None:
     """Show the net that FILE (or - for standard input) compiles to."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     default="text",
     help="Form of the drawing.",
 )
-@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read the file as this dialect.")
+@click.option(
+    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
+)
 @color_option
 def command(file: str, output: str, dialect: str | None) -> None:
     """Draw the net of FILE (or - for standard input): steps, their tasks, and the ways between them."""

@@ -26,7 +26,9 @@ CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # 
 @click.option("--write", is_flag=True, help="Write the v10 text into the files.")
 @click.option("--force", is_flag=True, help="Give the text even where a part could not be migrated.")
 @click.option("-o", "--output", type=click.Choice(["text", "diff"]), default="text", help="Form of what is printed.")
-@click.option("--dialect", type=click.Choice(["v10", "v2-eval", "v2-case"]), help="Read every file as this dialect.")
+@click.option(
+    "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read every file as this dialect."
+)
 @color_option
 @click.pass_context
 def command(

@@ -20,7 +20,7 @@ from noetl.source import is_template
 
 def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_KEYCHAIN, for a literal `auth` and for `keychain.name` in templates."""
-    if playbook.dialect is not Dialect.V10 and not playbook.keychain:
+    if playbook.dialect.rules is not Dialect.V10 and not playbook.keychain:
         return playbook
     declared = [entry.name for entry in playbook.keychain]
     for task, _ in every_task(playbook):

@@ -35,10 +35,11 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
         if kind is None or task.generated:
             return task
         reading = _Inputs(task, kind, compilation, closed, refuses_knobs)
+        reading.take_from_spec()
         reading.sort()
         if not pipeline.in_workbook and kind.plugin is None:  # a definition may leave an input to its references
             reading.check_present()
-        return replace(task, inputs=reading.inputs, knobs=reading.knobs)
+        return replace(task, inputs=reading.inputs, knobs=reading.knobs, spec=reading.spec)
 
     return rewrite_tasks(playbook, checked)
 
@@ -52,6 +53,26 @@ class _Inputs:
         self._knob_names = {knob.name for knob in (*kind.spec, *COMMON_SPEC)}
         self.inputs: dict[str, Node] = {}
         self.knobs: dict[str, Node] = dict(task.knobs)
+        self.spec = task.spec
+
+    def take_from_spec(self) -> None:
+        """Inputs that stand under `spec`, where only options do."""
+        spec = self.spec
+        for key, place, node in list(spec.items()) if spec is not None else ():
+            known = self._kind.input(key) if key not in self._knob_names and key != "policy" else None
+            if known is None and not (key == "args" and "args" not in self._task.inputs):
+                continue
+            name = known.name if known is not None else key
+            if name in self._task.inputs or name in self.inputs or spec is None:
+                continue
+            message = f'"{key}" under spec is read as the input "{name}"'
+            self._compilation.note("I_ALIAS", place, message, f"write {name} beside kind")
+            self.inputs[name] = node
+            rest = [one for one in spec.values if one != key]
+            spec = Mapping(
+                {one: spec.keys[one] for one in rest}, {one: spec.values[one] for one in rest}, spec.span, spec.path
+            )
+        self.spec = spec
 
     def sort(self) -> None:
         for key, node in self._task.inputs.items():

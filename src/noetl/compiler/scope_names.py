@@ -15,7 +15,7 @@ from noetl.templates.scopes import Site, foreign, is_reserved, visible
 
 def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_ITER_IN_ARC, W_FOREIGN_NAME, W_KEYCHAIN and E_KEYCHAIN."""
-    dialect = playbook.dialect.value
+    dialect = playbook.dialect.rules.value
     given, own = given_names(playbook), _names_of_tasks_and_items(playbook)
     dashed = [step.name for step in playbook.steps if "-" in step.name and _identifier(step.name).isidentifier()]
     for written in written_texts(playbook, compilation):
@@ -71,7 +71,7 @@ def _note_unseen(name: str, written: Text, seen: frozenset[str], playbook: Playb
         message = f'"iter" ends with its iteration and cannot be read in {written.what}'
         compilation.note("W_ITER_IN_ARC", place, message, f"{here}; keep the value with set_ctx")
         return
-    instead = foreign(name, playbook.dialect.value, written.site)
+    instead = foreign(name, playbook.dialect.rules.value, written.site)
     if instead is None and not is_reserved(name):
         return
     if instead is not None and instead.partition(".")[0] == "outcome" and "outcome" not in seen:
@@ -110,9 +110,10 @@ def _names_of_tasks_and_items(playbook: Playbook) -> set[str]:
 
 def given_names(playbook: Playbook) -> set[str]:
     """Bare names that mean the author's own data, which may well be called `status_code` or `page` (TPL-06)."""
-    mappings = [playbook.workload]
+    mappings = [playbook.workload, playbook.ctx]
     for step in playbook.steps:
-        mappings += [step.args, step.set_ctx, step.vars, *(arc.args for arc in arcs_of(step))]
+        arcs = list(arcs_of(step))
+        mappings += [step.args, step.set_ctx, step.vars, *(arc.args for arc in arcs), *(arc.set_ctx for arc in arcs)]
         for rule in step.case.rules if step.case else ():
             mappings += [action.values for action in rule.actions if isinstance(action, SetVars)]
     for task, _ in every_task(playbook):

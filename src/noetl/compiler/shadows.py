@@ -19,7 +19,7 @@ def check_shadows(playbook: Playbook, compilation: Compilation) -> Playbook:
     for step in playbook.steps:
         if step.router is not None and step.router.mode == "exclusive":
             always = everywhere or word(inner(step.router.spec, "unguarded"), "") == "always"
-            _check(step, step.router.arcs, always, playbook.dialect, compilation)
+            _check(step, step.router.arcs, always, playbook.dialect.rules, compilation)
     return playbook
 
 

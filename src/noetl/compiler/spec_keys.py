@@ -22,12 +22,12 @@ def check_spec_keys(playbook: Playbook, compilation: Compilation) -> Playbook:
     _check_outer(executor, EXECUTOR_OPTIONS, "executor.spec", compilation)
     if playbook.dialect is Dialect.V2_CASE:
         return playbook
-    options = step_options(playbook.dialect)
+    options = step_options(playbook.dialect.rules)
     for step in playbook.steps:
         _check_outer(step.spec, options, "a step's spec", compilation)
         for loop in loops_of(step.loop):
             _check_outer(loop.spec, LOOP_OPTIONS, "a loop's spec", compilation)
-        if playbook.dialect is Dialect.V10 and step.spec is not None and "timeout" in step.spec:
+        if playbook.dialect.rules is Dialect.V10 and step.spec is not None and "timeout" in step.spec:
             compilation.note(
                 "I_TIMEOUT_SCOPE",
                 step.spec.keys["timeout"],

@@ -6,7 +6,7 @@ from noetl.compiler.compilation import Compilation, key_place
 from noetl.document.nodes import Scalar
 from noetl.document.playbook import Loop, Playbook, Step
 from noetl.document.shapes import did_you_mean, nearest
-from noetl.templates.scopes import RESERVED, is_reserved
+from noetl.templates.scopes import RESERVED, is_reserved, reserved_names
 
 START = "start"
 
@@ -18,8 +18,9 @@ def check_step_names(playbook: Playbook, compilation: Compilation) -> Playbook:
         if step.name in first:
             _note_duplicate(compilation, *first[step.name], index, step)
         first.setdefault(step.name, (index, step))
-        if is_reserved(step.name):
-            _note_reserved(compilation, step.name_node, f'"{step.name}" cannot be a step\'s name')
+        reserved = reserved_names(playbook.dialect.rules.value)
+        if step.name in reserved or step.name.startswith("_"):
+            _note_reserved(compilation, step.name_node, f'"{step.name}" cannot be a step\'s name', reserved)
         _check_iterators(step.loop, compilation)
     _check_entry(playbook, compilation)
     return playbook
@@ -47,8 +48,8 @@ def _check_entry(playbook: Playbook, compilation: Compilation) -> None:
         message = f'entry_step names "{written.value}", which is not a step here'
         compilation.note("E_NO_START", written, message, did_you_mean(str(written.value), names))
         return
-    guess = nearest(START, names)
-    hint = f'rename "{guess}" to start, or set executor.spec.entry_step' if guess else "add - step: start"
+    guess = nearest(START, names) or names[0]
+    hint = f'rename "{guess}" to start, or write executor: {{spec: {{entry_step: {guess}}}}}'
     place = key_place(playbook.node, "workflow", playbook.steps[0].name_node)
     compilation.note("E_NO_START", place, 'no step is called "start", so there is nothing to begin with', hint)
 
@@ -62,8 +63,9 @@ def _note_duplicate(compilation: Compilation, index: int, step: Step, again: int
     )
 
 
-def _note_reserved(compilation: Compilation, place: Scalar, message: str) -> None:
-    hint = f"templates keep {', '.join(sorted(RESERVED))} and names that begin with _ for themselves"
+def _note_reserved(compilation: Compilation, place: Scalar, message: str, reserved: frozenset[str] = RESERVED) -> None:
+    words = sorted(name for name in reserved if not name.startswith("_"))
+    hint = f"templates keep {', '.join(words)} and names that begin with _ for themselves"
     compilation.note("E_RESERVED_NAME", place, message, hint)
 
 

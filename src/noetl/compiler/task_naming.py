@@ -8,13 +8,27 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from noetl.compiler.compilation import Compilation
-from noetl.compiler.pipelines import MAIN, Pipeline, rewrite
+from noetl.compiler.pipelines import MAIN, Pipeline, rewrite, rewrite_tasks
 from noetl.document.playbook import Branch, Playbook, Policy, Sugar, Task
 
 
 def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """Every task and construct with a name."""
-    return rewrite(playbook, _named)
+    """Every task and construct with a name; a name that stands for an input is read as that, too."""
+    return rewrite(rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named)
+
+
+def _with_input(task: Task, compilation: Compilation) -> Task:
+    """`{kind: secrets, name: api_key}`: the name says which secret. One that templates could not read is only that."""
+    kind = compilation.kinds.get(task.kind)
+    named = next((known for known in kind.inputs if known.from_name), None) if kind is not None else None
+    if named is None or task.name_node is None or any(key in task.inputs for key in (named.name, *named.aliases)):
+        return task
+    message = f'the name of this task is read as its input "{named.name}"'
+    compilation.note("I_ALIAS", task.name_node, message, f"write {named.name}: {task.name}")
+    inputs = {**task.inputs, named.name: task.name_node}
+    if task.name is not None and not task.name.isidentifier():
+        return replace(task, inputs=inputs, name=None, name_node=None)
+    return replace(task, inputs=inputs)
 
 
 def _named(pipeline: Pipeline) -> tuple[Task | Sugar, ...]:

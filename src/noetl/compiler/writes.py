@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from noetl.compiler.compilation import Compilation
 from noetl.compiler.pipelines import MAIN, Pipeline, pipelines
+from noetl.compiler.targets import arcs_of
 from noetl.document.nodes import Mapping, Scalar
 from noetl.document.playbook import Loop, Playbook, SetVars, Step, Then
 
@@ -20,6 +21,7 @@ _OF_ITER = ("workload", "keychain", "ctx", "iter", "index", "parent")
 
 def check_writes(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_RESERVED_NAME for written keys, E_PARALLEL_VARS."""
+    _check(playbook.ctx, _NAMESPACES, "ctx", compilation)
     for step in playbook.steps:
         for written, word in _step_writes(step):
             _check(written, _NAMESPACES, word, compilation)
@@ -33,6 +35,7 @@ def check_writes(playbook: Playbook, compilation: Compilation) -> Playbook:
 def _step_writes(step: Step) -> Iterator[tuple[Mapping | None, str]]:
     yield step.set_ctx, "set_ctx"
     yield step.vars, "vars"
+    yield from ((arc.set_ctx, "set_ctx") for arc in arcs_of(step))
     for rule in step.case.rules if step.case else ():
         yield from ((action.values, "set") for action in rule.actions if isinstance(action, SetVars))
 

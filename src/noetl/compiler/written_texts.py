@@ -64,6 +64,7 @@ def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Writt
         for key, _, node in entry.node.items():
             if key not in ("name", "kind"):
                 yield _Written(node, Site.KEYCHAIN, f'the keychain entry "{entry.name}"')
+    yield _Written(playbook.ctx, Site.INITIAL_CTX, "ctx", keys=True, into_ctx=True)
     for step in playbook.steps:
         yield from _of_step(step)
     for pipeline in pipelines(playbook):
@@ -89,6 +90,7 @@ def _of_step(step: Step) -> Iterator[_Written]:
         site = Site.ARC if in_router else Site.CASE_THEN
         yield _Written(arc.when, site, "an arc's when")
         yield _Written(arc.args, site, "an arc's args")
+        yield _Written(arc.set_ctx, site, "an arc's set_ctx", keys=True, into_ctx=True)
         yield _Written(arc.spec, site, "an arc's spec")
         yield _Written(arc.target if arc.template else None, site, "a computed target")
     yield from _of_retries(step.retry)
@@ -140,7 +142,14 @@ def _of_case(step: Step) -> Iterator[_Written]:
 
 def _of_retries(retries: tuple[Retry, ...]) -> Iterator[_Written]:
     for retry in retries:
-        for node in (retry.when, retry.max_attempts, retry.initial_delay, retry.multiplier, retry.jitter):
+        for node in (
+            retry.when,
+            retry.max_attempts,
+            retry.initial_delay,
+            retry.multiplier,
+            retry.max_delay,
+            retry.jitter,
+        ):
             yield _Written(node, Site.RETRY, "a retry policy")
         yield _Written(retry.next_call, Site.RETRY, "next_call")
 

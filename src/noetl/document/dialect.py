@@ -1,4 +1,4 @@
-"""Dialect: which of the three a document is written in, and whether its apiVersion is one we read (DIA-01…05, DOC-04).
+"""Dialect: which one a document is written in, and whether its apiVersion is one we read (DIA-01…05, DOC-04).
 
 In this order: a dialect named by the author, `noetl.io/v10`, strong markers, weak markers, v10. A v10 document is never
 taken for an older one. A document with marks of two dialects is of the one that reads all of them (the table of
@@ -31,9 +31,9 @@ def detect(root: Mapping, findings: Findings, override: Dialect | None = None) -
     api_version = _api_version(root, findings)
     named = override or _named(root, findings)
     if api_version == API_V10:
-        if named not in (None, Dialect.V10):
+        if named is not None and named.rules is not Dialect.V10:
             _conflict(root, findings, str(named), by_option=override is not None)
-        return Dialect.V10
+        return named if named is not None and named.rules is Dialect.V10 else _spelling_of_v10(root)
     return named or _by_shape(root, findings)
 
 
@@ -88,6 +88,12 @@ def _by_shape(root: Mapping, findings: Findings) -> Dialect | None:
             return dialect
     _mixed(_firsts(found), findings)
     return None
+
+
+def _spelling_of_v10(root: Mapping) -> Dialect:
+    """v10, or v10-io where one of its own words stands."""
+    found = _strong(dissect(root))
+    return Dialect.V10_IO if any(one.marker.dialect is Dialect.V10_IO for one in found) else Dialect.V10
 
 
 def _strong(parts: Anatomy) -> list[Found]:

@@ -6,18 +6,20 @@ other dialects write instead. The order of rows means nothing: the document's ow
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from noetl.document.anatomy import Anatomy, exits, key, label, loops, mappings, rules, sugar
-from noetl.document.nodes import Scalar, Sequence
+from noetl.document.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.document.playbook import Dialect
 from noetl.document.spellings.table import BY_ID
 
 Finder = Callable[[Anatomy], Iterator[Scalar]]
 
-V10, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V2_EVAL, Dialect.V2_CASE
+V10, V10_IO, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V10_IO, Dialect.V2_EVAL, Dialect.V2_CASE
+_OUTPUT = re.compile(r"\{[{%][^}]*(?<![.\w'\"])output\b(?!\s*=[^=])(?!['\"])")
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -32,7 +34,9 @@ class Marker(msgspec.Struct, frozen=True):
 
     def is_read_in(self, dialect: Dialect) -> bool:
         """Whether a document of `dialect` may hold this construct."""
-        return dialect is self.dialect or (bool(self.spelling) and dialect in BY_ID[self.spelling].dialects)
+        if self.dialect in (dialect, dialect.rules):
+            return True
+        return bool(self.spelling) and BY_ID[self.spelling].is_read_in(dialect)
 
 
 def _at_root(name: str) -> Finder:
@@ -94,6 +98,75 @@ def _stray_then(parts: Anatomy) -> Iterator[Scalar]:
             yield from key(holder, "then")
 
 
+def _in_policy_rule(name: str) -> Finder:
+    """A key in what a rule of a task policy does."""
+
+    def find(parts: Anatomy) -> Iterator[Scalar]:
+        for task in parts.tasks:
+            if "eval" not in task:
+                yield from (found for rule in rules(task) for found in key(rule, name))
+
+    return find
+
+
+def _set(parts: Anatomy) -> Iterator[Scalar]:
+    """`set` on steps, tasks and arcs, and in task policies; in case rules it is a word of v2-case."""
+    yield from _on_step("set")(parts)
+    yield from _on_task("set")(parts)
+    yield from _on_arc("set")(parts)
+    yield from _in_policy_rule("set")(parts)
+
+
+def _input(parts: Anatomy) -> Iterator[Scalar]:
+    yield from _on_step("input")(parts)
+    yield from _on_arc("input")(parts)
+    yield from _on_task("input")(parts)
+
+
+def _on_arc(name: str) -> Finder:
+    return lambda parts: (found for step in parts.steps for arc in _arcs(step) for found in key(arc, name))
+
+
+def _arcs(step: Mapping) -> Iterator[Mapping]:
+    router = step.get("next")
+    yield from mappings(router.get("arcs") if isinstance(router, Mapping) else router)
+
+
+def _output(parts: Anatomy) -> Iterator[Scalar]:
+    """`output` as a name in policies, arcs and what a step sets, or as rules of a task; where the document has nothing
+    of its own under that name."""
+    if _names_something(parts.root, "output"):
+        return
+    for task in parts.tasks:
+        yield from key(task, "output", "rules")
+        spec = task.get("spec")
+        yield from _reading_output(spec.get("policy") if isinstance(spec, Mapping) else None)
+    for step in parts.steps:
+        for name in ("next", "set_ctx", "set"):
+            yield from _reading_output(step.get(name))
+
+
+def _names_something(node: Node, word: str) -> bool:
+    """Whether a step, a task, an iterator, an argument or any other value is called `word`."""
+    match node:
+        case Mapping():
+            named = (node.get(name) for name in ("step", "name", "iterator", "element"))
+            if any(isinstance(one, Scalar) and one.value == word for one in named):
+                return True
+            if word in node and "kind" not in node and "step" not in node:
+                return True
+            return any(_names_something(value, word) for value in node.values.values())
+        case Sequence():
+            return any(_names_something(item, word) for item in node)
+    return False
+
+
+def _reading_output(node: Node | None) -> Iterator[Scalar]:
+    for scalar in scalars(node) if node is not None else ():
+        if isinstance(scalar.value, str) and _OUTPUT.search(scalar.value):
+            yield scalar
+
+
 GUARDED_ENTRY = Marker(
     "next[].when",
     V2_EVAL,
@@ -103,6 +176,14 @@ GUARDED_ENTRY = Marker(
 )
 
 STRONG: tuple[Marker, ...] = (
+    *(
+        Marker(name, V10_IO, find, {V10: instead, V2_EVAL: instead, V2_CASE: instead}, spelling=spelling)
+        for name, find, instead, spelling in (
+            ("input", _input, "args", "step-input"),
+            ("set", _set, "set_ctx", "rule-set"),
+            ("output", _output, "outcome", "io-names"),
+        )
+    ),
     Marker("spec.policy", V10, _spec_policy, {V2_EVAL: "eval on the task", V2_CASE: "case and retry"}),
     Marker(
         "next.arcs",

@@ -16,9 +16,16 @@ from noetl.source import Source, Span
 
 
 class Dialect(StrEnum):
+    """How a document is written. `rules`: the dialect by whose rules it runs."""
+
     V10 = "v10"
+    V10_IO = "v10-io"  # another spelling of v10
     V2_EVAL = "v2-eval"
     V2_CASE = "v2-case"
+
+    @property
+    def rules(self) -> Dialect:
+        return Dialect.V10 if self is Dialect.V10_IO else self
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +144,7 @@ class Arc(_Part, frozen=True, kw_only=True):
     target: Scalar
     when: Scalar | None = None
     args: Mapping | None = None
+    set_ctx: Mapping | None = None
     spec: Mapping | None = None
     template: bool = False
 
@@ -223,6 +231,7 @@ class Retry(_Part, frozen=True, kw_only=True):
     max_attempts: Node | None = None
     initial_delay: Node | None = None
     multiplier: Node | None = None
+    max_delay: Node | None = None
     mode: str | None = None  # exponential | linear | fixed (mapping form)
     jitter: Node | None = None
     on_exhausted: str | None = None
@@ -333,6 +342,7 @@ class Playbook(_Part, frozen=True, kw_only=True):
     keychain: tuple[KeychainEntry, ...] = ()
     executor: Executor | None = None
     workload: Mapping | None = None
+    ctx: Mapping | None = None  # the initial context
     workbook: dict[str, Task] = {}
     trigger: Trigger | None = None
     steps: tuple[Step, ...] = ()

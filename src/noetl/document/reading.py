@@ -38,22 +38,24 @@ def read_playbook(
         return None
     api_version = root.get("apiVersion")
     reading = Reading(
-        dialect=found,
+        dialect=found.rules,
         findings=findings,
         strict=strict,
         v10_api=isinstance(api_version, Scalar) and api_version.value == "noetl.io/v10",
     )
     rewriting = Rewriting(dialect=found, findings=findings, v10_api=reading.v10_api)
-    playbook = _READERS[found](respelled(root, rewriting), reading)
+    playbook = _READERS[reading.dialect](respelled(root, rewriting), reading)
     if playbook is not None:
-        playbook = replace(playbook, source=source, strict=strict)
+        playbook = replace(playbook, dialect=found, source=source, strict=strict)
     if found is not Dialect.V10:
-        _note_dialect(root, reading, source)
+        _note_dialect(root, found, reading, source)
     return playbook
 
 
-def _note_dialect(root: Mapping, reading: Reading, source: Source) -> None:
+def _note_dialect(root: Mapping, dialect: Dialect, reading: Reading, source: Source) -> None:
     """Older dialects run with their own rules; the author should know which, and the way to v10 (DIA-06)."""
     place = root.get("apiVersion") or opening(root)
-    message = f"this playbook is written in {reading.dialect}, an older dialect, and runs by its rules"
+    message = f"this playbook is written in {dialect}, an older dialect, and runs by its rules"
+    if dialect is Dialect.V10_IO:
+        message = f"this playbook is written in {dialect}, another spelling of v10, and runs by the rules of v10"
     reading.error("I_DIALECT", place, message, f"noetl migrate {source.name} rewrites it as v10")

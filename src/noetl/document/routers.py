@@ -91,7 +91,8 @@ def _read_arc(reading: Reading, item: Node) -> Arc | None:
         reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
         return None
     handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
-    known_keys(reading, item, ("step", "when", "args", "spec"), _CODE, "an arc", closed=True, handled=handled)
+    keys = ("step", "when", "args", "set_ctx", "spec")
+    known_keys(reading, item, keys, _CODE, "an arc", closed=True, handled=handled)
     if "then" in item:
         hint = "give the arc a step; what runs there is that step's tool"
         reading.error(_CODE, item.keys["then"], "an arc has no then", hint)
@@ -101,11 +102,12 @@ def _read_arc(reading: Reading, item: Node) -> Arc | None:
     condition = item.get("when")
     when = read_condition(reading, condition) if condition is not None else None
     args = mapping(reading, item.get("args"), _CODE, "args", "args: {name: value}")
+    set_ctx = mapping(reading, item.get("set_ctx"), _CODE, "set_ctx", "set_ctx: {name: value}")
     spec = mapping(reading, item.get("spec"), _CODE, "an arc's spec", "spec: {priority: 5}")
     check_arc_options(reading, spec)
     if target is None or (condition is not None and when is None):
         return None
-    return Arc(node=item, target=target, when=when, args=args, spec=spec)
+    return Arc(node=item, target=target, when=when, args=args, set_ctx=set_ctx, spec=spec)
 
 
 def _read_target(reading: Reading, item: Mapping) -> Scalar | None:

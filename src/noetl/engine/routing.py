@@ -30,6 +30,7 @@ from noetl.records.outcomes import Error
 from noetl.records.routing import ArcConsidered, NextSelected
 from noetl.records.tokens import TokenConsumed
 from noetl.records.waits import StepTimeout
+from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE
@@ -60,6 +61,7 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     else:
         selection = Selection(error=error) if error else _selected(plan, execution, run, step, ctx, at)
         draft.add(_record(step, boundary, selection), run=run)
+        _write(draft, execution, run, selection.fired)
         _follow(plan, draft, execution, run, selection.fired, at)
     draft.add(TokenConsumed(token_id=run.token_id), run=run)
     return draft.decision()
@@ -106,6 +108,12 @@ def _another_way(step: Transition) -> Selection:
     target, after_all = step.timeout.alternative, len(step.router.arcs) if step.router else 0
     considered = (ArcConsidered(step=target, guard="timeout", fired=True),)
     return Selection(considered=considered, fired=(Fired(arc=after_all, target=target, args={}),))
+
+
+def _write(draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...]) -> None:
+    """What the arcs that fire set, in their order: of two writes to one name the later one stays."""
+    patch = {name: value for one in fired for name, value in one.set_ctx.items()}
+    patch_ctx(draft, execution, run, patch)
 
 
 def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...], at: float) -> None:
@@ -168,7 +176,8 @@ def _fired(index: int, arc: Arc, source: str, scope: Scope, now: float) -> Fired
     return Fired(
         arc=index,
         target=arc.target,
-        args=_args(arc, scope, now),
+        args=_mapping("args", arc.args, scope, now),
+        set_ctx=_mapping("set_ctx", arc.set_ctx, scope, now, keys=True),
         tokens=arc.tokens,
         priority=_priority(arc, scope, now),
         partition=_text(partition) if partition is not None else None,
@@ -180,11 +189,11 @@ def _fired(index: int, arc: Arc, source: str, scope: Scope, now: float) -> Fired
     )
 
 
-def _args(arc: Arc, scope: Scope, now: float) -> dict[str, Any]:
-    args = render(arc.args, scope, now=now) if arc.args is not None else None
-    if args is not None and not isinstance(args, dict):
-        raise TemplateError(f"args must be a mapping, this gave {type(args).__name__}")
-    return args or {}
+def _mapping(what: str, written: Authored | None, scope: Scope, now: float, *, keys: bool = False) -> dict[str, Any]:
+    rendered = render(written, scope, now=now, keys=keys) if written is not None else None
+    if rendered is not None and not isinstance(rendered, dict):
+        raise TemplateError(f"{what} must be a mapping, this gave {type(rendered).__name__}")
+    return rendered or {}
 
 
 def _priority(arc: Arc, scope: Scope, now: float) -> int:

@@ -30,6 +30,7 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
     arc: int
     target: str
     args: dict[str, Any]
+    set_ctx: dict[str, Any] = {}
     tokens: int = 1
     priority: int = 0
     partition: str | None = None

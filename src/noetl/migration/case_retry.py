@@ -89,6 +89,8 @@ class CallPolicy:
         if retry.max_attempts is not None and isinstance(node, Mapping):
             then.append(Entry("attempts", self.copier.value(retry.max_attempts, node.keys["max_attempts"])))
         then += self._delays(retry)
+        if retry.max_delay is not None:
+            then.append(Entry("max_delay", self.copier.value(retry.max_delay)))
         if retry.jitter is not None:
             then.append(Entry("jitter", self.copier.value(retry.jitter)))
         if on_exhausted is not None and on_exhausted != "fail":

@@ -37,7 +37,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 def migrate(source: Source, playbook: Playbook) -> Migration:
     """The v10 form of a document that read without errors. A v10 document stays as it is, to the byte."""
-    if playbook.dialect is Dialect.V10:
+    if playbook.dialect.rules is Dialect.V10:
         return Migration(source.text)
     notes = Notes()
     sheet = Sheet(source, playbook.node)

@@ -19,6 +19,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] = {}
     doc: str = ""
     required: bool = False
+    from_name: bool = False  # the task's own name, where the input is left out
     aliases: tuple[str, ...] = ()  # accepted spellings; the compiler renames them to `name` with an I_ALIAS note
     verbatim: bool = False  # never rendered as a template (python's code)
     sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)

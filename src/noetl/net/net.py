@@ -143,6 +143,7 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
     entry: str
     workload: dict[str, Any] = {}
+    ctx: Authored | None = None  # what the context begins with
     keychain: tuple[KeychainEntry, ...] = ()
     executor: Executor = Executor()
     trigger: Trigger | None = None

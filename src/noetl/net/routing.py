@@ -21,6 +21,7 @@ class Arc(_Data, frozen=True, kw_only=True, omit_defaults=True):
     target: str = ""
     when: Authored | None = None
     args: Authored | None = None
+    set_ctx: Authored | None = None  # written when the arc fires, before its token is made
     computed: Authored | None = None
     candidates: tuple[str, ...] = ()
     delay: Authored | None = None

@@ -86,6 +86,7 @@ class Repeat(_Data, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: Authored | None = None
     initial_delay: Authored | None = None
     multiplier: Authored | None = None
+    max_delay: Authored | None = None
     mode: str = "exponential"
     jitter: Authored | None = None
     on_exhausted: Directive = Directive.FAIL

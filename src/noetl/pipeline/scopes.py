@@ -12,7 +12,7 @@ from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.outcomes import Outcome, TaskResult
 from noetl.records.position import Position
 from noetl.templates.scope import Scope, loop_of
-from noetl.templates.views import ResultView, full_view
+from noetl.templates.views import ResultView, full_view, payload_view
 
 _IMPLICIT = {"index": 0, "parent": None}  # one implicit iteration without a loop (POL-10)
 
@@ -87,10 +87,13 @@ def task_scope(around: Surroundings, position: Position, task: Task, *, outcome:
 
 
 def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
-    """`outcome` as policies read it: the four keys of OUT-01 and the kind's own words (OUT-02)."""
+    """`outcome` as policies read it: the keys of OUT-01 and the kind's own words (OUT-02)."""
+    full = load(outcome.ref) if outcome.ref else outcome.result
+    is_wrapped = outcome.wrapped and isinstance(full, dict) and "data" in full
     return {
         "status": outcome.status.value,
-        "result": full_view(load(outcome.ref) if outcome.ref else outcome.result, wrapped=outcome.wrapped),
+        "result": full_view(full, wrapped=outcome.wrapped),
+        "data": payload_view(full["data"] if is_wrapped else full),
         "error": outcome.error.readable() if outcome.error else None,
         "meta": outcome.meta.readable(),
         **outcome.helpers,

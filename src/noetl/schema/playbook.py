@@ -21,6 +21,7 @@ def playbook_schema(kinds: Kinds) -> Schema:
             "keychain": _keychain(),
             "executor": _executor(),
             "workload": told(FREE, "Defaults of the input; literal data, never templates."),
+            "ctx": told(FREE, "What the context begins with; templates read workload."),
             "workflow": told(array(ref("step"), minItems=1), "The steps; execution begins at the one named start."),
             "workbook": _workbook(),
             "trigger": _trigger(),

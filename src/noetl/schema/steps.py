@@ -22,7 +22,7 @@ from noetl.schema.forms import (
 from noetl.schema.policies import WRITES_TO_CTX, dedupe
 from noetl.schema.tasks import tool
 from noetl.schema.waits import blocks
-from noetl.templates.scopes import RESERVED
+from noetl.templates.scopes import reserved_names
 
 _WAITS = ("timer", "message", "signal", "human_task")
 
@@ -52,7 +52,9 @@ def with_knobs(spec: Schema) -> Schema:
 def _step() -> Schema:
     step = mapping(
         {
-            "step": told({"type": "string", "minLength": 1, "not": {"enum": sorted(RESERVED)}}, "Name of the step."),
+            "step": told(
+                {"type": "string", "minLength": 1, "not": {"enum": sorted(reserved_names("v10"))}}, "Name of the step."
+            ),
             "desc": told(TEXT, "What this step is for."),
             "spec": _spec(),
             "args": told(DATA, "Defaults under the token's args."),
@@ -154,6 +156,7 @@ def _arc() -> Schema:
             "step": told(STATIC, "The step that comes next."),
             "when": told(ref("guard"), "Condition; without one the arc takes every event but step.failed."),
             "args": told(DATA, "Payload of the token."),
+            "set_ctx": told(DATA, "Variables of the execution, written when the arc fires."),
             "spec": spec,
         },
         "step",

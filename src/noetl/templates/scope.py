@@ -20,7 +20,7 @@ class Scope:
     of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop`, the
     iteration or what a loop came to, is read under that name where nothing else has it."""
 
-    __slots__ = ("_bare", "_loop", "_namespaces")
+    __slots__ = ("_bare", "_loop", "_namespaces", "_steps")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Scope:
         self._loop = loop
         self._namespaces = namespaces
         fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
+        self._steps = steps
         self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
 
     def lookup(self, name: str) -> Any:
@@ -41,7 +42,7 @@ class Scope:
         if name in self._namespaces:
             return self._namespaces[name]
         if is_reserved(name):
-            raise KeyError(name)
+            return self._step_called(name)
         if name == "loop_index" and "iter" in self._namespaces:
             return _field(self._namespaces["iter"], "index")  # the older spelling (DESIGN §5)
         for layer in self._bare:
@@ -56,6 +57,12 @@ class Scope:
         if name == "loop" and self._loop is not None:
             return self._loop
         raise KeyError(name)
+
+    def _step_called(self, name: str) -> Any:
+        """The result of a step whose name is a reserved word elsewhere (VAL-17)."""
+        if self._steps is None or name.startswith("_"):
+            raise KeyError(name)
+        return _field(self._steps, name)
 
 
 def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:

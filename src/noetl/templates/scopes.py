@@ -30,6 +30,7 @@ class Site(StrEnum):
     """A kind of place where an author may write a template."""
 
     KEYCHAIN = "keychain"  # entries of the root `keychain`, besides their name and kind
+    INITIAL_CTX = "initial_ctx"  # the root `ctx`
     ADMISSION = "admission"  # admit rules, step `when` of v2-eval
     STEP_ARGS = "step_args"  # step-level `args`
     LOOP_IN = "loop_in"  # the outermost `loop.in`
@@ -55,7 +56,7 @@ class Site(StrEnum):
 SERVER_SITES = frozenset(
     {
         *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP, Site.ARC, Site.WAIT),
-        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN),
+        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN, Site.INITIAL_CTX),
     }
 )
 
@@ -65,6 +66,7 @@ _PIPELINE = _CORE | {"iter", "keychain", "token", "_task", "_attempt"}
 _CALL = _CORE | {"iter", "token", "_task", "_attempt", "event", "response"}
 
 _COMMON: dict[Site, frozenset[str]] = {
+    Site.INITIAL_CTX: frozenset({"workload", "execution_id"}),
     Site.ADMISSION: _SERVER,
     Site.STEP_ARGS: _SERVER,
     Site.LOOP_IN: _SERVER,
@@ -126,6 +128,17 @@ _CONDITION_NAMES = {
 
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}
 _ACTIONS = frozenset({Site.CASE_THEN, Site.SINK, Site.ARC, Site.VARS})
+
+
+# Places where a further name is read only by those who know it: elsewhere a step may be called so.
+_NARROW = frozenset(
+    {Site.RETRY, Site.COMPENSATE, Site.SINK, Site.CASE_WHEN, Site.CASE_THEN, Site.VARS, Site.HANDLER_TASK}
+)
+
+
+def reserved_names(dialect: str) -> frozenset[str]:
+    """Words that cannot name a step in this dialect: those that its templates read nearly everywhere (VAL-17)."""
+    return frozenset().union(*(names for site, names in _TABLE[dialect].items() if site not in _NARROW))
 
 
 def visible(site: Site, dialect: str) -> frozenset[str]:

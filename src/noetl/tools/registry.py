@@ -19,6 +19,7 @@ BUILT_IN = {
     "http": "noetl.tools.http.tool:HttpTool",
     "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
+    "log": "noetl.tools.log:LogTool",
     "playbook": "noetl.tools.playbook:PlaybookTool",
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",

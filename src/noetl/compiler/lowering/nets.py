@@ -32,6 +32,7 @@ def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | N
         metadata={"name": playbook.name, "path": playbook.catalog_path, **table(playbook.metadata)},
         entry=entry,
         workload=table(playbook.workload),
+        ctx=authored(playbook.ctx),
         keychain=_keychain(playbook),
         executor=_executor(playbook),
         trigger=_trigger(playbook),

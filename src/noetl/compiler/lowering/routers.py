@@ -22,7 +22,7 @@ def lower_router(lowering: Lowering, step: Step) -> Router | None:
     for index, arc in enumerate(router.arcs):
         address = arc_address(step.name, index)
         lowering.trace(address, arc.target)
-        for name, part in (("when", arc.when), ("args", arc.args)):
+        for name, part in (("when", arc.when), ("args", arc.args), ("set_ctx", arc.set_ctx)):
             if part is not None:
                 lowering.trace(f"{address}/{name}", part)
     policy = inner(router.spec, "policy")
@@ -42,6 +42,7 @@ def lower_arc(arc: WrittenArc, policy: Node | None = None) -> Arc:
         target="" if arc.template else str(arc.target.value),
         when=authored(arc.when),
         args=authored(arc.args),
+        set_ctx=authored(arc.set_ctx),
         computed=Authored(arc.target.value) if arc.template else None,
         candidates=candidates(arc) if arc.template else (),
         delay=authored(inner(spec, "delay")),

@@ -99,7 +99,7 @@ def _lifecycle(lowering: Lowering, step: Step) -> Lifecycle | None:
     """`lifecycle`, or `spec.timeout` of the v2 dialects, which means the same (C-30)."""
     written = inner(step.spec, "policy", "lifecycle")
     timeout = inner(written, "timeout_s")
-    if lowering.playbook.dialect is not Dialect.V10:
+    if lowering.playbook.dialect.rules is not Dialect.V10:
         timeout = timeout or inner(step.spec, "timeout")
     lifecycle = Lifecycle(timeout_s=authored(timeout), deadline_s=authored(inner(written, "deadline_s")))
     return lifecycle if lifecycle != Lifecycle() else None

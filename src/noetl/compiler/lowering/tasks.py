@@ -24,7 +24,7 @@ class TaskLowering:
     def __init__(self, lowering: Lowering, step: Step) -> None:
         self._lowering, self._step = lowering, step
         playbook = lowering.playbook
-        self._layers = Layers(playbook.executor, step, playbook.dialect)
+        self._layers = Layers(playbook.executor, step, playbook.dialect.rules)
 
     def pipeline(self, items: tuple[Task | Sugar, ...], part: str = "") -> tuple[NetTask, ...]:
         """A list of tasks; `part` names the place within the step, nothing for its own `tool` list."""
@@ -83,6 +83,7 @@ class TaskLowering:
             max_attempts=authored(retry.max_attempts),
             initial_delay=authored(retry.initial_delay),
             multiplier=authored(retry.multiplier),
+            max_delay=authored(retry.max_delay),
             mode=retry.mode or ("fixed" if retry.multiplier is None else "exponential"),
             jitter=authored(retry.jitter),
             on_exhausted=Directive(retry.on_exhausted) if retry.on_exhausted else Directive.FAIL,

@@ -21,6 +21,7 @@ ROOT_KEYS = (
     "executor",
     "trigger",
     "workload",
+    "ctx",
     "workbook",
 )
 ROOT_LAST = ("workflow",)

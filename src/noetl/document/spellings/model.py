@@ -12,7 +12,7 @@ from noetl.document.nodes import Mapping
 from noetl.document.playbook import Dialect
 from noetl.document.spellings.trees import with_key
 
-V10, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V2_EVAL, Dialect.V2_CASE
+V10, V10_IO, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V10_IO, Dialect.V2_EVAL, Dialect.V2_CASE
 EVERYWHERE = (V10, V2_EVAL, V2_CASE)
 
 
@@ -33,17 +33,19 @@ class Where(StrEnum):
 
 
 class Rewriting(msgspec.Struct):
-    """The dialect whose words are wanted, and where notes go. `looped`: inside a step with a loop."""
+    """The dialect the document is written in, and where notes go."""
 
     dialect: Dialect
     findings: Findings
     v10_api: bool = False  # apiVersion: noetl.io/v10
     rescue: bool = False  # also rewrite what noetl.io/v10 refuses: `noetl migrate`
-    looped: bool = False
+    iter_names: frozenset[str] = frozenset()  # what the templates of a looped step read as `iter.name`
+    quiet: bool = False  # within a dialect its own words are no news
 
     def note(self, place: Placed, found: str, instead: str) -> None:
         """Tell that `found` was read as `instead`."""
-        self.findings.add("I_ALIAS", place, f"{found} is read as {instead}", f"write {instead}")
+        if not self.quiet:
+            self.findings.add("I_ALIAS", place, f"{found} is read as {instead}", f"write {instead}")
 
 
 Rewrite = Callable[[Mapping, Rewriting], Mapping]
@@ -61,12 +63,17 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     dialects: tuple[Dialect, ...]  # the dialects that accept it
     before: str = ""
     after: str = ""
+    own: Dialect | None = None  # the dialect whose own word it is
     refused_by_v10: bool = False  # apiVersion noetl.io/v10 refuses it, since a source document says so
     rewrite: Rewrite | None = None
 
+    def is_read_in(self, dialect: Dialect) -> bool:
+        """Whether documents of `dialect` may be written so. v10-io has the spellings of v10, too."""
+        return dialect in self.dialects or dialect.rules in self.dialects
+
     def applies(self, rewriting: Rewriting) -> bool:
         """Whether this spelling is rewritten in a document of this dialect and version."""
-        if self.rewrite is None or rewriting.dialect not in self.dialects:
+        if self.rewrite is None or not self.is_read_in(rewriting.dialect):
             return False
         return rewriting.rescue or not (self.refused_by_v10 and rewriting.v10_api)
 

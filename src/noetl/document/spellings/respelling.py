@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from collections.abc import Sequence as Rows
 
 from noetl.document.anatomy import SUGAR
-from noetl.document.nodes import Mapping, Node, Sequence
+from noetl.document.nodes import Mapping, Node, Sequence, scalars
 from noetl.document.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where
 from noetl.document.spellings.table import BY_PLACE
 from noetl.document.spellings.trees import with_items, with_value
+from noetl.source import is_template
 
+_ITER_NAME = re.compile(r"\biter\.([A-Za-z_]\w*)")
 Visit = Callable[[Mapping], Mapping]
 
 
@@ -47,6 +50,7 @@ class _Visitor:
     def _rewritten(self, node: Mapping, where: Where) -> Mapping:
         for row in self._rows[where]:
             if row.rewrite is not None:
+                self._rewriting.quiet = row.own is self._rewriting.dialect
                 node = row.rewrite(node, self._rewriting)
         return node
 
@@ -67,7 +71,7 @@ class _Visitor:
         return self._task(node)
 
     def step(self, node: Mapping) -> Mapping:
-        self._rewriting.looped = "loop" in node
+        self._rewriting.iter_names = _names_read_of_iter(node) if "loop" in node else frozenset()
         node = self._rewritten(node, Where.STEP)
         node = _inside(node, "loop", self._loop)
         node = self._tasks(node, "tool")
@@ -78,6 +82,7 @@ class _Visitor:
         node = _inside(node, "on_event", self._handlers)
         node = _each(node, "on_event", self._handler)
         node = _each(node, "case", self._rule)
+        node = _inside(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _retry(self, node: Mapping) -> Mapping:
@@ -91,7 +96,11 @@ class _Visitor:
         return _inside(self._rewritten(node, Where.RULE), "then", self._retry_policy)
 
     def _retry_policy(self, node: Mapping) -> Mapping:
-        return self._rewritten(node, Where.RETRY)
+        return _inside(self._rewritten(node, Where.RETRY), "sink", self._tool_holder)
+
+    def _tool_holder(self, node: Mapping) -> Mapping:
+        """A sink, or a labelled task of v2-case: `{tool, args}`."""
+        return _inside(node, "tool", self._task)
 
     def _loop(self, node: Mapping) -> Mapping:
         return _inside(self._rewritten(node, Where.LOOP), "loop", self._loop)
@@ -149,11 +158,19 @@ class _Visitor:
 
     def _action(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.ACTION)
+        node = _inside(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _listed_action(self, node: Mapping) -> Mapping:
         """One entry of a `then` list of v2-case: a labelled task, or one action."""
-        return self._action(node) if self._rewriting.dialect is V2_CASE and len(node) == 1 else node
+        if self._rewriting.dialect is not V2_CASE or len(node) != 1:
+            return node
+        return _values(self._action(node), self._tool_holder)
+
+
+def _names_read_of_iter(step: Mapping) -> frozenset[str]:
+    texts = (scalar.value for scalar in scalars(step) if isinstance(scalar.value, str))
+    return frozenset(name for text in texts if is_template(text) for name in _ITER_NAME.findall(text))
 
 
 def _inside(node: Mapping, key: str, visit: Visit) -> Mapping:

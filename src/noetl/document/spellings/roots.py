@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Scalar
-from noetl.document.spellings.model import EVERYWHERE, Rewriting, Spelling, Where
+from noetl.document.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
 from noetl.document.spellings.trees import made_mapping, moved_into, with_key, with_value, without
 
 
@@ -50,6 +50,14 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(without(node, "requires"), "spec", without(outer, "requires") if inside else outer)
 
 
+def _name_static_fields(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`map` of a static entry without a value has nothing to map: it holds the fields themselves."""
+    kind = node.get("kind")
+    if not (isinstance(kind, Scalar) and kind.value == "static") or "value" in node or "values" in node:
+        return node
+    return renames("a static keychain entry", {"map": "value"})(node, rewriting)
+
+
 _STEPS = "workflow: [{step: start}]\n"
 
 SPELLINGS = (
@@ -82,5 +90,15 @@ SPELLINGS = (
         before="executor: {requires: [python]}\n" + _STEPS,
         after="executor: {spec: {policy: {placement: {requires: [python]}}}}\n" + _STEPS,
         rewrite=_move_requires,
+    ),
+    Spelling(
+        id="keychain-static-map",
+        where=Where.KEYCHAIN,
+        older="`{kind: static, map: {field: …}}`",
+        canonical="`{kind: static, value: {field: …}}`",
+        dialects=EVERYWHERE,
+        before="keychain: [{name: pair, kind: static, map: {a: one, b: two}}]\n" + _STEPS,
+        after="keychain: [{name: pair, kind: static, value: {a: one, b: two}}]\n" + _STEPS,
+        rewrite=_name_static_fields,
     ),
 )

@@ -18,7 +18,7 @@ def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
     if arcs is None or written is None:
         return node
     found = {Scalar: "next as a name", Sequence: "next as a list", Mapping: "next as one arc"}[type(written)]
-    if rewriting.dialect is V10:
+    if rewriting.dialect.rules is V10:
         rewriting.note(node.keys["next"], found, "next: {arcs: [{step: …}]}")
         return with_value(node, "next", made_mapping([("arcs", arcs)], written))
     if arcs is written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
-from noetl.document.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
+from noetl.document.spellings.model import EVERYWHERE, V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
 from noetl.document.spellings.routing import CONDITIONS
 from noetl.document.spellings.trees import made_mapping, made_text, with_key, with_value
 
@@ -71,7 +71,8 @@ def _pairs(items: Sequence) -> Mapping | None:
 
 
 def _name_set(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`set` writes into the execution; a name that begins with `iter.` into the iteration."""
+    """`set` writes into the execution; a name that begins with `iter.`, or that the looped step reads so, into the
+    iteration."""
     written = node.get("set")
     if not isinstance(written, Mapping):
         return node
@@ -82,7 +83,8 @@ def with_writes(node: Mapping, written: Mapping, rewriting: Rewriting) -> Mappin
     parts: dict[str, list[tuple[str, Scalar, Node]]] = {"set_ctx": [], "set_iter": []}
     for name, key, value in written.items():
         scope, _, rest = name.partition(".")
-        target = "set_iter" if scope == "iter" and rest else "set_ctx"
+        is_iter = scope == "iter" if rest else name in rewriting.iter_names
+        target = "set_iter" if is_iter else "set_ctx"
         parts[target].append((rest if scope in ("ctx", "iter") and rest else name, key, value))
     wanted = [target for target, entries in parts.items() if entries] or ["set_ctx"]
     if any(target in node for target in wanted):
@@ -98,7 +100,7 @@ def with_writes(node: Mapping, written: Mapping, rewriting: Rewriting) -> Mappin
 
 
 def _name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
-    word, others = _CONSTANT_WORDS[rewriting.dialect]
+    word, others = _CONSTANT_WORDS[rewriting.dialect.rules]
     backoff = node.get("backoff")
     if isinstance(backoff, Scalar) and backoff.value in others:
         rewriting.note(backoff, f"backoff: {backoff.value}", f"backoff: {word}")
@@ -144,7 +146,8 @@ SPELLINGS = (
         where=Where.ACTION,
         older="`set: {name: …, iter.name: …}` of a rule",
         canonical="`set_ctx: {name: …}`, `set_iter: {name: …}`",
-        dialects=(V10, V2_EVAL),
+        dialects=(V10_IO, V2_EVAL),
+        own=V10_IO,
         before=_TASK % "{else: {then: {do: continue, set: {ctx.seen: 1, iter.last: 2}}}}",
         after=_TASK % "{else: {then: {do: continue, set_ctx: {seen: 1}, set_iter: {last: 2}}}}",
         rewrite=_name_set,
@@ -154,6 +157,7 @@ SPELLINGS = (
         where=Where.ACTION,
         older="`backoff: fixed`, `backoff: constant`",
         canonical="`backoff: none`",
+        own=V10_IO,
         dialects=(V10, V2_EVAL),
         before=_TASK
         % "{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 2, backoff: fixed, delay: 1}}",

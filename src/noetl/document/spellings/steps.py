@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.document.nodes import Mapping, Node, Scalar, Sequence
+from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
 from noetl.document.spellings.rules import read_pairs
-from noetl.document.spellings.trees import made_text, with_key, with_value
-from noetl.template_names import renamed
+from noetl.document.spellings.trees import made_text, with_key, with_names, with_value
 
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
 
@@ -20,22 +19,6 @@ def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(node, "set_ctx", with_names(node.values["set_ctx"], _EVENT_NAMES))
 
 
-def with_names(node: Node, names: dict[str, str]) -> Node:
-    """`node` with names in its templates changed."""
-    match node:
-        case Scalar() if isinstance(node.value, str):
-            text = renamed(node.value, names) or node.value
-            return node if text == node.value else made_text(text, node)
-        case Sequence():
-            items = tuple(with_names(item, names) for item in node)
-            same = all(new is old for new, old in zip(items, node, strict=True))
-            return node if same else Sequence(items, node.span, node.path, made=True)
-        case Mapping():
-            for key, value in node.values.items():
-                node = with_value(node, key, with_names(value, names))
-    return node
-
-
 def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`{label: {kind: …}}` as a task with a name."""
     if len(node) != 1:
@@ -47,6 +30,14 @@ def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     keys = {"name": made_text("name", key), **inside.keys}
     values: dict[str, Node] = {"name": made_text(label, key), **inside.values}
     return Mapping(keys, values, node.span, node.path, made=True)
+
+
+def _name_log(node: Mapping, rewriting: Rewriting) -> Mapping:
+    kind = node.get("kind")
+    if isinstance(kind, Scalar) and kind.value == "event_log":
+        rewriting.note(kind, "kind: event_log", "kind: log")
+        return with_value(node, "kind", made_text("log", kind))
+    return node
 
 
 _ABOUT = renames("a step or task", {"description": "desc"})
@@ -106,6 +97,16 @@ SPELLINGS = (
   tool: {kind: noop}
 """,
         rewrite=_ABOUT,
+    ),
+    Spelling(
+        id="task-event-log",
+        where=Where.TASK,
+        older="`kind: event_log`",
+        canonical="`kind: log`",
+        dialects=EVERYWHERE,
+        before="- step: start\n  tool: {kind: event_log, message: seen}\n",
+        after="- step: start\n  tool: {kind: log, message: seen}\n",
+        rewrite=_name_log,
     ),
     Spelling(
         id="task-label",

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from noetl.document.spellings import constructs, loops, retries, roots, routing, rules, steps
+from noetl.document.spellings import (
+    case_actions,
+    constructs,
+    input_output,
+    loops,
+    retries,
+    roots,
+    routing,
+    rules,
+    steps,
+)
 from noetl.document.spellings.model import Spelling, Where
 
 SPELLINGS: tuple[Spelling, ...] = (
     *roots.SPELLINGS,
+    *input_output.SPELLINGS,
     *steps.SPELLINGS,
     *retries.SPELLINGS,
     *loops.SPELLINGS,
     *routing.SPELLINGS,
     *rules.SPELLINGS,
+    *case_actions.SPELLINGS,
     *constructs.SPELLINGS,
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from noetl.diagnostics import Placed
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
+from noetl.template_names import renamed
 
 
 def made_text(value: bool | int | float | str | None, at: Placed) -> Scalar:
@@ -65,6 +66,22 @@ def moved_into(node: Mapping, inner: str, key: str, new: str) -> Mapping:
     if inner not in node:
         return with_value(without(node, key), inner, named, name)
     return with_value(without(node, key), inner, named)
+
+
+def with_names(node: Node, names: dict[str, str]) -> Node:
+    """`node` with names in its templates changed."""
+    match node:
+        case Scalar() if isinstance(node.value, str):
+            text = renamed(node.value, names) or node.value
+            return node if text == node.value else made_text(text, node)
+        case Sequence():
+            items = tuple(with_names(item, names) for item in node)
+            same = all(new is old for new, old in zip(items, node, strict=True))
+            return node if same else Sequence(items, node.span, node.path, made=True)
+        case Mapping():
+            for key, value in node.values.items():
+                node = with_value(node, key, with_names(value, names))
+    return node
 
 
 def is_null(node: Node | None) -> bool:

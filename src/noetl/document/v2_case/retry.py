@@ -20,6 +20,7 @@ _POLICY_KEYS = (
     "initial_delay",
     "delay",
     "backoff_multiplier",
+    "max_delay",
     "next_call",
     "collect",
     "sink",
@@ -29,7 +30,6 @@ _ELSEWHERE = {
     **{key: f"write it as spec.{key}" for key in ("mode", "jitter", "backoff_base", "on_exhausted")},
     **dict.fromkeys(("backoff", "strategy"), "write it as spec.mode"),
     **dict.fromkeys(("attempts", "max_retries", "retries", "count"), "write max_attempts, the first call included"),
-    "max_delay": "leave it out: these delays have no ceiling, and v10's do (max_delay)",
 }
 _FORM = "write a list of {when: …, then: {max_attempts: …}}, or one mapping with max_attempts"
 
@@ -91,6 +91,7 @@ def _policy(reading: Reading, node: Mapping, when: Scalar | None, mode: str | No
         max_attempts=_attempts(reading, node),
         initial_delay=duration(reading, first, "a retry's delay", "E_RETRY_ARGS"),
         multiplier=multiplier or base,
+        max_delay=duration(reading, node.get("max_delay"), "max_delay", "E_RETRY_ARGS"),
         mode=chosen or mode,
         jitter=jitter,
         on_exhausted=on_exhausted,

@@ -79,7 +79,13 @@ def _then(reading: Reading, node: Node | None) -> tuple[tuple[Action, ...], tupl
         return tuple(_mapped_actions(reading, node)), retry
     form = "write a list of tasks, or a mapping of sink, set, retry and next"
     tasks = sequence(reading, node, "E_RULE_SHAPE", "then", form)
-    return tuple(_listed_actions(reading, tasks)) if tasks is not None else (), ()
+    if tasks is None:
+        return (), ()
+    listed = tuple(_listed_actions(reading, tasks))
+    return (
+        tuple(action for action in listed if not isinstance(action, Retry)),
+        tuple(action for action in listed if isinstance(action, Retry)),
+    )
 
 
 def _mapped_actions(reading: Reading, node: Mapping) -> Iterator[Action]:
@@ -104,8 +110,9 @@ def _mapped_actions(reading: Reading, node: Mapping) -> Iterator[Action]:
             yield Transition(node=node.values["next"], targets=targets)
 
 
-def _listed_actions(reading: Reading, tasks: Sequence) -> Iterator[Action]:
-    """Labelled tasks; `next`, or the kind next under another name, leads away and ends the list (V2C-10, V2C-12)."""
+def _listed_actions(reading: Reading, tasks: Sequence) -> Iterator[Action | Retry]:
+    """Labelled tasks, `set` and `retry`; `next`, or the kind next under another name, leads away and ends the list
+    (V2C-10, V2C-12)."""
     ended: Scalar | None = None
     for item in tasks:
         label = read_label(reading, item)
@@ -115,6 +122,9 @@ def _listed_actions(reading: Reading, tasks: Sequence) -> Iterator[Action]:
         if ended is not None:
             hint = "move it before the transition"
             reading.error("E_RULE_SHAPE", name, f'"{name.value}" is never run: the task before it leads away', hint)
+        if name.value == "retry" and not _is_task(body):
+            yield from read_retry(reading, body)
+            continue
         action = _listed_action(reading, name, body)
         if isinstance(action, Transition) and action.guard is None:
             ended = name
@@ -127,11 +137,14 @@ def _listed_action(reading: Reading, name: Scalar, body: Node) -> Action | None:
         return read_transition(reading, name, body)
     if isinstance(body, Mapping) and is_next_tool(body.get("tool")):
         return read_next_tool(reading, body.values["tool"], body)
-    if name.value in ("set", "retry") and not (isinstance(body, Mapping) and "tool" in body):
-        hint = f"write a mapping: then: {{{name.value}: …, next: [{{step: …}}]}}"
-        reading.error("E_RULE_SHAPE", name, f'"{name.value}" is no task, and a list under then holds tasks', hint)
-        return None
+    if name.value == "set" and not _is_task(body):
+        values = mapping(reading, body, "E_RULE_SHAPE", "set", "write set: {name: value}")
+        return SetVars(node=values, values=values) if values is not None else None
     return read_labelled_task(reading, name, body)
+
+
+def _is_task(body: Node) -> bool:
+    return isinstance(body, Mapping) and "tool" in body
 
 
 def _is_null(node: Node) -> bool:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.document.spellings.model import Rewriting
-from noetl.document.spellings.steps import with_names
-from noetl.document.spellings.trees import made_list, made_mapping, made_text, moved_into, with_key, with_value, without
+from noetl.document.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    moved_into,
+    with_key,
+    with_names,
+    with_value,
+    without,
+)
 
 API_VERSION = "noetl.io/v10"
 _ABOUT = ("name", "path", "version", "description", "author", "owner", "labels", "tags", "annotations")

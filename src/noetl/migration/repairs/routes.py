@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
 from noetl.document.spellings.model import Rewriting
-from noetl.document.spellings.steps import with_names
-from noetl.document.spellings.trees import made_list, made_mapping, made_text, with_value, without
+from noetl.document.spellings.trees import made_list, made_mapping, made_text, with_names, with_value, without
 
 # What case rules call things, as arcs do. The events of a call are those of the step (docs/conventions.md).
 _NAMES = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from noetl.document.nodes import Mapping, Node, Scalar, Sequence
 from noetl.document.spellings.model import Rewriting
-from noetl.document.spellings.steps import with_names
 from noetl.document.spellings.trees import (
     made_list,
     made_mapping,
     made_text,
     moved_into,
     with_key,
+    with_names,
     with_value,
     without,
 )

@@ -105,6 +105,8 @@ def _delay(policy: Repeat, nth: int, terms: _Terms) -> float:
             delay = first
         case _:
             delay = first * _power(_number(terms.render(policy.multiplier), "backoff_multiplier", 2), nth - 1)
+    if (cap := terms.render(policy.max_delay)) is not None:
+        delay = min(delay, length(cap, terms.now))
     return max(0.0, delay - delay * share(terms.render(policy.jitter)) * terms.spread)
 
 

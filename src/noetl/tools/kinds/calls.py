@@ -39,8 +39,9 @@ SECRETS = ToolKind(
         Input(
             name="secret",
             schema=TEXT,
-            doc="Name of the secret or keychain entry.",
+            doc="Name of the secret or keychain entry; the task's own name when left out.",
             required=True,
+            from_name=True,
             aliases=("key", "entry", "secret_name"),
         ),
         Input(name="provider", schema=TEXT, doc="Resolver to ask: env, file, secret_manager, …"),

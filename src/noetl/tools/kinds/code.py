@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ARGS, AUTH, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
+from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
 
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
 _CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")
@@ -30,6 +30,17 @@ NOOP = ToolKind(
             doc="Where it is decided; worker sends it through a worker's pipeline.",
         ),
     ),
+)
+
+LOG = ToolKind(
+    name="log",
+    doc="Writes one line into the execution's log: the message, then every other input by name.",
+    inputs=(
+        Input(name="message", schema=ANYTHING, doc="What to say.", aliases=("msg", "text")),
+        Input(name="level", schema=TEXT, doc="A word of your own, such as info or error."),
+        ARGS,
+    ),
+    open_inputs=True,
 )
 
 PYTHON = ToolKind(
@@ -110,4 +121,4 @@ CONTAINER = ToolKind(
     defaults={"timeout": 300},
 )
 
-KINDS = (NOOP, PYTHON, SHELL, SCRIPT, CONTAINER)
+KINDS = (NOOP, LOG, PYTHON, SHELL, SCRIPT, CONTAINER)

@@ -9,7 +9,7 @@ COMMAND = Input(
     name="command",
     schema=TEXT_OR_TEXTS,
     doc="SQL to run; several statements are separated by semicolons. Templates in value positions are bound.",
-    aliases=("commands",),
+    aliases=("commands", "statement", "statements", "sql"),
     sql=True,
 )
 QUERY = Input(name="query", schema=TEXT, doc="The same as command.", sql=True)
