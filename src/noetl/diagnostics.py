@@ -158,6 +158,7 @@ CODES: dict[str, str] = {
     "E_LOOP_MODE": "The loop's mode is unknown, or set twice with different values.",
     # errors: templates, secrets, time
     "E_TEMPLATE": "A template that does not parse, that the sandbox refuses, or that stands in SQL where nothing fits.",
+    "E_UNDEFINED_NAME": "A template reads a name, or a key of a known value, that nothing in the playbook defines.",
     "E_GUARD_LITERAL": "A condition that is plain text and would always be true.",
     "E_KEYCHAIN": "A malformed keychain entry, or keychain read where the server evaluates, or written to ctx.",
     "E_DURATION": "Text that is not a duration or a time.",
@@ -172,6 +173,7 @@ CODES: dict[str, str] = {
     "W_ITER_IN_ARC": "iter read in an arc, where it is undefined.",
     "W_SPEC_KEY": "A spec key no built-in tool reads.",
     "W_FOREIGN_NAME": "A template name that belongs to another dialect or cannot be seen here.",
+    "W_UNDEFINED_NAME": "The same in a document under noetl.io/v2: reading the name fails the template at run time.",
     "W_UNREACHABLE": "A step or task that can never run.",
     "W_UNKNOWN_KEY": "A key this version does not know.",
     "W_TOOL_KIND": "A tool kind that a plug-in must provide at run time.",

@@ -74,11 +74,11 @@ def underlined(text: str, found) -> str:
 @pytest.mark.parametrize(
     "tool",
     [
-        '{ kind: noop, args: { a: "{{ nothing }} and {{ response.x }}" } }',
-        "{ kind: noop, args: { a: '{{ nothing }} it''s {{ response.x }}' } }",
-        '{ kind: noop, args: { a: "tab\\t{{ nothing }}\\n{{ response.x }}" } }',
-        "\n    kind: noop\n    args:\n      a: |\n        first line\n\n        {{ nothing }} {{ response.x }}\n",
-        "\n    kind: noop\n    args:\n      a: >-\n        folded {{ nothing }}\n        over lines {{ response.x }}\n",
+        '{ kind: noop, args: { a: "{{ args }} and {{ response.x }}" } }',
+        "{ kind: noop, args: { a: '{{ args }} it''s {{ response.x }}' } }",
+        '{ kind: noop, args: { a: "tab\\t{{ args }}\\n{{ response.x }}" } }',
+        "\n    kind: noop\n    args:\n      a: |\n        first line\n\n        {{ args }} {{ response.x }}\n",
+        "\n    kind: noop\n    args:\n      a: >-\n        folded {{ args }}\n        over lines {{ response.x }}\n",
         "\n    kind: noop\n    args:\n      a: plain {{ response.x }} text\n",
     ],
 )
@@ -87,7 +87,7 @@ def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_docu
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: t, path: t/t }\n"
         f"workflow:\n- step: start\n  tool: {tool}"
     )
-    found = compiled_document(text).only("W_FOREIGN_NAME")
+    found = compiled_document(text).only("E_UNDEFINED_NAME")
 
     assert underlined(text, found) == "response"
 
@@ -112,7 +112,7 @@ def test_what_another_language_would_write_gets_the_word_of_this_one(compiled, e
 
 
 @pytest.mark.req("TPL-07", "VAL-17")
-@pytest.mark.parametrize(("workload", "codes"), [("", ["W_FOREIGN_NAME"]), ("{ get: 2, data: 1 }", [])])
+@pytest.mark.parametrize(("workload", "codes"), [("", ["E_UNDEFINED_NAME"]), ("{ get: 2, data: 1 }", [])])
 def test_a_step_whose_name_is_a_subtraction_cannot_be_read(compiled_document, workload, codes):
     """Unless the author subtracts: a name with a dash may well be made of two others."""
     text = f"""apiVersion: noetl.io/v10
@@ -145,14 +145,14 @@ def test_iter_cannot_be_read_in_an_arc(compiled):
     [("response.data", "outcome.result"), ("this.status", "outcome"), ("vars.x", "ctx"), ("_retry.index", "_attempt")],
 )
 def test_a_name_of_another_dialect_gets_the_one_of_this(compiled, name, instead):
-    found = compiled("- step: start\n  " + with_else(f'set_iter: {{ a: "{{{{ {name} }}}}" }}')).only("W_FOREIGN_NAME")
+    found = compiled("- step: start\n  " + with_else(f'set_iter: {{ a: "{{{{ {name} }}}}" }}')).only("E_UNDEFINED_NAME")
 
     assert instead in found.hint
 
 
 def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled):
     """A task's inputs are rendered before there is an outcome."""
-    found = compiled('- step: start\n  tool: { kind: noop, args: { a: "{{ response.x }}" } }').only("W_FOREIGN_NAME")
+    found = compiled('- step: start\n  tool: { kind: noop, args: { a: "{{ response.x }}" } }').only("E_UNDEFINED_NAME")
 
     assert "outcome" not in found.hint
     assert "fetch.data" in found.hint
@@ -167,7 +167,7 @@ def test_a_reserved_name_that_cannot_be_seen_here_says_what_can(compiled):
 
 def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled):
     tool = 'tool: { kind: noop, args: { a: "{{ status_code }} {{ page }}" } }'
-    result = compiled(f"- step: start\n  {tool}", root="workload: { status_code: 1 }")
+    result = compiled(f"- step: start\n  {tool}", root="workload: { status_code: 1, page: 2 }")
 
     assert result.loud == []
 
@@ -209,7 +209,7 @@ workflow:
   tool: [{{ name: arg, kind: noop, args: {{ a: '{template}' }} }}]
   {more}
 """
-    return [found.hint for found in compiled_document(text).found if found.code == "W_FOREIGN_NAME"]
+    return [found.hint.partition(" Else")[0] for found in compiled_document(text).found if found.code[0] == "E"]
 
 
 @pytest.mark.req("TPL-05", "VAL-19")
@@ -221,9 +221,8 @@ workflow:
         ("{{ workloads.value }}", "workload"),
         ("{{ execution_ids.x ~ itre.x }}", "iter execution_id"),
         ("{{ cxt.value | default(1) }}", ""),  # it is provided for
-        ("{{ cxt }}", ""),  # an input of that name, it may be
+        ("{{ cxt }}", "ctx"),
         ("{{ item.x ~ arg.x ~ events.x }}", ""),  # the author's own: an item, a task, an input
-        ("{{ items.x ~ txt.x }}", ""),  # nothing near
     ],
 )
 def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document, template, meant):

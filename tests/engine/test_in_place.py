@@ -111,7 +111,7 @@ def test_tasks_that_jump_to_each_other_fail_at_the_budget() -> None:
 
 @pytest.mark.req("TPL-09")
 def test_a_broken_template_in_an_input_is_an_ordinary_error_outcome() -> None:
-    talk = one_step("[{name: a, kind: noop, args: {x: '{{ nope + 1 }}'}}]")
+    talk = one_step("[{name: a, kind: noop, args: {x: '{{ ctx.nope + 1 }}'}}]")
 
     [processed] = talk.payloads("task.processed")
     assert processed.outcome.error.kind == "template.error"

@@ -226,7 +226,7 @@ def test_more_tokens_at_once_than_there_may_be_step_runs_are_not_made() -> None:
 
 
 @pytest.mark.req("TPL-09")
-@pytest.mark.parametrize("arc", ['{step: a, when: "{{ 1 / 0 }}"}', '{step: a, args: {x: "{{ nope + 1 }}"}}'])
+@pytest.mark.parametrize("arc", ['{step: a, when: "{{ 1 / 0 }}"}', '{step: a, args: {x: "{{ ctx.nope + 1 }}"}}'])
 def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: str) -> None:
     talk = routed(f"{{arcs: [{arc}]}}")
 

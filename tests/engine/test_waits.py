@@ -116,7 +116,7 @@ def test_moments_and_lengths_of_time(timer: str, seconds: float) -> None:
     [
         ("duration: '{{ \"soon\" }}'", 'timer.duration: "soon" is not a duration'),
         ("until: '{{ \"2025-01-01T01:00:00\" }}'", "with its offset"),
-        ("duration: '{{ nothing.at.all }}'", "is not a duration"),
+        ("duration: '{{ workload.at.all }}'", "is not a duration"),
         ("duration: '{{ \"99999999999d\" }}'", "must be less than 1e+11 seconds"),
         ("duration: '{{ 10 ** 11 }}'", "and less than 1e+11"),
         ("duration: 5, id: '{{ {} }}'", "timer.id must be a text"),

@@ -212,7 +212,7 @@ def test_a_broken_input_never_reaches_the_tool_and_its_policy_sees_it() -> None:
         "when": "{{ outcome.error.kind == 'template.error' and outcome.py.exception is none }}",
         "then": {"do": "jump", "to": "two"},
     }
-    ran = pipeline(task("one", rule, args={"x": "{{ nope + 1 }}"}), task("two"), two=2)
+    ran = pipeline(task("one", rule, args={"x": "{{ ctx.nope + 1 }}"}), task("two"), two=2)
 
     assert [name for name, _ in ran.tool.calls] == ["two"]
     assert ran.result.result == {"got": 2}

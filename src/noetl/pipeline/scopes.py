@@ -83,6 +83,7 @@ def task_scope(around: Surroundings, position: Position, task: Task, *, outcome:
         tasks=Views(position.results, around.load),
         steps=Views(around.results, around.load),
         loop=loop_of(iteration.names, iteration.iterator) if iteration else None,
+        known=around.known,
     )
 
 

@@ -18,7 +18,7 @@ from noetl.templates.filters.table import find
 from noetl.templates.functions import FUNCTIONS
 from noetl.templates.members import ABSENT, checked_key, member, sliced
 from noetl.templates.methods import call_method
-from noetl.templates.missing import Missing
+from noetl.templates.missing import Missing, UndefinedNameError
 from noetl.templates.predicates import predicate
 from noetl.templates.references import chain
 from noetl.templates.values import settled
@@ -55,6 +55,10 @@ def _name(node: Any, lenient: bool) -> Code:
             return run.locals[name]
         try:
             return run.lookup(name)
+        except UndefinedNameError as problem:
+            if lenient:
+                return Missing(name)
+            raise TemplateError(problem.message) from None
         except KeyError:
             return Missing(name) if lenient else run.missing(name)
 

@@ -6,9 +6,10 @@ place. Values are plain data or views; nothing is copied and nothing can be chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from noetl.templates.missing import UndefinedNameError
 from noetl.templates.scopes import is_reserved
 from noetl.templates.views import View
 
@@ -18,9 +19,10 @@ Layer = Mapping[str, Any] | View
 class Scope:
     """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields
     of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop`, the
-    iteration or what a loop came to, is read under that name where nothing else has it."""
+    iteration or what a loop came to, is read under that name where nothing else has it. `known` are the names that the
+    playbook can define at some time; with None, any name may be."""
 
-    __slots__ = ("_bare", "_loop", "_namespaces", "_steps")
+    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_steps")
 
     def __init__(
         self,
@@ -30,15 +32,17 @@ class Scope:
         tasks: Layer | None = None,
         steps: Layer | None = None,
         loop: Layer | None = None,
+        known: Collection[str] | None = None,
     ) -> None:
         self._loop = loop
+        self._known = known
         self._namespaces = namespaces
         fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
         self._steps = steps
         self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
 
     def lookup(self, name: str) -> Any:
-        """The value of a bare name. KeyError when nothing gives it one."""
+        """The value of a bare name. KeyError when nothing gives it one, UndefinedNameError when nothing ever can."""
         if name in self._namespaces:
             return self._namespaces[name]
         if is_reserved(name):
@@ -56,13 +60,21 @@ class Scope:
                 continue
         if name == "loop" and self._loop is not None:
             return self._loop
-        raise KeyError(name)
+        raise self._undefined(name)
+
+    def _undefined(self, name: str) -> KeyError:
+        if self._known is None or name in self._known:
+            return KeyError(name)
+        return UndefinedNameError(name, self._known, self._namespaces)
 
     def _step_called(self, name: str) -> Any:
         """The result of a step whose name is a reserved word elsewhere (VAL-17)."""
-        if self._steps is None or name.startswith("_"):
-            raise KeyError(name)
-        return _field(self._steps, name)
+        try:
+            if self._steps is not None and not name.startswith("_"):
+                return _field(self._steps, name)
+        except KeyError:
+            pass
+        raise self._undefined(name)
 
 
 def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""Names and keys that nothing in the document defines (TPL-03)."""
+
+from __future__ import annotations
+
+import pytest
+
+LOOPED = """- step: start
+  loop: {{ in: "{{{{ [1] }}}}", iterator: page }}
+  tool:
+    - name: fetch
+      kind: http
+      url: "{{{{ {} }}}}"
+      spec: {{ policy: {{ rules: [{{ else: {{ then: {{ do: continue, set_iter: {{ seen: 1 }} }} }} }}] }} }}
+"""
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    "text",
+    [
+        'args: { a: "{{ nope }}" }',
+        'loop: { in: "{{ nope }}", iterator: x }\n  tool: { kind: noop }',
+        'set_ctx: { a: "{{ nope.b }}" }',
+        'next: { arcs: [{ step: start, when: "{{ nope > 1 }}" }] }',
+        'next: { arcs: [{ step: start, when: true, args: { a: "{{ nope }}" } }] }',
+        'tool: { kind: python, args: { a: "{{ nope }}" }, code: "result = 1" }',
+        'tool: { kind: duckdb, command: "SELECT {{ nope }}" }',
+        'tool: { kind: duckdb, command: "SELECT {{ nope }}", args: { other: 1 } }',
+        'tool: { kind: http, url: "https://example.com/{{ nope }}" }',
+        'timer: { duration: "{{ nope }}" }',
+        'tool: { kind: noop, spec: { policy: { rules: [{ when: "{{ nope }}", then: { do: fail } }] } } }',
+        'tool: { kind: noop, args: { a: "{{ nope or 1 }}" } }',
+    ],
+)
+@pytest.mark.parametrize("api", ["v10", "v2"])
+def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled, text: str, api: str):
+    code = {"v10": "E_UNDEFINED_NAME", "v2": "W_UNDEFINED_NAME"}[api]
+
+    found = compiled(f"- step: start\n  {text}", api=f"noetl.io/{api}").only(code)
+
+    assert '"nope"' in found.message
+
+
+@pytest.mark.req("TPL-03", "TPL-06")
+@pytest.mark.parametrize(
+    "text",
+    [
+        'args: { nope: 1, a: "{{ nope }}" }',
+        'set_ctx: { nope: 1 }\n  tool: { kind: noop, args: { a: "{{ nope }}" } }',
+        'set_ctx: { nope.b: 1 }\n  tool: { kind: noop, args: { a: "{{ nope.b }}" } }',
+        'set_ctx: { "{{ workload.key }}": 1 }\n  tool: { kind: noop, args: { a: "{{ nope }}" } }',
+        'loop: { in: "{{ [1] }}", iterator: nope }\n  tool: { kind: noop, args: { a: "{{ nope }} {{ loop.index }}" } }',
+        'tool: [{ name: nope, kind: noop }, { name: b, kind: noop, args: { a: "{{ nope.data }}" } }]',
+        'tool: { kind: noop, args: { a: "{{ start }}" } }\n  next: { arcs: [{ step: start, args: { nope: 1 } }] }',
+        'tool: { kind: noop, args: { a: "{{ nope | default(1) }}" } }',
+        'tool: { kind: noop, args: { a: "{{ nope.b if nope is defined else 1 }}" } }',
+        'tool: { kind: duckdb, command: "SELECT {{ nope }}", args: { nope: 1 } }',
+        'tool: { kind: noop, args: { a: "{% for nope in [1] %}{{ nope }}{% endfor %}" } }',
+        'tool: { kind: noop, args: { a: "{{ now() }} {{ range(3) | list }}" } }',
+    ],
+)
+def test_a_name_that_something_defines_is_fine(compiled, text: str):
+    assert "E_UNDEFINED_NAME" not in compiled(f"- step: start\n  {text}").codes
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    ("read", "meant"),
+    [("iter.pgae", "page"), ("iter.sene", "seen"), ("iter.indx", "index")],
+)
+def test_a_key_that_iter_never_has_is_found(compiled, read: str, meant: str):
+    found = compiled(LOOPED.format(read)).only("E_UNDEFINED_NAME")
+
+    assert f'did you mean "{meant}"?' in found.hint
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize("read", ["iter.page", "iter.seen", "iter.index", "iter.parent.x", "iter.more | default(1)"])
+def test_a_key_that_iter_can_have_is_fine(compiled, read: str):
+    assert "E_UNDEFINED_NAME" not in compiled(LOOPED.format(read)).codes
