@@ -167,6 +167,7 @@ CODES: dict[str, str] = {
     "E_WAIT_LOOP": "A wait block on a looped step.",
     # warnings
     "W_ERROR_UNMATCHED": "A policy lets an error outcome pass unmatched, and the pipeline goes on.",
+    "W_ERROR_KIND": "A policy rule names a kind of error that its tool never gives.",
     "W_ARC_SHADOWED": "An arc that an earlier unguarded arc always takes first.",
     "W_EVENT_NEVER": "A guard names an event this step never has.",
     "W_ADMIT_NO_ELSE": "Admission rules without else: what matches none is denied.",
@@ -179,7 +180,7 @@ CODES: dict[str, str] = {
     "W_TOOL_KIND": "A tool kind that a plug-in must provide at run time.",
     "W_KEYCHAIN": "A credential that is not in the keychain.",
     "W_SQL_FRAGMENT": "SQL text that is wholly made by a template.",
-    "W_PYTHON": "Python code that does not parse.",
+    "W_PYTHON": "Python code that does not parse, or that has a template in it, which is never rendered.",
     # warnings: proofs
     "W_DEADLOCK": "Tokens can wait for each other for ever.",
     "W_JOIN_UNFILLED": "A join that can get fewer tokens than it waits for.",

@@ -79,3 +79,26 @@ def test_more_code_than_can_be_read_in_a_moment_is_let_be() -> None:
     long = "a = 1; " * (MOST_CHARACTERS // 7 + 1)
 
     assert found_in(f"    tool:\n      kind: python\n      code: '{long} )'\n") == []
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('x = "{{ workload.region }}"', 1),
+        ('x = "{{ start.data }} and {{ region }}"', 2),
+        ("x = {{ workload.region }}", 1),  # a set in a set: it parses, and fails
+        ('x = f"{{ {1 + 1} }}"', 0),
+        ('x = f"{{ workload }}"', 0),
+        ("x = Template('{{ name }}')", 0),  # a template of somebody else
+        ("x = 1  # {{ workload.region }}", 0),
+        ("x = {'a': {'b': 1}}", 0),
+    ],
+)
+def test_a_template_in_code_is_told_to_stay_as_it_is(compiled, code, found):
+    text = f"- step: start\n  tool:\n    kind: python\n    code: |\n      {code}\n"
+
+    hints = [each.hint for each in compiled(text, root="workload: { region: eu }").found if each.code == "W_PYTHON"]
+
+    assert len(hints) == found
+    assert all(hint.startswith("write args:") for hint in hints)

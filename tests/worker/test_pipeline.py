@@ -261,6 +261,30 @@ workflow:
 
 
 @pytest.mark.req("TOOL-10")
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        ("{n: 1, m: 2}", "{n: 4}", {"n": 4, "m": 2}),  # its own are defaults
+        ('{n: "{{ args.n }}"}', "{n: 4}", {"n": 4}),
+        ('{n: "{{ args.n * 2 }}"}', "{n: 4}", {"n": 8}),  # it says what becomes of what is given
+        ("{n: 1}", "{n: null}", {"n": None}),
+        ("{n: 1}", "{other: 4}", {"n": 1}),
+    ],
+)
+def test_the_callers_args_win_over_those_of_a_workbook_task(own: str, given: str, expected: dict[str, Any]) -> None:
+    ran = run_here(
+        f"""
+workbook: {{show: {{kind: noop, args: {own}}}}}
+workflow:
+  - step: start
+    tool: [{{name: t, kind: workbook, task: show, args: {given}}}]
+"""
+    )
+
+    assert ran.result.result == expected
+
+
+@pytest.mark.req("TOOL-10")
 def test_a_workbook_task_reads_the_arguments_of_its_reference() -> None:
     ran = run_here(
         """

@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.compiler.compilation import Compilation, Pass
 from noetl.compiler.credentials import check_credentials
+from noetl.compiler.error_kinds import check_error_kinds
 from noetl.compiler.event_names import check_event_names
 from noetl.compiler.inputs import check_inputs
 from noetl.compiler.jumps import check_jumps
@@ -64,6 +65,7 @@ PASSES: tuple[Pass, ...] = (
     check_sql_fragments,
     # advice (VAL-20)
     check_unmatched,
+    check_error_kinds,
     check_shadows,
     check_event_names,
 )

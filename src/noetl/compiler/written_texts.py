@@ -82,7 +82,7 @@ def _of_step(step: Step) -> Iterator[_Written]:
         yield _Written(rule.when, Site.ADMISSION, "an admission rule")
         yield _Written(rule.set_token, Site.ADMISSION, "an admission rule")
     yield from _of_loop(step.loop)
-    yield _Written(step.args, Site.STEP_ARGS, "a step's args")
+    yield _Written(step.args, Site.STEP_ARGS if step.loop is None else Site.LOOP_ARGS, "a step's args")
     yield _Written(step.set_ctx, Site.SET_CTX_STEP, "a step's set_ctx", keys=True, into_ctx=True)
     yield _Written(step.vars, Site.VARS, "vars", keys=True, into_ctx=True)
     for option in ("pool", "concurrency", "rate"):

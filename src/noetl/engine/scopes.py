@@ -13,6 +13,7 @@ from noetl.engine.execution import Boundary, Execution, StepRun, Token
 from noetl.engine.plan import Plan
 from noetl.engine.step_vars import StepVars
 from noetl.pipeline.case.names import boundary_names
+from noetl.pipeline.error_views import error_view
 from noetl.pipeline.scopes import Views
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.loops import LoopDone
@@ -54,7 +55,7 @@ def event_of(boundary: Boundary | None, load: Load) -> dict[str, Any] | None:
         "status": "error" if error else "success",
         "data": _data(boundary, error, load),
         "result": None if error else _Payload(boundary.result, load),
-        "error": error,
+        "error": error_view(boundary.error),
     }
 
 

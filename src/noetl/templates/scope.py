@@ -14,6 +14,7 @@ from noetl.templates.scopes import is_reserved
 from noetl.templates.views import View
 
 Layer = Mapping[str, Any] | View
+_CONTEXT = ("workload", "ctx", "args", "iter", "execution_id")
 
 
 class Scope:
@@ -22,7 +23,7 @@ class Scope:
     iteration or what a loop came to, is read under that name where nothing else has it. `known` are the names that the
     playbook can define at some time; with None, any name may be."""
 
-    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_steps")
+    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_results", "_steps")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Scope:
     ) -> None:
         self._loop = loop
         self._known = known
+        self._results = [layer for layer in (steps, tasks) if isinstance(layer, Mapping)]
         self._namespaces = namespaces
         fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
         self._steps = steps
@@ -62,6 +64,11 @@ class Scope:
             return self._loop
         raise self._undefined(name)
 
+    def context(self) -> dict[str, Any]:
+        """All that code may read without a template, as plain data: namespaces and results by name (O-11)."""
+        results = {name: _plain(layer[name]) for layer in self._results for name in layer}
+        return {name: _plain(self._namespaces.get(name)) for name in _CONTEXT} | {"results": results}
+
     def _undefined(self, name: str) -> KeyError:
         if self._known is None or name in self._known:
             return KeyError(name)
@@ -81,6 +88,10 @@ def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:
     """`loop` inside an iteration: its names, the element as `item`, and the position in Jinja2's other words."""
     index = iteration["index"]
     return {"item": iteration[iterator], **iteration, "index0": index, "index1": index + 1, "first": index == 0}
+
+
+def _plain(value: Any) -> Any:
+    return value.value() if hasattr(value, "lookup") else value
 
 
 def _field(layer: Any, name: str) -> Any:
