@@ -17,7 +17,7 @@ from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.source import is_template
 from noetl.templates.authored import Authored
-from noetl.templates.scopes import Site, visible
+from noetl.templates.scopes import DIALECTS, V10, Site, visible
 
 LOOP_NAMES = ("loop", "loop_index")
 _KEPT = 64
@@ -33,7 +33,8 @@ def known_names(net: Net) -> frozenset[str] | None:
         while len(_latest) >= _KEPT:
             del _latest[next(iter(_latest))]
         names = defined_names(net)
-        words = (visible(site, net.dialect) for site in Site)
+        rules = net.dialect if net.dialect in DIALECTS else V10  # v10-io is another spelling of it
+        words = (visible(site, rules) for site in Site)
         known = _latest[id(net)] = net, names.union(*words) if names is not None else None
     return known[1]
 
