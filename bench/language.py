@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench import templates
 from bench.cold import cold
 from bench.playbooks import hostile_texts, long_playbook, parallel_playbook
 from noetl.analysis.certificate import analyse
@@ -47,6 +48,7 @@ def language(repeats: int) -> list[dict[str, Any]]:
             0.40,
         ),
         *hostile(),
+        *templates.measured(),
     ]
 
 

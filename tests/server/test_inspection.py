@@ -187,6 +187,7 @@ async def test_a_template_is_rendered_against_a_past_execution() -> None:
         assert await rendered("{{ keychain.pw }}") is None  # secrets are not there
         await rendered("{{ 1 +", 422)
         await rendered("{{ 'a' * 1000000000 }}", 422)
+        await rendered(["{{ range(90000) | list | length }}"] * 9, 422)  # all of a request's share one budget
         await rendered("{{ 1 }}", 422, step="nowhere")
 
 

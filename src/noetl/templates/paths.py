@@ -147,9 +147,8 @@ def value_of(part: Path | Constant, lookup: Lookup, strict: bool) -> Any:
     return leave(Run(lookup), value)
 
 
-def text_of(parts: tuple[Part, ...], lookup: Lookup, strict: bool) -> str:
+def text_of(parts: tuple[Part, ...], run: Run) -> str:
     """The text of a template that mixes text with paths and constants."""
-    run = Run(lookup, strict=strict)
-    texts = [part if isinstance(part, str) else written(run, part.read(lookup, strict)) for part in parts]
+    texts = [part if isinstance(part, str) else written(run, part.read(run.lookup, run.strict)) for part in parts]
     run.fits(sum(map(len, texts)))
     return "".join(texts)
