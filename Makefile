@@ -29,8 +29,8 @@ $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-re
 # The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
 test: $(READY) $(QUANTUM) $(UI) ## what CI runs: style, types and the tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
-	@.venv/bin/pytest -n 3 --dist worksteal --max-suite-reruns 3 -m "not deep" --ignore tests/browser
-	@.venv/bin/pytest --max-suite-reruns 3 -m "not deep" tests/browser
+	@.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser
+	@.venv/bin/pytest -m "not deep" tests/browser
 	@$(PY) tools/conformance.py --quiet
 
 test-ui: $(UI)

