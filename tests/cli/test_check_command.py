@@ -160,7 +160,7 @@ def test_the_dialect_may_be_named(folder: Path) -> None:
     (folder / "x.yaml").write_text(GOOD.replace("v10", "v2").replace("{step: start}", "{step: start, next: end}"))
 
     assert call("check", "--dialect", "v2-case", "x.yaml")[0] == 0
-    assert "E_NEXT_SHAPE" in call("check", "--dialect", "v10", "x.yaml")[1]
+    assert "E_NEXT_REF" in call("check", "--dialect", "v10", "x.yaml")[1]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.document.spelled import document_of
 
 HERE = Path(__file__).parent / "spellings"
 REWRITE = os.environ.get("NOETL_GOLDEN") == "1"
-ROWS = [row for row in SPELLINGS if row.rewrite is not None]
+ROWS = [row for row in SPELLINGS if row.before]
 
 
 @pytest.mark.req("DIA-08")

@@ -18,7 +18,7 @@ from noetl.tools.kinds import load_kinds
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A playbook to look at. `dialect` reads it as v10, v2-eval or v2-case whatever it looks like."""
+    """A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like."""
 
     source: str
     dialect: Dialect | None = None

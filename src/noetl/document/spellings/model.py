@@ -53,7 +53,8 @@ Rewrite = Callable[[Mapping, Rewriting], Mapping]
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table. `before` and `after` are steps, or sections of the root; the rewriting turns one into the
-    other. A row without `rewrite` is a construct of an older dialect: its own reader reads it, `migrate` writes v10.
+    other. A row without `rewrite` is read where it stands: a construct of an older dialect by its own reader, an input
+    (with an example) by the compiler, which knows what each kind takes.
     """
 
     id: str

@@ -7,6 +7,7 @@ from noetl.document.spellings import (
     constructs,
     input_output,
     loops,
+    options,
     retries,
     roots,
     routing,
@@ -24,6 +25,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *routing.SPELLINGS,
     *rules.SPELLINGS,
     *case_actions.SPELLINGS,
+    *options.SPELLINGS,
     *constructs.SPELLINGS,
 )
 

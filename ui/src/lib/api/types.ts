@@ -2223,7 +2223,7 @@ export interface components {
          * Dialect
          * @enum {unknown}
          */
-        Dialect: "v10" | "v2-case" | "v2-eval";
+        Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
         /**
          * Errand
          * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
@@ -3752,7 +3752,7 @@ export interface components {
         };
         /**
          * Text
-         * @description A playbook to look at. `dialect` reads it as v10, v2-eval or v2-case whatever it looks like.
+         * @description A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like.
          */
         Text: {
             /** @default null */
