@@ -60,6 +60,25 @@ def test_conditions_read_the_response_and_actions_the_payload_and_the_envelope()
     assert ran.tool.inputs_of("b_task")[0]["args"] == {"all": [1, "success", 200, 1, 1, 2, 2]}
 
 
+@pytest.mark.req("V2C-05", "TPL-07")
+def test_rules_read_the_new_result_of_their_step_by_its_own_name() -> None:
+    ran = run_case(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'call.done' and start.data.n == 1 and start.status == 'success' }}"
+              then:
+                set: {n: "{{ start.data.n }}", code: "{{ this.status_code }}"}
+                next: b
+        - {step: b, next: end}
+        """,
+        start_task=answer({"n": 1}),
+    )
+
+    assert (ran.result.ctx, visited(ran)) == ({"n": 1, "code": 200}, ["start", "b", "end"])
+
+
 @pytest.mark.req("V2C-05")
 def test_the_response_of_an_error_is_its_status_and_the_error() -> None:
     ran = run_case(
@@ -433,7 +452,7 @@ def test_a_lenient_condition_takes_undefined_names_for_no() -> None:
         """
         - step: start
           tool: {kind: python, code: x}
-          case: [{when: "{{ workload.nope.deeper }}", then: {next: b}}]
+          case: [{when: "{{ nope.deeper }}", then: {next: b}}]
           next: end
         - {step: b, next: end}
         """

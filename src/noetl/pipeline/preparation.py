@@ -125,8 +125,6 @@ class _WithArgs:
         try:
             return self._scope.lookup(name)
         except KeyError:
-            if name not in self._args:
-                raise
             return self._args[name]
 
 

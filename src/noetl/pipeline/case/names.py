@@ -15,13 +15,14 @@ from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.pipeline.case.collecting import collected, collects_of, with_collected
 from noetl.pipeline.case.parts import CALL, is_page_sink, task_at
-from noetl.pipeline.error_views import error_view
+from noetl.pipeline.scopes import view_of
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.cases import Calls, OwnEvent
 from noetl.records.legacy_names import foreign_aliases, own_aliases
 from noetl.records.outcomes import Error, TaskResult
 from noetl.records.position import Position
 from noetl.templates.headers import with_headers
+from noetl.templates.scopes import is_reserved
 from noetl.templates.views import PayloadView
 
 
@@ -73,10 +74,17 @@ def condition_names(step: Transition, around: Surroundings, position: Position, 
     """What `case.when` reads: the event and the response of the call it is about."""
     result = _result_of(position, event)
     return {
+        **_own_result(step, result, event, around.load),
         "event": _event(step, event, result, around.load),
         "response": _response(result, event.error, around.load),
         **_collected(step, position, around.load),
     }
+
+
+def _own_result(step: Transition, result: TaskResult, event: OwnEvent, load: Load) -> dict[str, Any]:
+    """The step's own name, as soon as its call has ended: rules read the new result, not that of an earlier visit."""
+    is_own = event.step is None and (event.task is not None or event.given is not msgspec.UNSET)
+    return {step.name: view_of(result, load)} if is_own and not is_reserved(step.name) else {}
 
 
 def action_names(step: Transition, around: Surroundings, position: Position, event: OwnEvent) -> dict[str, Any]:
@@ -109,7 +117,7 @@ def retry_names(step: Transition, around: Surroundings, position: Position, call
     event = OwnEvent(name="call.error" if error else "call.done", task=call.name, error=error)
     return {
         **condition_names(step, around, position, event),
-        "error": error_view(error),
+        "error": error.readable() if error else None,
         "status_code": _status_code(result, around.load),
         "_retry": retry_counts(position.case.calls),
     }
@@ -192,7 +200,7 @@ def _payload(result: TaskResult, load: Load) -> Any:
 def _response(result: TaskResult, error: Error | None, load: Load) -> Any:
     """The tool's full result, or `{status_code, error}` of a call that failed (V2C-05)."""
     if error is not None:
-        return {"status_code": error.status, "error": error_view(error)}
+        return {"status_code": error.status, "error": error.readable()}
     return Later(lambda: _full(result, load), wrapped=result.wrapped)
 
 
@@ -212,7 +220,8 @@ def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, 
         "status": "error" if error else "success",
         "result": None if error else Later(lambda: _full(result, load), wrapped=result.wrapped),
         "data": None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped),
-        "error": error_view(error),
+        "error": error.readable() if error else None,
+        "status_code": _status_code(result, load),
     }
 
 
@@ -228,7 +237,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) ->
         "status": "error" if error else "success",
         "data": data,
         "result": payload,
-        "error": error_view(event.error),
+        "error": error,
     }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from noetl.errors import TemplateError
-from noetl.templates import prices
 from noetl.templates.budget import Run
 from noetl.templates.looping import elements
 from noetl.templates.methods import call_method
@@ -22,19 +21,18 @@ from noetl.templates.writing import written
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
 _MAX_INDENT = 1_000
-_MARK_PASSES = 5  # each mark is counted and replaced on its own
 
 
-def upper(run: Run, value: Any) -> Any:
-    return call_method(run, written(run, value), "upper", [])
+def upper(run: Run, value: Any) -> str:
+    return run.text(written(run, value).upper())
 
 
-def lower(run: Run, value: Any) -> Any:
-    return call_method(run, written(run, value), "lower", [])
+def lower(run: Run, value: Any) -> str:
+    return run.text(written(run, value).lower())
 
 
-def capitalize(run: Run, value: Any) -> Any:
-    return call_method(run, written(run, value), "capitalize", [])
+def capitalize(run: Run, value: Any) -> str:
+    return run.text(written(run, value).capitalize())
 
 
 def title(run: Run, value: Any) -> str:
@@ -79,8 +77,7 @@ def truncate(
         raise TemplateError(f"truncate needs a length of at least {len(end)} for its ending")
     if len(text) <= length + leeway:
         return text
-    run.fits(length)
-    kept = run.text(text[: length - len(end)])
+    kept = text[: length - len(end)]
     return run.text((kept if killwords else kept.rsplit(" ", 1)[0]) + end)
 
 
@@ -95,8 +92,6 @@ def string(run: Run, value: Any) -> str:
 def escape(run: Run, value: Any) -> str:
     """HTML-safe text."""
     text = written(run, value)
-    run.fits(len(text))
-    run.spend(_MARK_PASSES * prices.reading(text))
     run.fits(len(text) + 5 * sum(text.count(mark) for mark in "&<>'\""))
     return run.text(html.escape(text))
 
@@ -104,7 +99,6 @@ def escape(run: Run, value: Any) -> str:
 def urlencode(run: Run, value: Any) -> str:
     """Text quoted for a URL, or a mapping (or list of pairs) as a query string."""
     if isinstance(value, dict):
-        run.spend(len(value))
         pairs: Any = list(value.items())
     elif isinstance(value, list | tuple):
         pairs = [tuple(elements(run, pair)) for pair in elements(run, value)]
@@ -117,22 +111,16 @@ def urlencode(run: Run, value: Any) -> str:
 
 
 def _quoted(run: Run, value: Any, safe: str) -> str:
-    body = _encoded(run, value)
-    run.fits(3 * len(body))
-    run.spend(2 + (len(body) >> 2))
-    return run.text(quote(body, safe=safe))
-
-
-def _encoded(run: Run, value: Any) -> bytes:
     text = written(run, value)
-    run.fits(len(text))
-    return run.read(text).encode()
+    run.fits(3 * len(text))
+    run.spend(len(text) >> 2)
+    return run.text(quote(text, safe=safe))
 
 
 def b64encode(run: Run, value: Any) -> str:
-    body = _encoded(run, value)
-    run.fits(4 * len(body) // 3)
-    return run.text(base64.b64encode(body).decode())
+    text = written(run, value)
+    run.fits(2 * len(text))
+    return run.text(base64.b64encode(text.encode()).decode())
 
 
 def b64decode(run: Run, value: Any) -> str:
@@ -144,11 +132,7 @@ def b64decode(run: Run, value: Any) -> str:
 
 def identifier(run: Run, value: Any) -> SqlIdentifier:
     """An SQL name, quoted and marked (DESIGN §8)."""
-    parts = elements(run, value) if isinstance(value, list | tuple) else [value]
-    length = 0
-    for part in parts:
-        length += len(run.read(part)) if isinstance(part, str) else 1
-        run.fits(length)
+    run.spend(len(value) if isinstance(value, list | tuple) else 1)
     made = quoted_identifier(value)
     run.text(made)
     return made

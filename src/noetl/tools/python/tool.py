@@ -15,8 +15,6 @@ from typing import Any
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import Children
-from noetl.tools.python.context_reads import NAME as CONTEXT
-from noetl.tools.python.context_reads import reads_context
 from noetl.tools.python.limits import limits_of
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -53,13 +51,12 @@ def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     args = inputs.get("args") or {}
     if not isinstance(args, dict):
         raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
-    words = _identifiers(code) if reads_context(code) else _identifiers(code) - {CONTEXT}
+    words = _identifiers(code)
     names = {name: value for name in words if (value := context.name(name)) is not UNKNOWN}
     reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)  # `def main(**rest)` is given them too
     given = _given(context, args) if reads_all else args
     return {
         "code": code,
-        "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
         "libs": inputs.get("libs"),
         "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
         "limits": limits_of(context.spec),
