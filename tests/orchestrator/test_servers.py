@@ -10,6 +10,7 @@ import pytest
 
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.orchestrator import decisions
+from noetl.orchestrator.kept_bytes import Bounds
 from noetl.orchestrator.sweeping import sweeper
 from noetl.records.envelope import Event
 from noetl.records.orders import Verdict
@@ -129,7 +130,7 @@ async def test_an_execution_that_only_this_server_moves_is_never_read_again() ->
 
 
 async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "MOST_HOT", 3)
+    monkeypatch.setattr(decisions, "BOUNDS", Bounds(most=3))
     office = Office(shared=True)
     net = net_of(CHAIN)
     waiting = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -46,23 +45,24 @@ workflow:
 """
 
 
-def options() -> list[str]:
-    """Where this installation knows the entry point already, naming the module would load it twice."""
-    known = any(entry.value == "noetl.testing.plugin" for entry in entry_points(group="pytest11"))
-    return ["-p", "no:cacheprovider"] + ([] if known else ["-p", "noetl.testing.plugin"])
+OPTIONS = ("-p", "no:cacheprovider", "-p", "noetl.testing.plugin")
 
 
 def passed(pytester: pytest.Pytester, code: str, **files: str) -> None:
     for name, text in files.items():
         (pytester.path / f"{name}.yaml").write_text(text)
     pytester.makepyfile(code)
-    pytester.runpytest_subprocess(*options()).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
-def test_the_package_names_the_plugin_to_pytest() -> None:
+def test_pytest_loads_the_plugin_only_when_asked_to(pytester: pytest.Pytester) -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    pytester.makepyfile("def test_it(run_playbook): pass")
+    unasked = pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
-    assert project["entry-points"]["pytest11"] == {"noetl": "noetl.testing.plugin"}
+    assert "pytest11" not in project.get("entry-points", {})
+    unasked.assert_outcomes(errors=1)
+    unasked.stdout.fnmatch_lines(["*fixture 'run_playbook' not found*"])
 
 
 def test_a_playbook_runs_with_fakes_and_its_delays_take_no_time(pytester: pytest.Pytester) -> None:

@@ -8,6 +8,8 @@ what was there from the start.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 NEW_OBJECTS = 50_000  # some 10 MiB; nearly all of them are freed at once when nobody has them any more
 _YOUNGER, _OLDER = 20, 20
@@ -16,3 +18,13 @@ _YOUNGER, _OLDER = 20, 20
 def look_rarely() -> None:
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, _YOUNGER, _OLDER)
+
+
+@contextmanager
+def not_looking() -> Iterator[None]:
+    """Look for no cycles meanwhile: while a program is loaded, that takes a tenth of the time and finds nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from noetl.cli.event_loop import new_event_loop
-from noetl.cli.garbage import look_rarely
+from noetl.cli.garbage import look_rarely, not_looking
 from noetl.cli.live import say
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
 
 def run_server(settings: ServerSettings, announced: Announced) -> None:
     """Serve until a signal comes; a second one ends the process at once."""
-    from noetl.server.serving import serve
+    with not_looking():  # all that is loaded now is needed as long as the process lives
+        from noetl.server.serving import serve
 
     word: list[Path] = []
 

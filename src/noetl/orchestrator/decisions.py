@@ -21,6 +21,7 @@ from noetl.orchestrator.at_hand import AtHand
 from noetl.orchestrator.batch import Batch
 from noetl.orchestrator.expected import Expected
 from noetl.orchestrator.hot import Hot, HotExecutions
+from noetl.orchestrator.kept_bytes import Bounds
 from noetl.orchestrator.quarantine import Quarantine
 from noetl.orchestrator.ready import Ready, ReadyOrders
 from noetl.orchestrator.values import AwayError, Values
@@ -38,7 +39,7 @@ Watch = Callable[[Sequence[Event]], None]
 Stored = Callable[[Sequence[Commit]], None]
 Control = PauseExecution | ResumeExecution | CancelExecution
 TRUST_S = 1.0  # after that long without a word, another server may well have moved an execution
-MOST_HOT = 5_000
+BOUNDS = Bounds()  # of what a server keeps in memory
 
 
 class Decisions:
@@ -51,7 +52,7 @@ class Decisions:
     ) -> None:
         self._store, self._dispatch, self._clock, self._is_shared = store, dispatch, clock, is_shared
         self.values = Values(results, serves=is_shared)
-        self.hot = HotExecutions(store, self.values, most=MOST_HOT if is_shared else None, bases=is_shared)
+        self.hot = HotExecutions(store, self.values, bounds=BOUNDS if is_shared else None, bases=is_shared)
         self._away: dict[str, AwayError] = {}  # stale ones that cannot be read before something is brought
         self.ready = ReadyOrders()
         self.expected = Expected(self._come_back)

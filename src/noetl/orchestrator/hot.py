@@ -18,6 +18,7 @@ from noetl.engine.plan import Plan
 from noetl.errors import RefusedError, ToolError, UnreadableError
 from noetl.net.net import Net
 from noetl.orchestrator.bases import Base, copied
+from noetl.orchestrator.kept_bytes import Bounds, KeptBytes, weight_of
 from noetl.orchestrator.plans import Plans
 from noetl.orchestrator.values import AwayError, Values
 from noetl.records.envelope import Event, whole
@@ -48,12 +49,13 @@ class Hot(msgspec.Struct):
 
 
 class HotExecutions:
-    """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more than
-    `most` are kept, those used last and those that somebody waits for (None: all, until they are dropped). `bases`:
+    """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more are
+    kept than the `bounds` say, and those that somebody waits for (None: all, until they are dropped). `bases`:
     others work on the same executions, so that decisions are lost to them again and again."""
 
-    def __init__(self, store: Store, values: Values, *, most: int | None = None, bases: bool = False) -> None:
-        self._store, self._values, self._most, self._bases = store, values, most, bases
+    def __init__(self, store: Store, values: Values, *, bounds: Bounds | None = None, bases: bool = False) -> None:
+        self._store, self._values, self._bases = store, values, bases
+        self._kept = KeptBytes(bounds) if bounds is not None else None
         self._hot: dict[str, Hot] = {}
         self._stale: set[str] = set()
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
@@ -90,33 +92,35 @@ class HotExecutions:
         """The execution as memory has it, else as the log tells it."""
         hot = self._hot.get(execution_id)
         if hot is not None and execution_id not in self._stale:
-            if self._most is not None:
-                self._hot[execution_id] = self._hot.pop(execution_id)  # used last
+            if self._kept is not None:
+                self._kept.use(execution_id)
             return hot
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
-        execution, base = await self._read(row, hot)
+        execution, base, weight = await self._read(row, hot)
         plan = await self.plans.get(execution.net_hash)
         ended = hot.ended if hot else Ending()
         self._stale.discard(execution_id)
         if not execution.is_open:
             ended.set()
         hot = Hot(plan, execution, row.created_at, execution.seq, ended, now, base)
-        return self._keep(hot, execution.parent_execution_id)
+        return self._keep(hot, execution.parent_execution_id, weight)
 
-    async def _read(self, row: ExecutionRow, hot: Hot | None) -> tuple[Execution, Base | None]:
-        """The execution as the log has it: by the tail, where there is a base to go on from."""
+    async def _read(self, row: ExecutionRow, hot: Hot | None) -> tuple[Execution, Base | None, int]:
+        """The execution as the log has it, and by how much it has grown: by the tail, where there is a base to go on
+        from."""
         execution_id = row.execution_id
         after = hot.committed if hot is not None and hot.base is not None else 0
         events = self._whole(await self._store.events(execution_id, after=after))
+        weight = weight_of(events) if self._kept is not None else 0
         try:
             if hot is not None and hot.base is not None:
                 base, hot.base = hot.base, None  # should anything break from here on, it is of no use any more
                 base.add(events)
-                return base.execution(), base
+                return base.execution(), base, weight
             execution = replayed(execution_id, row.trace_id, events)
-            return execution, Base(copied(execution)) if self._bases else None
+            return execution, Base(copied(execution)) if self._bases else None, weight
         except Exception as problem:
             raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
 
@@ -134,6 +138,7 @@ class HotExecutions:
         """What was decided upon it is in the log."""
         hot = self._hot[execution_id]
         hot.committed, hot.seen_at = seq, now
+        self._grow(hot, events)
         if hot.base is not None:
             hot.base.add(events)
 
@@ -176,6 +181,7 @@ class HotExecutions:
             self._stale.add(execution.execution_id)
             raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
         hot.committed = execution.seq
+        self._grow(hot, tail)
         if hot.base is not None:
             hot.base.add(tail)
         if self.followed is not None:
@@ -204,6 +210,8 @@ class HotExecutions:
     def drop(self, execution_id: str) -> None:
         """Nobody asks for it any more; should somebody, the log has it."""
         hot = self._hot.pop(execution_id, None)
+        if self._kept is not None:
+            self._kept.drop(execution_id)
         self._stale.discard(execution_id)
         self._contended.discard(execution_id)
         if hot is not None and (parent := hot.execution.parent_execution_id) is not None:
@@ -211,18 +219,29 @@ class HotExecutions:
         self._children.pop(execution_id, None)
 
     def make_room(self) -> list[str]:
-        """Keep no more than are allowed: what was used longest ago goes, unless somebody waits for its end."""
-        if self._most is None or (over := len(self._hot) - self._most) <= 0:
+        """Keep no more than are allowed: what is over goes first, then what was used longest ago, unless somebody waits
+        for its end."""
+        if self._kept is None:
             return []
-        idle = (one for one, hot in self._hot.items() if not hot.ended.waiting and one not in self._stale)
-        gone = [one for one, _ in zip(idle, range(over), strict=False)]
+        gone = self._kept.leaving(self._has_to_stay)
         for execution_id in gone:
             self.drop(execution_id)
         return gone
 
-    def _keep(self, hot: Hot, parent: str | None) -> Hot:
+    def _has_to_stay(self, execution_id: str) -> bool:
+        hot = self._hot.get(execution_id)
+        return hot is not None and (bool(hot.ended.waiting) or execution_id in self._stale)
+
+    def _grow(self, hot: Hot, events: Sequence[Event]) -> None:
+        if self._kept is not None:
+            execution = hot.execution
+            self._kept.add(execution.execution_id, weight_of(events), is_over=not execution.is_open)
+
+    def _keep(self, hot: Hot, parent: str | None, weight: int = 0) -> Hot:
         execution_id = hot.execution.execution_id
         self._hot[execution_id] = hot
+        if self._kept is not None:
+            self._kept.add(execution_id, weight, is_over=not hot.execution.is_open)
         if parent is not None:
             self._children.setdefault(parent, {})[execution_id] = None
         return hot

@@ -1,0 +1,97 @@
+"""Memory of a server after executions that are over: its resident size after some, and after twenty times as many.
+
+    .venv/bin/python bench/memory.py SHAPE FIRST LAST
+
+A server of its own on a fresh file, with workers in its process; executions are started over HTTP by several callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx2
+
+CALLERS = 16
+HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: memory, path: bench/memory}\n"
+SHAPES = {
+    "small": """
+workflow:
+  - {step: start, tool: {kind: noop}, set_ctx: {a: "{{ execution_id }}"}, next: {arcs: [{step: last}]}}
+  - {step: last, tool: {kind: noop}}
+""",
+    "large": """
+workload: {text: ""}
+workflow:
+  - {step: start, tool: {kind: noop}, set_ctx: {a: "{{ workload.text }}"}, next: {arcs: [{step: last}]}}
+  - {step: last, tool: {kind: noop}, set_ctx: {b: "{{ ctx.a }}"}}
+""",
+    "loop": """
+workflow:
+  - step: start
+    loop: {in: "{{ range(100) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 10}}
+    tool: [{name: work, kind: noop, set_ctx: {last: "{{ iter.item }}"}}]
+""",
+}
+
+
+def resident_mib(pid: int) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+)", text)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+async def run(url: str, token: str, number: int, payload: dict[str, str]) -> None:
+    """Start so many and wait for the end of each."""
+    headers = {"authorization": f"Bearer {token}"}
+    numbers = iter(range(number))
+    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=120) as client:
+
+        async def call() -> None:
+            for _ in numbers:
+                body = {"path": "bench/memory", "payload": payload, "wait": 60}
+                while (answer := await client.post("/api/executions", json=body)).status_code == 429:
+                    await asyncio.sleep(1)
+                assert answer.json()["status"] == "completed", answer.text
+
+        await asyncio.gather(*(call() for _ in range(CALLERS)))
+
+
+async def measure(shape: str, first: int, last: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        token_file = Path(folder) / "token"
+        command = [sys.executable, "-m", "noetl.cli.main", "server", "start", "--port", "0", "--db", f"{folder}/s.db"]
+        command += ["--workers-in-process", "4", "--token-file", str(token_file)]
+        environment = {**os.environ, "NOETL_HOME": folder}
+        told = Path(folder) / "told"
+        with told.open("w") as output:
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            while not (found := re.search(r"NoETL at (http://[\d.]+:\d+)", told.read_text())):
+                await asyncio.sleep(0.1)
+            url = found[1]
+            token = token_file.read_text().strip()
+            text = HEAD + SHAPES[shape]
+            headers = {"authorization": f"Bearer {token}", "content-type": "text/yaml"}
+            httpx2.post(f"{url}/api/catalog", content=text, headers=headers).raise_for_status()
+            payload = {"text": "x" * 20_000} if shape == "large" else {}
+            began = resident_mib(process.pid)
+            await run(url, token, first, payload)
+            early = resident_mib(process.pid)
+            await run(url, token, last - first, payload)
+            late = resident_mib(process.pid)
+            print(f"{shape}: {began:.0f} MiB at start, {early:.0f} after {first}, {late:.0f} after {last}: ", end="")
+            print(f"{late / early:.2f} times", flush=True)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
