@@ -64,7 +64,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
     networks, addresses and host names that tools may reach all the same. `lease_ttl` is how long an order is a
     worker's without a word of it, `heartbeat` how often it says one, in seconds. `strict` refuses playbooks with
-    warnings: when one is registered on a server, and when one is run or registered from a file.
+    warnings: when one is registered on a server, and when one is run or registered from a file. The quotas are of one
+    subject: what its executions may store is counted by the day. `min_free_bytes` must be free on the disk for a start.
     """
 
     db: str | None = None
@@ -83,6 +84,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 1 << 20
     max_result_bytes: int = 64 << 20
     retention_days: float | None = 90.0
+    max_connections: int = 10_000
+    max_connections_per_address: int = 500
+    quota_open_executions: int = 100_000
+    quota_starts_per_minute: int = 60_000
+    quota_stored_bytes: int = 64 << 30
+    quota_streams: int = 500
+    min_free_bytes: int = 256 << 20
     log_level: str = "info"
     strict: bool = False
     server: str | None = None

@@ -37,7 +37,7 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
 
 def server_settings(settings: Settings, **more: Any) -> ServerSettings:
     """The settings of a server among all there are."""
-    from noetl.server.configuration import ServerSettings
+    from noetl.server.configuration import Quotas, ServerSettings
 
     chosen = {
         "db": settings.db,
@@ -56,6 +56,15 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "max_result_bytes": settings.max_result_bytes,
         "nats": settings.nats,
         "retention_days": settings.retention_days,
+        "max_connections": settings.max_connections,
+        "max_connections_per_address": settings.max_connections_per_address,
+        "quotas": Quotas(
+            open_executions=settings.quota_open_executions,
+            starts_per_minute=settings.quota_starts_per_minute,
+            stored_bytes=settings.quota_stored_bytes,
+            streams=settings.quota_streams,
+            free_bytes=settings.min_free_bytes,
+        ),
         "lease_ttl_s": settings.lease_ttl,
         "heartbeat_s": settings.heartbeat,
         "strict": settings.strict,

@@ -7,6 +7,17 @@ import msgspec
 MIB = 1 << 20
 
 
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+    """`stored_bytes` are those of events, in a day, of executions that the subject has started. `free_bytes` must be
+    left on the disk of the store and of results, or nobody starts anything."""
+
+    open_executions: int = 100_000
+    starts_per_minute: int = 60_000
+    stored_bytes: int = 64 * 1024 * MIB
+    streams: int = 500
+    free_bytes: int = 256 * MIB
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`db` is a file or a URL, None the user's own file; `results` where large values are kept if not beside it;
     `nats` a broker that wakes workers of several servers sooner. `workers`: orders worked on in this process, if any.
@@ -40,6 +51,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_connections_per_address: int = 500  # of those over which no token has come
     head_timeout_s: float = 15.0
     body_timeout_s: float = 30.0
+    quotas: Quotas = Quotas()
     max_starts_at_once: int = 500
     slow_commit_s: float = 5.0  # past it no new executions are taken until the store is quick again
     lease_ttl_s: float = 30.0  # O-33

@@ -40,6 +40,7 @@ async def clean(services: Services) -> None:
         services.access.sessions.sweep,
         services.roster.sweep,
         services.access.audit.write_folded,
+        lambda: services.usage.reconcile(services.store),
         lambda: _retire(services),
         lambda: _forget_callers(services),
     )

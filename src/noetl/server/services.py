@@ -35,6 +35,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.hub import Hub
 from noetl.server.logs import log_ends
 from noetl.server.measured import MeasuredStore, Meters
+from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.readiness import Readiness
 from noetl.server.secrets import open_server_keychain
 from noetl.server.store_clock import clock_of
@@ -71,6 +72,7 @@ class Services(msgspec.Struct, kw_only=True):
     roster: Roster
     access: Access
     readiness: Readiness
+    usage: Usage
     tracing: Tracing | None = None
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
@@ -161,6 +163,8 @@ def make_services(
     )
     conductor.knows_workers(roster.ability)
     conductor.stored.append(hub.stored)
+    usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
+    conductor.stored.append(usage.heard)
     if (tracing := open_tracing(measured, meters)) is not None:
         conductor.stored.append(tracing.stored)
         conductor.is_traced = True
@@ -180,6 +184,7 @@ def make_services(
         tracing=tracing,
         roster=roster,
         readiness=Readiness(measured, clock),
+        usage=usage,
         access=Access(
             measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
         ),

@@ -72,7 +72,8 @@ async def start(
     if key is None:
         row = await found(services, asked)
         execution_id = uuid7(services.clock.now())
-        await begin(services, row, execution_id, asked.payload, source, consent, caller)
+        with services.usage.starting(execution_id, subject):
+            await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = Keys(services.store.shelf, services.clock), named(subject, _ROUTE, key)
     row = await found(services, asked)
@@ -85,7 +86,8 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
+            with services.usage.starting(execution_id, subject):
+                await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
         except (RefusedError, Problem):
             await keys.release(name)
             raise

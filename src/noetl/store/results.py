@@ -31,7 +31,7 @@ class FileResults:
     store, is_outside = STORE, False
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = self._folder = folder
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)

@@ -13,7 +13,7 @@ from noetl.server.finding import execution_of
 from noetl.server.hub import heard_within
 from noetl.server.problems import Problem
 from noetl.server.routing import shows
-from noetl.server.services import Services, services_of
+from noetl.server.services import Services, identity_of, services_of
 from noetl.server.streaming import MEDIA_TYPE, EventStream, told
 from noetl.server.views.events import Names, shown_event
 from noetl.server.views.executions import shown
@@ -25,9 +25,15 @@ _GATHER_S = 0.1  # rows that change often are told so often at most
 _LAST = "last-event-id"
 
 
-def _stream(services: Services, parts: AsyncIterator[bytes | None]) -> Response:
-    streams = services.meters.streams
-    return EventStream(parts, patience_s=services.settings.stream_patience_s, counted=streams.inc)
+def _stream(request: Request, parts: AsyncIterator[bytes | None]) -> Response:
+    services = services_of(request)
+    streams, own = services.meters.streams, services.usage.stream(str(identity_of(request).subject))
+
+    def counted(number: int) -> None:
+        streams.inc(number)
+        own(number)
+
+    return EventStream(parts, patience_s=services.settings.stream_patience_s, counted=counted)
 
 
 @router.get("/api/executions/{execution_id}/stream", **shows(media=MEDIA_TYPE, summary="Its events as they happen"))
@@ -44,7 +50,7 @@ async def one(
         if not given.isdecimal() or len(given) > 18:
             raise Problem(400, "Last-Event-ID: it is the seq of an event")
         after = int(given)
-    return _stream(services, _events(services, execution_id, after, names))
+    return _stream(request, _events(services, execution_id, after, names))
 
 
 async def _events(services: Services, execution_id: str, after: int, names: Names) -> AsyncIterator[bytes | None]:
@@ -73,7 +79,7 @@ async def everything(request: Request) -> Response:
     long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
     execution tells, such as workers. Changes that other servers make are seen within a second or so."""
     services = services_of(request)
-    return _stream(services, _rows(services, request.headers.get(_LAST)))
+    return _stream(request, _rows(services, request.headers.get(_LAST)))
 
 
 async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | None]:
