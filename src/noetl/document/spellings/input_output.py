@@ -24,7 +24,7 @@ _ANYWHERE = {"input": "args"}
 _IN_TASKS = {**_ANYWHERE, "output": "_prev"}
 _IN_POLICIES = {**_ANYWHERE, "output": "outcome"}
 _ON_STEPS = {**_ANYWHERE, "output.data": "event.result", "output.result": "event.result", "output": "event"}
-_AFTER_TASK = ("set", "set_ctx", "set_iter", "output")
+_AFTER_TASK = ("set", "set_ctx", "set_iter", "output", "retry")
 _AFTER_STEP = ("set", "set_ctx", "next")
 
 
@@ -33,6 +33,8 @@ def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key, value in node.values.items():
         if key in ("tool", "compensate", "on_event"):
             node = with_value(node, key, _in_tasks(value))
+        elif key == "retry":
+            node = with_value(node, key, with_names(value, _IN_POLICIES))
         else:
             node = with_value(node, key, with_names(value, _ON_STEPS if key in _AFTER_STEP else _ANYWHERE))
     return node

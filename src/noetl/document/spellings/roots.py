@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from noetl.document.nodes import Mapping, Scalar
+from noetl.document.nodes import Mapping, Node, Scalar
 from noetl.document.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
-from noetl.document.spellings.trees import made_mapping, moved_into, with_key, with_value, without
+from noetl.document.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    moved_into,
+    with_key,
+    with_value,
+    without,
+)
 
 
 def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -50,6 +58,24 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(without(node, "requires"), "spec", without(outer, "requires") if inside else outer)
 
 
+def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`keychain` as a mapping from names to entries."""
+    block = node.get("keychain")
+    if not isinstance(block, Mapping) or not all(isinstance(entry, Mapping) for entry in block.values.values()):
+        return node
+    rewriting.note(node.keys["keychain"], "keychain as a mapping", "keychain: [{name: …, kind: …}]")
+    return with_value(node, "keychain", made_list([_named_entry(block, name) for name in block.values], block))
+
+
+def _named_entry(block: Mapping, name: str) -> Node:
+    entry = block.values[name]
+    if not isinstance(entry, Mapping) or "name" in entry:
+        return entry
+    key = block.keys[name]
+    keys = {"name": made_text("name", key), **entry.keys}
+    return Mapping(keys, {"name": made_text(name, key), **entry.values}, entry.span, entry.path, made=True)
+
+
 def _name_static_fields(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`map` of a static entry without a value has nothing to map: it holds the fields themselves."""
     kind = node.get("kind")
@@ -90,6 +116,16 @@ SPELLINGS = (
         before="executor: {requires: [python]}\n" + _STEPS,
         after="executor: {spec: {policy: {placement: {requires: [python]}}}}\n" + _STEPS,
         rewrite=_move_requires,
+    ),
+    Spelling(
+        id="keychain-mapping",
+        where=Where.DOCUMENT,
+        older="`keychain: {name: {kind: …}}`",
+        canonical="`keychain: [{name: …, kind: …}]`",
+        dialects=EVERYWHERE,
+        before="keychain: {pg: {kind: postgres_credential}}\n" + _STEPS,
+        after="keychain: [{name: pg, kind: postgres_credential}]\n" + _STEPS,
+        rewrite=_list_keychain,
     ),
     Spelling(
         id="keychain-static-map",

@@ -18,9 +18,9 @@ from noetl.document.spellings.model import Spelling, Where
 
 SPELLINGS: tuple[Spelling, ...] = (
     *roots.SPELLINGS,
-    *input_output.SPELLINGS,
     *steps.SPELLINGS,
     *retries.SPELLINGS,
+    *input_output.SPELLINGS,  # after retries: what a task sets goes behind its rules for errors
     *loops.SPELLINGS,
     *routing.SPELLINGS,
     *rules.SPELLINGS,
