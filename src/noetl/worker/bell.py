@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Collection
 
@@ -44,12 +43,13 @@ class PollingBell:
         return True
 
     async def _poll(self) -> None:
+        now = asyncio.get_running_loop().time
         try:
             while wanted := sum(1 for waiter in self._waiting if not waiter.done()):
-                began = time.monotonic()
+                began = now()
                 come = await self._office.poll(wanted)
                 self.ring(come)
-                if not come and time.monotonic() - began < _QUICK_S:
+                if not come and now() - began < _QUICK_S:
                     await self._sleep(random.uniform(0.1, 0.5))  # noqa: S311  it only spreads requests
         except Exception as problem:
             self._break(problem)

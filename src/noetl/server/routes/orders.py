@@ -110,8 +110,9 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
         """An order given now would have nobody, or another server gives it."""
         return services.stopping or await request.is_disconnected()
 
-    answer, until = Answer(), time.monotonic() + wait_s
-    while not answer.orders and not services.stopping and (left := until - time.monotonic()) > 0:
+    now = asyncio.get_running_loop().time
+    answer, until = Answer(), now() + wait_s
+    while not answer.orders and not services.stopping and (left := until - now()) > 0:
         bell = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
         if given := await services.conductor.polls.wait(asked, is_gone, bell):
             return Answer(orders=given)

@@ -1,0 +1,68 @@
+"""Every seed keeps every promise; a defect that is put back is found by one (RELIABILITY 4.4, F1, F2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation import defects
+from tests.simulation.seeds import KINDS, run
+
+CHUNK, SEEDS, DEEP_SEEDS = 50, 500, 20_000
+MOST = 600  # seeds that are tried for a defect
+
+
+CHUNKS = [
+    pytest.param(first, marks=[] if first < SEEDS else [pytest.mark.deep]) for first in range(0, DEEP_SEEDS, CHUNK)
+]
+
+
+def run_some(kinds: tuple[str, ...]) -> None:
+    for seed in range(MOST):
+        if KINDS[seed % len(KINDS)] in kinds:
+            run(seed)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Stores that fail and servers that are away are told of; here that is the point."""
+    caplog.set_level("CRITICAL")
+
+
+@pytest.mark.req("WRK-03", "WRK-04", "SRV-12", "EVT-06")
+@pytest.mark.parametrize("first", CHUNKS)
+def test_whatever_happens_to_messages_processes_and_the_store_every_promise_is_kept(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        world = run(seed)
+        assert len(world.accepted) >= 2
+        assert world.begun
+        assert world.steps > world.begun
+
+
+def test_a_seed_gives_the_same_events_each_time() -> None:
+    for seed in range(len(KINDS)):
+        one, other = run(seed), run(seed)
+        assert one.store._events == other.store._events
+
+
+@pytest.mark.parametrize(
+    ("defect", "kinds", "found"),
+    [
+        pytest.param(defects.tasks_begin_under_old_leases, ("freezes",), "recorded as done", id="old leases"),
+        pytest.param(defects.repeated_requests_say_nothing_more, ("lossy",), "claimed again", id="lost answers"),
+        pytest.param(defects.refusals_are_recorded_each_time, ("freezes",), "was recorded 2 times", id="refusals"),
+        pytest.param(defects.reports_are_not_fenced, ("freezes",), "reported what is held by", id="no fencing"),
+        pytest.param(defects.orders_are_run_as_often_as_they_come, KINDS, "recorded as done", id="run twice"),
+    ],
+)
+def test_a_seed_finds_the_defect(
+    monkeypatch: pytest.MonkeyPatch,
+    defect: Callable[[pytest.MonkeyPatch], None],
+    kinds: tuple[str, ...],
+    found: str,
+) -> None:
+    defect(monkeypatch)
+
+    with pytest.raises(AssertionError, match=found):
+        run_some(kinds)

@@ -1,0 +1,342 @@
+"""A simulated installation: servers, workers, one store, one network and one clock in one process, from one seed.
+
+Servers and workers are the real ones (conductor, sweeper, long polls, worker, remote office, line). Simulated are what
+lies between and beneath them: time, the wire, the calls of the store, the tools, and the death of processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from noetl.dispatch.memory import MemoryDispatch
+from noetl.errors import BackendError, NoetlError, RefusedError
+from noetl.net.encoding import to_json
+from noetl.net.net import Net
+from noetl.orchestrator.conduct import Conductor
+from noetl.orchestrator.sweeping import sweeper
+from noetl.records.orders import Answer, Turn
+from noetl.records.wire import read_turn
+from noetl.server.routes import orders as routes
+from noetl.store.contract import Commit, TakenError
+from noetl.store.memory import MemoryStore
+from noetl.store.results import MemoryResults
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.registry import Registry
+from noetl.worker.bell import PollingBell
+from noetl.worker.leases import Leases
+from noetl.worker.patience import PatientOffice
+from noetl.worker.post import SHARED_PENDING
+from noetl.worker.remote import RemoteOffice
+from noetl.worker.server_clock import ServerClock
+from noetl.worker.service import Worker
+from noetl.worker.stored import StoredValues
+from noetl.worker.wire import Reply
+from tests.simulation import invariants
+from tests.simulation.loop import Node, SimulatedLoop, current_node
+from tests.simulation.network import Address, Faults, Network, SimulatedLine
+
+BEGINNING = 1_735_689_600.0
+FAULTY_S = 90.0  # so long things go wrong; then everything is to be done
+DONE_S = 600.0
+
+
+class SimulatedClock:
+    def __init__(self, loop: SimulatedLoop, wrong_by_s: float = 0.0) -> None:
+        self._loop, self._wrong_by_s = loop, wrong_by_s
+
+    def now(self) -> float:
+        return BEGINNING + self._loop.time() + self._wrong_by_s
+
+
+class SimulatedStore:
+    """The store as one server reaches it: each call takes a moment, and may fail before it has acted, or after."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._store = world, world.store
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def called(*values: Any, **named: Any) -> Any:
+            await self._passed(name)
+            answer = await found(*values, **named)
+            if name == "commit":
+                self._world.stored(values[0])
+            await self._passed(name)
+            return answer
+
+        return called
+
+    async def _passed(self, name: str) -> None:
+        dice, faults = self._world.dice, self._world.faults
+        if self._world.loop.is_ending:
+            raise BackendError("the simulation is over")
+        await asyncio.sleep(dice.uniform(0.0001, 0.003))
+        if faults.store and dice.random() < faults.store:
+            raise BackendError(f"{name} failed")
+
+
+class SimulatedTool:
+    def __init__(self, world: World, worker_id: str) -> None:
+        self._world, self._worker_id = world, worker_id
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        world = self._world
+        log = world.store._events.get(context.execution_id, [])
+        world.hold(lambda: invariants.begins_for_the_first_time(log, context.task_run_id, self._worker_id))
+        world.begun += 1
+        world.may_freeze(current_node())
+        last_s = 12.0 if context.task == "c" else 4.0  # who was frozen wakes while the execution is still open
+        await asyncio.sleep(world.dice.choice((0.0, 0.01, 0.1, 1.0, last_s)))
+        return ToolResult(result=1)
+
+    async def close(self) -> None: ...
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+class SimulatedServer:
+    """One process of a server. Where `works`, with a worker inside."""
+
+    def __init__(self, world: World, name: str, address: Address, *, works: bool) -> None:
+        self.node, self._world, self.address = Node(name), world, address
+        self._stubs = SimpleNamespace(
+            stopping=False,
+            dispatch=MemoryDispatch(),
+            settings=SimpleNamespace(poll_s=1.0),
+            meters=SimpleNamespace(turns=SimpleNamespace(observe=lambda _: None)),
+        )
+        store: Any = SimulatedStore(world)
+        self.conductor = Conductor(store, world.results, self._stubs.dispatch, world.clock, shared=True)
+        self._stubs.conductor = self.conductor
+        world.run(self.node, sweeper(self.conductor, store.shelf, world.clock).serve())
+        if works:
+            self._work(name)
+        address.node, address.handle = self.node, self.handle
+
+    def _work(self, name: str) -> None:
+        world, leases = self._world, Leases(self._world.clock, self._world.loop.time)
+        worker = Worker(
+            PatientOffice(self.conductor, leases),
+            self._stubs.dispatch,
+            Registry({"python": SimulatedTool(world, name)}),
+            clock=world.clock,
+            worker_id=name,
+            slots=2,
+            leases=leases,
+            most_pending=SHARED_PENDING,
+        )
+        self.conductor.stop = worker.stop
+        world.run(self.node, worker.serve())
+
+    async def handle(self, method: str, target: str, body: bytes) -> Reply:
+        """As the routes do it."""
+        came_at = self._world.clock.now()
+        try:
+            answer = await self._answer(urlsplit(target).path, target, body)
+        except BackendError as problem:
+            return Reply(503, str(problem), {}, b"{}")
+        told = {"noetl-asked": f"{came_at:.6f}", "noetl-now": f"{self._world.clock.now():.6f}"}
+        return Reply(200, "OK", told, answer)
+
+    async def _answer(self, path: str, target: str, body: bytes) -> bytes:
+        if path.startswith("/api/nets/"):
+            return to_json(await self.conductor.net(path.rpartition("/")[2]))
+        if path == "/api/orders/heartbeat":
+            beat = msgspec.json.decode(body, type=routes.Beat)
+            lost = await self.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
+            return msgspec.json.encode(routes.Beaten(lost=sorted(lost)))
+        assert path == "/api/orders/turn", path
+        wait_s = float(parse_qs(urlsplit(target).query)["wait_s"][0])
+        return msgspec.json.encode(await self._turn(read_turn(body), wait_s))
+
+    async def _turn(self, asked: Turn, wait_s: float) -> Answer:
+        services: Any = self._stubs
+        answer = await routes._taken(services, asked)
+        if not answer.orders and not asked.reports and asked.capacity and wait_s:
+            answer = await routes._waited(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]
+        return answer
+
+
+class _Connected:
+    async def is_disconnected(self) -> bool:
+        return False
+
+
+class World:
+    """`run_all` runs it to its end. The first thing that does not hold comes out of it."""
+
+    def __init__(self, seed: int, faults: Faults, net: Net, *, executions: int = 2, workers: int | None = None) -> None:
+        random.seed(seed)
+        self._first_workers = workers
+        self.seed, self.faults, self._net, self._executions = seed, faults, net, executions
+        self.dice, self.loop = Random(seed), SimulatedLoop()
+        self.clock, self.store, self.results = SimulatedClock(self.loop), MemoryStore(), MemoryResults()
+        self.network = Network(self.loop, self.dice, faults, self.may_freeze)
+        self.accepted: list[str] = []
+        self.broken: BaseException | None = None
+        self.begun = self.steps = 0
+        self._left_to_freeze = faults.freezes
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._addresses = [Address() for _ in range(self.dice.randint(1, 2))]
+        self._servers: list[SimulatedServer] = []
+        self._workers: dict[Node, Leases] = {}
+        self._names = 0
+
+    def run_all(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._lived())
+        finally:
+            self.loop.end()
+            asyncio.set_event_loop(None)
+
+    def run(self, node: Node, work: Any) -> asyncio.Task[Any]:
+        task = self.loop.create_task(work, context=node.context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def hold(self, check: Callable[[], None]) -> None:
+        """Something must hold now. What does not ends the simulation, wherever it was noticed."""
+        self.steps += 1
+        try:
+            check()
+        except AssertionError as problem:
+            self.broken = self.broken or problem
+
+    def stored(self, commits: list[Commit]) -> None:
+        for execution_id in {commit.execution.execution_id: None for commit in commits}:
+            log = self.store._events[execution_id]
+            self.hold(lambda log=log: invariants.log_is_sound(log, ended=False))  # type: ignore[misc]
+
+    async def _lived(self) -> None:
+        for address in self._addresses:
+            self._serve(address)
+        for _ in range(self._first_workers or self.dice.randint(1, 3)):
+            self._add_worker()
+        starting = [self.loop.create_task(self._start(f"x{number}")) for number in range(self._executions)]
+        disturbing = self.loop.create_task(self._disturb())
+        await self._until(lambda: disturbing.done() and all(task.done() for task in starting), FAULTY_S + DONE_S)
+        self._heal()
+        await self._until(self._is_over, DONE_S)
+        self.hold(lambda: None)
+        await invariants.all_is_done(self.store, self.accepted)
+        conductors = [server.conductor for server in self._servers if not server.node.is_dead]
+        for execution_id in self.accepted:
+            log = self.store._events[execution_id]
+            invariants.log_is_sound(log, ended=True)
+            invariants.replays_alike(log, conductors)
+
+    async def _until(self, look: Callable[[], bool], most_s: float) -> None:
+        end = self.loop.time() + most_s
+        while not look() and self.loop.time() < end:
+            await asyncio.sleep(0.5)
+            if self.broken is not None:
+                raise self.broken
+
+    def _is_over(self) -> bool:
+        rows = self.store._executions
+        return all(one in rows and rows[one].finished_at is not None for one in self.accepted)
+
+    # what goes wrong
+
+    def _heal(self) -> None:
+        for name in ("lost", "doubled", "late", "store"):
+            setattr(self.faults, name, 0.0)
+
+    async def _disturb(self) -> None:
+        """Crashes happen in the first seconds, when most of the work is done; messages are lost for longer."""
+        for moment in sorted(self.dice.expovariate(0.5) for _ in range(self.faults.crashes)):
+            await asyncio.sleep(max(0.0, moment - self.loop.time()))
+            self._crash()
+        if any(msgspec.structs.astuple(self.faults)[:4]):
+            await asyncio.sleep(self.dice.uniform(1.0, 20.0) + (40.0 if self.faults.freezes else 0.0))
+
+    def _crash(self) -> None:
+        if self.dice.random() < 0.5:
+            server = self.dice.choice([one for one in self._servers if not one.node.is_dead])
+            server.node.is_dead, server.address.node = True, None
+            self.network.cut(server.address)
+            self.loop.call_later(self.dice.uniform(0.1, 3.0), self._serve, server.address)
+        else:
+            node = self.dice.choice([one for one in self._workers if not one.is_dead])
+            node.is_dead = True
+            self._add_worker()
+
+    def may_freeze(self, node: Node | None) -> None:
+        """A worker may be frozen in the middle of a tool, or when an answer is on its way to it, which it finds when it
+        wakes. Most of them wake when another worker has just taken over."""
+        if self._left_to_freeze and node in self._workers and self.dice.random() < 0.2:
+            self._left_to_freeze -= 1
+            self.loop.freeze(node, self.dice.uniform(25.0, 37.0) if self.dice.random() < 0.8 else 60.0)
+            self._add_worker()
+
+    # who is there
+
+    def _serve(self, address: Address) -> None:
+        self._names += 1
+        works = self.faults.store == 0 and self.dice.random() < 0.3
+        self._servers.append(SimulatedServer(self, f"server{self._names}", address, works=works))
+
+    def _add_worker(self) -> None:
+        self._names += 1
+        node = Node(f"worker{self._names}")
+        leases = self._workers[node] = Leases(monotonic=self.loop.time)
+        node.context.run(self._work, node, leases)
+
+    def _work(self, node: Node, leases: Leases) -> None:
+        line = SimulatedLine(self.network, self.dice.choice(self._addresses))
+        clock = ServerClock(SimulatedClock(self.loop, self.dice.choice((0.0, 3600.0, -3600.0))))
+        office = RemoteOffice(line, StoredValues(line, _nobody), worker_id=node.name, leases=leases, clock=clock)
+        worker = Worker(
+            office,
+            PollingBell(office),
+            Registry({"python": SimulatedTool(self, node.name)}),
+            clock=clock,
+            worker_id=node.name,
+            slots=self.dice.randint(1, 3),
+            pools=("default",),
+            leases=leases,
+            prepare=office.prepare,
+            settle=office.settled,
+            most_pending=SHARED_PENDING,
+        )
+        self.run(node, worker.serve())
+
+    async def _start(self, execution_id: str) -> None:
+        """A client that asks until it is told that its start was accepted."""
+        while True:
+            server = self.dice.choice(self._servers)
+            if not server.node.is_dead:
+                asking = self.run(server.node, _started(server.conductor, self._net, execution_id))
+                done, _ = await asyncio.wait({asking}, timeout=5.0)
+                if done and asking.result():
+                    self.accepted.append(execution_id)
+                    return
+            await asyncio.sleep(0.2)
+
+
+async def _started(conductor: Conductor, net: Net, execution_id: str) -> bool:
+    try:
+        await conductor.start(net, execution_id=execution_id, trace_id="t", payload={})
+    except TakenError:
+        return True  # an earlier try was stored, and its answer lost
+    except (RefusedError, NoetlError):
+        return False
+    return True
+
+
+def _nobody() -> Any:
+    raise AssertionError("nothing is stored apart in a simulation")
