@@ -141,7 +141,7 @@ TOLD = [
     ("v10_other_kinds", "W_TOOL_KIND", 59, "install a plug-in for Snowflake"),
     ("v10_foreign_names", "W_FOREIGN_NAME", 14, "write outcome.result"),
     ("v10_foreign_names", "W_FOREIGN_NAME", 22, "write event.result"),
-    ("v10_jinja_refused", "E_TEMPLATE", 11, "use '%s' % value"),
+    ("v10_jinja_refused", "E_TEMPLATE", 11, "write a.b or a['b']"),
     ("v10_jinja_refused", "E_TEMPLATE", 16, 'did you mean "tojson"?'),
     ("v10_secrets_in_arcs_refused", "E_KEYCHAIN", 8, "read it in a task's inputs"),
     ("v2_case_workbook", "W_FOREIGN_NAME", 19, "response for other kinds"),

@@ -10,7 +10,6 @@ from noetl.templates.missing import clipped
 
 _WAYS_OUT = {
     "attr": "write a.b or a['b']",
-    "format": "use '%s' % value, or join text with ~",
     "fromjson": "text is never parsed into other types: use a python task",
     "from_json": "text is never parsed into other types: use a python task",
     "to_json": 'write "tojson"',

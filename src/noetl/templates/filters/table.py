@@ -1,6 +1,6 @@
 """The table of filters: an allow-list, and what each may be given.
 
-Left out on purpose: `attr`, `format`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
+Left out on purpose: `attr`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
 (a replay would differ), `forceescape` (nothing here is HTML), and anything that would parse text
 into another type (TPL-02).
 """
@@ -69,6 +69,7 @@ FILTERS: dict[str, Filter] = {
     "e": text.escape,
     "escape": text.escape,
     "filesizeformat": numbers.filesizeformat,
+    "format": text.formatted,
     "first": lists.first,
     "float": numbers.floating,
     "groupby": lists.groupby,

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from noetl.errors import TemplateError
 from noetl.templates.budget import Run
+from noetl.templates.formatting import percent_format
 from noetl.templates.looping import elements
 from noetl.templates.methods import call_method
 from noetl.templates.methods import replace as replace_text
@@ -61,6 +62,11 @@ def indent(run: Run, value: Any, width: int | str = 4, first: bool = False, blan
     head, *rest = text.split("\n")
     moved = "\n".join([head, *(prefix + line if line or blank else line for line in rest)])
     return run.text(prefix + moved if first else moved)
+
+
+def formatted(run: Run, value: Any, *values: Any, **named: Any) -> str:
+    """`"%.2f" | format(x)`: the same as `"%.2f" % x`, as in Jinja2. It has nothing of `str.format`."""
+    return percent_format(run, written(run, value), named or values)
 
 
 def replace(run: Run, value: Any, old: Any, new: Any, count: int | None = None) -> str:
