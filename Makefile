@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui test-deep check format bench golden conformance docs ui lock clean
+.PHONY: help setup demo test test-ui test-deep check format bench golden conformance docs ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -66,6 +66,12 @@ ui: $(READY) ## build the web UI into the package
 lock: ## pin the newest versions of all dependencies, with hashes and without addresses
 	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock
 	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group quantum --format requirements-txt -o requirements-quantum.lock
+
+sbom: $(READY) ## write a bill of materials of the locked dependencies (CycloneDX) to dist/
+	@sh tools/supply_chain.sh sbom
+
+audit: $(READY) ## ask the vulnerability database for the locked dependencies; loud where it cannot be reached
+	@sh tools/supply_chain.sh audit
 
 clean: ## remove what the other verbs made
 	@rm -rf .demo .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

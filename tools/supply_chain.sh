@@ -1,0 +1,42 @@
+#!/bin/sh
+# What the locked dependencies are, and what is known against them.
+#   supply_chain.sh sbom    writes dist/noetl.cdx.json, a bill of materials (CycloneDX)
+#   supply_chain.sh audit   asks the vulnerability database for each of them; fails when it knows something
+# Both tools live in an environment of their own, so that what they need is no dependency of NoETL.
+set -eu
+cd "$(dirname "$0")/.."
+tools=.venv/supply-chain
+if [ ! -x "$tools/bin/pip-audit" ] || [ ! -x "$tools/bin/cyclonedx-py" ]; then
+    .venv/bin/python -m venv "$tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check 'cyclonedx-bom==7.*' 'pip-audit==2.*'
+fi
+
+case ${1:-} in
+sbom)
+    mkdir -p dist
+    "$tools/bin/cyclonedx-py" requirements requirements.lock --pyproject pyproject.toml --output-reproducible \
+        --of JSON -o dist/noetl.cdx.json
+    echo "dist/noetl.cdx.json"
+    ;;
+audit)
+    told=$(mktemp)
+    trap 'rm -f "$told"' EXIT
+    code=0
+    "$tools/bin/pip-audit" --requirement requirements.lock --require-hashes --disable-pip --progress-spinner off \
+        --timeout 20 >"$told" 2>&1 || code=$?
+    cat "$told"
+    # A database that does not answer says nothing of the dependencies: loud, and no failure of the change.
+    if [ "$code" -ne 0 ] && grep -qiE 'connection|timed out|unreachable|ServiceError|HTTPError|resolve|proxy' "$told"; then
+        echo "################################################################################" >&2
+        echo "##  NOT AUDITED: the vulnerability database could not be reached from here.   ##" >&2
+        echo "##  Run make audit where it can be, before anything is released.              ##" >&2
+        echo "################################################################################" >&2
+        exit 0
+    fi
+    exit "$code"
+    ;;
+*)
+    echo "supply_chain.sh sbom|audit" >&2
+    exit 2
+    ;;
+esac
