@@ -37,7 +37,7 @@ from noetl.records.outcomes import Error
 from noetl.store.catalog import CatalogRow
 from noetl.store.contract import Commit, Store
 from noetl.store.opening import MEMORY, open_store
-from noetl.tools.permissions import Permissions
+from noetl.tools.permissions import Permissions, denied_kinds
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.identity import is_gone, own_worker_id
@@ -93,13 +93,20 @@ async def arun(
         return result
 
 
-def tools_here(allow: Collection[str] = ()) -> Registry:
-    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7)."""
+def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:
+    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7).
+    Kinds in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes only."""
     from noetl.settings import load_settings
 
-    stand_ins = load_settings().settings.quantum_providers
+    settings = load_settings().settings
     return Registry(
-        permissions=Permissions(kinds=frozenset(allow), data_folders=(str(Path.cwd()),), quantum_providers=stand_ins)
+        permissions=Permissions(
+            kinds=frozenset(allow),
+            denied=denied_kinds((*settings.deny, *deny)),
+            data_folders=(str(Path.cwd()), *settings.data_folders),
+            quantum_providers=settings.quantum_providers,
+            sandbox=sandbox or settings.sandbox,
+        )
     )
 
 

@@ -57,8 +57,8 @@ def results_folder(db: Path) -> Path:
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be chosen. `server`, `token`, `ca` and `context` are for commands that talk to a server, and
-    for workers; `pools` to `allow` for workers; the others for the server itself. `ca` is a PEM file with the authority
-    of a server's private certificate.
+    for workers; `pools` to `sandbox` for workers; the others for the server itself. `ca` is a PEM file with the
+    authority of a server's private certificate.
 
     `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
     cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
@@ -101,6 +101,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 8
     drain_timeout: float = 30.0
     allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    sandbox: bool = False
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()
     allow_addresses: tuple[str, ...] = ()

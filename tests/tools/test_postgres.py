@@ -33,12 +33,12 @@ def run(tool: PostgresTool, pg_auth: dict[str, Any]) -> Run:  # noqa: F811
     """Run authored SQL in a scope, as a worker would."""
 
     async def running(sql: Any = None, scope: dict[str, Any] | None = None, **more: Any) -> Outcome:
-        spec = more.pop("spec", None)
+        spec, folders = more.pop("spec", None), more.pop("folders", ())
         marker = more.pop("marker", "exec/run/task/0")
         inputs = {"auth": pg_auth, **more}
         if sql is not None:
             inputs["command"] = bind(sql, scope or {})
-        return await outcome_of(tool, inputs, spec, key=marker)
+        return await outcome_of(tool, inputs, spec, key=marker, data_folders=folders)
 
     return running
 
@@ -613,7 +613,7 @@ async def test_a_script_is_sql_from_a_file_and_never_a_template(run: Run, tmp_pa
     script = tmp_path / "job.sql"
     script.write_text("SELECT '{{ x }}' AS v, :n AS n;\n-- done\n")
 
-    outcome = await run(script={"uri": str(script)}, params={"n": "one"})
+    outcome = await run(script={"uri": str(script)}, params={"n": "one"}, folders=(str(tmp_path),))
 
     assert outcome.result["data"] == [{"v": "{{ x }}", "n": "one"}]
 

@@ -33,6 +33,7 @@ async def run(
     names: dict[str, Any] | None = None,
     spec: dict[str, Any] | None = None,
     execution_id: str = "x1",
+    folders: tuple[str, ...] = (),
     **inputs: Any,
 ) -> Outcome:
     context = ToolContext(
@@ -44,6 +45,7 @@ async def run(
         idempotency_key="k",
         spec=spec or {},
         name=lambda name: (names or {}).get(name, UNKNOWN),
+        data_folders=folders,
     )
     given = {"args": args, **inputs} | ({"code": code} if code is not None else {})
     return await attempt(tool, given, context, clock=SystemClock(), sleep=asyncio.sleep, trace_id="t")
@@ -120,7 +122,8 @@ async def test_libs_are_imported_under_the_name_they_get(tool: PythonTool) -> No
 async def test_a_script_is_read_from_its_file(tool: PythonTool, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("def main(n): return n + 1")
 
-    outcome = await run(tool, None, {"n": 1}, script={"uri": str(tmp_path / "job.py"), "source": {"type": "file"}})
+    script = {"uri": str(tmp_path / "job.py"), "source": {"type": "file"}}
+    outcome = await run(tool, None, {"n": 1}, script=script, folders=(str(tmp_path),))
 
     assert outcome.result == 2
 

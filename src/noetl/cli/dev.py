@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from noetl.cli.run import kinds_option
+from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 CONTEXT = "dev"
@@ -18,8 +18,18 @@ CONTEXT = "dev"
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @click.option("--cluster", is_flag=True, help="PostgreSQL, NATS, two servers and two workers instead.")
 @kinds_option
+@deny_option
+@sandbox_option
 @color_option
-def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allow: tuple[str, ...]) -> None:
+def command(
+    db: str | None,
+    port: int | None,
+    no_open: bool,
+    cluster: bool,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    sandbox: bool,
+) -> None:
     """Run everything here: server, worker and store, on one port of this machine.
 
     Its address and the first token are printed once; the token is kept as the context "dev" (of --cluster: "cluster"),
@@ -36,7 +46,8 @@ def command(db: str | None, port: int | None, no_open: bool, cluster: bool, allo
             return
         from noetl.cli.serving import Announced, run_server, server_settings
 
-        settings = load_settings({"db": db, "port": port, "allow": list(allow) or None}).settings
+        flags = {"allow": list(allow) or None, "deny": list(deny) or None, "sandbox": sandbox or None}
+        settings = load_settings({"db": db, "port": port, **flags}).settings
         serving = server_settings(settings, host="127.0.0.1", workers=settings.concurrency, local=True)
         run_server(serving, Announced(context=CONTEXT, then=None if no_open else open_browser))
 

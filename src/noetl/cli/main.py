@@ -172,6 +172,9 @@ def _code_of(error: Exception) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
+    from noetl.cli import protection
+
+    protection.is_own_process = True
     sys.exit(run())
 
 

@@ -8,7 +8,7 @@ import click
 
 from noetl.cli.reaching import Reached, reads_server_option, server_meant
 from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, pages, read, refusals, results_of
-from noetl.cli.run import Run, kinds_option
+from noetl.cli.run import Allowed, Run, deny_option, kinds_option, sandbox_option
 from noetl.cli.suggesting import STEP
 from noetl.cli.task import actor_option, role_option
 from noetl.cli.terminal import color_option, visible
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
 @kinds_option
+@deny_option
+@sandbox_option
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @click.option("--detach", is_flag=True, help="On a server: print the new execution's id and do not wait.")
 @db_option
@@ -53,6 +55,8 @@ def command(
     roles: tuple[str, ...],
     output: str,
     allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    sandbox: bool,
     quiet: bool,
     detach: bool,
     db: str | None,
@@ -81,7 +85,7 @@ def command(
 
         consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
         carried = read(db, lambda history: _carried(history, row, net, step, results, inputs, consent))
-    ctx.exit(Run(db, output, allow, quiet).begin_net(net, inputs, carried=carried))
+    ctx.exit(Run(db, output, Allowed(allow, deny, sandbox), quiet).begin_net(net, inputs, carried=carried))
 
 
 async def _asked(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:

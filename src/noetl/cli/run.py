@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -50,6 +50,17 @@ kinds_option = click.option(
     help="Turn on tool kinds that run programs of this machine: shell, script, container.",
 )
 
+deny_option = click.option(
+    "--deny",
+    multiple=True,
+    callback=lambda _, __, given: tuple(kind.strip() for text in given for kind in text.split(",") if kind.strip()),
+    metavar="KIND,…",
+    help="Tool kinds that are not run, whatever else is allowed.",
+)
+sandbox_option = click.option(
+    "--sandbox", is_flag=True, help="Run code of playbooks in sandboxes only: python, shell, script."
+)
+
 
 @click.command("run")
 @click.argument("file", required=False, metavar="FILE|PATH|-", type=RUNNABLE)
@@ -69,6 +80,8 @@ kinds_option = click.option(
 )
 @kinds_option
 @accepting_options
+@deny_option
+@sandbox_option
 @click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @server_option
@@ -88,6 +101,8 @@ def command(
     allow: tuple[str, ...],
     strict: bool,
     migrate: bool,
+    deny: tuple[str, ...],
+    sandbox: bool,
     version: str | None,
     quiet: bool,
     server: str | None,
@@ -107,7 +122,7 @@ def command(
     """
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook, or an execution with --resume ID")
-    run = Run(MEMORY if memory else db, output, allow, quiet)
+    run = Run(MEMORY if memory else db, output, Allowed(allow, deny, sandbox), quiet)
     if resume_id is not None:
         if settings or payload is not None or version is not None or memory or migrate:
             raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
@@ -136,11 +151,19 @@ def _server_for(name: str, server: str | None, db: str | None, *, here: bool) ->
     return reached(server, db)
 
 
+class Allowed(NamedTuple):
+    """What tools may do in a run here: kinds that are turned on and off, and whether code needs a sandbox."""
+
+    allow: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    sandbox: bool = False
+
+
 class Run:
     """One run as the command line asked for it."""
 
-    def __init__(self, place: str | None, output: str, allow: Sequence[str], quiet: bool) -> None:
-        self._place, self._output, self._allow, self._quiet = place, output, allow, quiet
+    def __init__(self, place: str | None, output: str, allowed: Allowed, quiet: bool) -> None:
+        self._place, self._output, self._allowed, self._quiet = place, output, allowed, quiet
         self._diagnostics: tuple[Diagnostic, ...] = ()
 
     def found(self, name: str, version: str | None, *, strict: bool, migrates: bool) -> Runnable | None:
@@ -176,7 +199,7 @@ class Run:
             db=self._place,
             execution_id=execution_id,
             watch=view,
-            tools=tools_here(self._allow),
+            tools=tools_here(*self._allowed),
             origin=origin,
             carried=carried,
         )
@@ -192,7 +215,7 @@ class Run:
 
         execution_id, progress = read(self._place, look)
         view = self._view(progress)
-        resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(self._allow))
+        resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(*self._allowed))
         return self._ended(resuming, execution_id, view)
 
     def _view(self, progress: Progress) -> View | None:
@@ -204,7 +227,10 @@ class Run:
         """Wait for the run and tell how it ended."""
         from noetl.cli.interruption import Interrupted, run_interruptibly
         from noetl.cli.live import say, shown
+        from noetl.cli.protection import protect
         from noetl.errors import BackendError, RefusedError
+
+        protect()
 
         def stopping() -> None:
             text = "interrupted: recording what is done; once more stops at once"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.process_commands import add_process_commands, addresses_option
-from noetl.cli.run import kinds_option
+from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def command() -> None:
 )
 @click.option("--token-file", metavar="FILE", help="Where the first token goes; without it, it is printed once.")
 @kinds_option
+@deny_option
+@sandbox_option
 @addresses_option
 @click.option("--context", metavar="NAME", help="Remember its address, and its first token, as this context.")
 @click.option("--detach", is_flag=True, help="Run it in the background.")
@@ -55,6 +57,7 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
 
     with refusals():
         given = {name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()}
+        given["sandbox"] = given["sandbox"] or None
         settings = load_settings(given).settings
         if detach:
             _detach(settings)

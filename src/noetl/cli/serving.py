@@ -15,6 +15,7 @@ import msgspec
 from noetl.cli.event_loop import new_event_loop
 from noetl.cli.garbage import look_rarely, not_looking
 from noetl.cli.live import say
+from noetl.cli.protection import protect
 
 if TYPE_CHECKING:
     from noetl.server.configuration import ServerSettings
@@ -45,6 +46,8 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "port": settings.port,
         "workers": settings.workers_in_process,
         "allow": settings.allow,
+        "deny": settings.deny,
+        "sandbox": settings.sandbox,
         "data_folders": settings.data_folders,
         "allow_addresses": settings.allow_addresses,
         "quantum_providers": settings.quantum_providers,
@@ -85,6 +88,7 @@ def run_server(settings: ServerSettings, announced: Announced) -> None:
         await serve(settings, ready=lambda served: word.append(_announce(served, settings, announced)), stop=stop)
 
     look_rarely()
+    protect()
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serving())

@@ -12,7 +12,7 @@ import click
 
 from noetl.cli.labels import labels_in
 from noetl.cli.process_commands import add_process_commands, addresses_option
-from noetl.cli.run import kinds_option
+from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     help="What it has; a pool may ask for it.",
 )
 @kinds_option
+@deny_option
+@sandbox_option
 @addresses_option
 @click.option(
     "--drain-timeout", type=click.FloatRange(0), metavar="S", help="How long it may take to end.  [default: 30]"
@@ -66,6 +68,8 @@ def start_command(
     name: str | None,
     labels: dict[str, str],
     allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    sandbox: bool,
     allow_addresses: tuple[str, ...],
     drain_timeout: float | None,
     token_file: str | None,
@@ -79,6 +83,7 @@ def start_command(
     """
     from noetl.cli.event_loop import new_event_loop
     from noetl.cli.garbage import look_rarely
+    from noetl.cli.protection import protect
     from noetl.cli.reaching import must_reach
     from noetl.cli.reading import refusals
     from noetl.settings import load_settings
@@ -91,6 +96,8 @@ def start_command(
         "pools": pool,
         "concurrency": concurrency,
         "allow": list(allow) or None,
+        "deny": list(deny) or None,
+        "sandbox": sandbox or None,
         "allow_addresses": list(allow_addresses) or None,
         "drain_timeout": drain_timeout,
         "token_file": token_file,
@@ -99,6 +106,7 @@ def start_command(
         settings = load_settings(flags).settings
         there = must_reach(server, token_file, ca)
         look_rarely()
+        protect("NOETL_TOKEN")  # it is known by now
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             left = runner.run(_served(there, settings, name, labels))
         ctx.exit(left)
@@ -158,11 +166,13 @@ def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
     from noetl.tools.http.addresses import AddressPolicy
     from noetl.tools.http.tool import HttpTool
-    from noetl.tools.permissions import Permissions
+    from noetl.tools.permissions import Permissions, denied_kinds
     from noetl.tools.registry import Registry
 
     permissions = Permissions(
         kinds=frozenset(settings.allow),
+        denied=denied_kinds(settings.deny),
+        sandbox=settings.sandbox,
         data_folders=settings.data_folders,
         quantum_providers=settings.quantum_providers,
     )

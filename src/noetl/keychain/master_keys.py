@@ -77,9 +77,19 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
     return hmac.digest(key, b"noetl " + purpose, "sha256")
 
 
+_taken: dict[str, str] = {}  # what was in the environment of this process
+
+
+def take_from_environment() -> None:
+    """Keep the master keys of the environment in memory only: programs that are started from here do not get them."""
+    if (written := os.environ.pop(VARIABLE, None)) is not None:
+        _taken[VARIABLE] = written
+
+
 def load_master_keys(environment: Mapping[str, str], *, create: bool = False) -> MasterKeys:
     """The keys of this installation; without any, and with `create`, a file with a first one is made."""
-    if written := environment.get(VARIABLE):
+    taken = _taken.get(VARIABLE) if environment is os.environ else None
+    if written := environment.get(VARIABLE) or taken:
         return MasterKeys(_keys(written.replace(",", "\n"), VARIABLE))
     chosen = environment.get(FILE_VARIABLE)
     path = Path(chosen).expanduser() if chosen else home() / FILE

@@ -100,9 +100,19 @@ COMMON_SPEC: tuple[Input, ...] = (
     Input(
         name="resources",
         schema={"type": "object"},
-        doc="Limits of the process that runs it: {memory, cpu_time, file_size, open_files}; further keys are hints.",
+        doc="Limits of its process: {memory, cpu_time, file_size, open_files, processes}; further keys are hints.",
     ),
-    Input(name="sandbox", schema={"type": "object"}, doc="Sandbox settings of the child process."),
+    Input(
+        name="sandbox",
+        schema={
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "string", "enum": ["strict", "off"]},
+                {"type": "object", "properties": {"network": {"type": "boolean"}}, "additionalProperties": False},
+            ]
+        },
+        doc="Of python, shell and script: strict runs it without network, files and processes of the machine.",
+    ),
     Input(name="async", schema={"type": "boolean"}, doc="Report success once accepted, go on, and await it later."),
     Input(name="auth_mode", schema={"type": "string"}, doc="How the credential is attached."),
     Input(

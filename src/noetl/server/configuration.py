@@ -22,7 +22,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`db` is a file or a URL, None the user's own file; `results` where large values are kept if not beside it;
     `nats` a broker that wakes workers of several servers sooner. `workers`: orders worked on in this process, if any.
     `local`: the author sits at the terminal, as with `noetl dev`, so the working folder and the environment are open.
-    `allow` turns on tool kinds that are off by default, `allow_addresses` opens private addresses to the http tool.
+    `allow` turns on tool kinds that are off by default, `deny` turns kinds off, `sandbox` has code of playbooks run in
+    sandboxes only: for the worker in this process. `allow_addresses` opens private addresses to the http tool.
     `hosts` are names people reach it by, besides the loopback ones. `secret_variables` and `secret_folders` are what
     keychain entries of kind env and file may read on a server that is not local. `strict`: playbooks with warnings
     are not registered."""
@@ -35,6 +36,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     local: bool = False
     allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    sandbox: bool = False
     allow_addresses: tuple[str, ...] = ()
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()

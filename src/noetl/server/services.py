@@ -44,7 +44,7 @@ from noetl.source import Source
 from noetl.store.contract import ResultStore, Store
 from noetl.store.opening import open_store
 from noetl.tools.kinds import load_kinds
-from noetl.tools.permissions import Permissions
+from noetl.tools.permissions import Permissions, denied_kinds
 from noetl.tools.registry import Registry
 
 if TYPE_CHECKING:
@@ -93,7 +93,13 @@ def tools_of(settings: ServerSettings) -> Registry:
     """The tools of a worker in this process. Private addresses are open where its author sits there (DESIGN §7)."""
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
     stand_ins = settings.quantum_providers
-    permissions = Permissions(kinds=frozenset(settings.allow), data_folders=folders, quantum_providers=stand_ins)
+    permissions = Permissions(
+        kinds=frozenset(settings.allow),
+        denied=denied_kinds(settings.deny),
+        data_folders=folders,
+        quantum_providers=stand_ins,
+        sandbox=settings.sandbox,
+    )
     if settings.local:
         return Registry(permissions=permissions)
     from noetl.tools.http.addresses import AddressPolicy

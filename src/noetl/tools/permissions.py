@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
+
+from noetl.errors import RefusedError
 
 # Kinds that run programs of this machine: off until somebody turns them on.
 OFF_BY_DEFAULT = frozenset({"shell", "script", "container"})
 
 
+def denied_kinds(names: Iterable[str]) -> frozenset[str]:
+    """The kinds to be denied. RefusedError for a name that no kind has: whoever mistypes one would allow it."""
+    denied = frozenset(names)
+    if not denied:
+        return denied
+    from noetl.tools.kinds import KINDS
+    from noetl.tools.registry import BUILT_IN, plugin_kinds
+
+    known = {*KINDS, *BUILT_IN, *plugin_kinds()}
+    if unknown := sorted(denied - known):
+        raise RefusedError(f'deny: there is no tool kind "{unknown[0]}"; there are {", ".join(sorted(known))}')
+    return denied
+
+
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """`kinds` that are turned on, the folders of files that tools may open for a playbook, and who stands in for
-    which provider of quantum jobs (`ibm=simulator`, QNT-03)."""
+    """`kinds` that are turned on, those that are `denied` whatever else is said, the folders of files that tools may
+    open for a playbook, and who stands in for which provider of quantum jobs (`ibm=simulator`, QNT-03). `sandbox`: code
+    of playbooks runs in a sandbox only."""
 
     kinds: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()
+    sandbox: bool = False
 
     def refusal(self, kind: str) -> str | None:
         """Why a kind may not be run here; nothing where it may."""
+        if kind in self.denied:
+            return f'tool kind "{kind}" is denied here by the operator (--deny {kind})'
         if kind not in OFF_BY_DEFAULT or kind in self.kinds:
             return None
         return f'tool kind "{kind}" runs programs of this machine and is off: turn it on with --allow {kind}'

@@ -54,18 +54,18 @@ class Registry:
 
     def runs(self, kind: str) -> bool:
         """Whether somebody here would run this kind; imports nothing."""
-        return kind in self._paths or kind in _plugins()
+        return kind in self._paths or kind in plugin_kinds()
 
     def kinds(self) -> tuple[str, ...]:
         """What can really be run here: it is allowed, its extra is installed, its plug-in can be imported."""
-        known = sorted({*self._paths, *_plugins()})
+        known = sorted({*self._paths, *plugin_kinds()})
         return tuple(kind for kind in known if self.refusal(kind) is None and self._is_there(kind))
 
     def _is_there(self, kind: str) -> bool:
         path = self._paths.get(kind)
         if path == BUILT_IN.get(kind) and kind in self._extras:
             return is_installed(self._extras[kind])  # without its driver being imported for nothing
-        path = path or _plugins().get(kind)
+        path = path or plugin_kinds().get(kind)
         return not isinstance(path, str) or path in _ALWAYS or _loads(path)
 
     def tool(self, kind: str) -> Tool:
@@ -90,7 +90,7 @@ class Registry:
             return {}
 
     def _make(self, kind: str) -> Tool:
-        path = self._paths.get(kind) or _plugins().get(kind)
+        path = self._paths.get(kind) or plugin_kinds().get(kind)
         if refusal := self.refusal(kind):
             raise ToolError("tool.unknown_kind" if path is None else "tool.not_allowed", refusal)
         if path is None:
@@ -144,7 +144,8 @@ def _known_plugin(kind: str) -> str | None:
     return KINDS[kind].plugin if kind in KINDS else None
 
 
-def _plugins() -> dict[str, str]:
+def plugin_kinds() -> dict[str, str]:
+    """The kinds that installed plug-ins run, and where their classes are."""
     from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}

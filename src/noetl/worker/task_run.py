@@ -90,6 +90,7 @@ class TaskRun:
             resolve=credentials,
             secrets=place.safe.desk(self._tell_refreshed),
             data_folders=place.tools.permissions.data_folders,
+            sandbox=place.tools.permissions.sandbox,
             keep=place.egress.keep,
             load=place.office.load,
             tool=place.tools.tool,

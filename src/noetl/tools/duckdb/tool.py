@@ -25,7 +25,7 @@ from noetl.tools.duckdb.process import Children
 from noetl.tools.postgres.targets import Target, target_of
 from noetl.tools.python.limits import size_bytes
 from noetl.tools.sql.answers import Answer, reference_to, result_of
-from noetl.tools.sql.requests import Insertion, request
+from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 
 if find_spec("duckdb") is None:  # the child imports it; say so before there is one
@@ -43,7 +43,7 @@ class DuckdbTool:
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        work = request(inputs, question_marks=True)
+        work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = _call(work, inputs, context)
         answer = await self._answer(call, context.execution_id)
         if "answers" not in answer:

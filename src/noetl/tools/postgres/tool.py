@@ -20,7 +20,7 @@ from noetl.tools.postgres.pools import Pools
 from noetl.tools.postgres.session import Session
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import reference_to, result_of
-from noetl.tools.sql.requests import Insertion, request
+from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 
 STORE = "postgres.table"
@@ -34,7 +34,7 @@ class PostgresTool:
         self._pools = Pools()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        work = request(inputs)
+        work = request(await with_script(inputs, context.data_folders))
         spec = context.spec
         total_s, connect_s = _times(spec.get("timeout"))
         target = target_of(inputs.get("auth"), context)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from noetl.tools.python.process import Child
 from noetl.tools.python.template import HAS_TEMPLATES, Template, TemplateGoneError
+from noetl.tools.sandbox import Sandbox
 
 IDLE_S = 60.0  # how long an idle child is kept
 MOST_IDLE = 32  # and how many of them, over all executions
@@ -33,8 +34,12 @@ class Children:
         self._template: asyncio.Task[Template] | None = None
         self._chances = _CHANCES if template else 0
 
-    async def take(self, execution_id: str, *, fresh: bool) -> Child:
-        """A child that is nobody else's until it is given back."""
+    async def take(self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None) -> Child:
+        """A child that is nobody else's until it is given back. One in a sandbox is always a fresh one."""
+        if sandbox is not None:
+            apart = await Child.start(None, sandbox)
+            self._all.add(apart)
+            return apart
         if not fresh and (child := self._idle_one(execution_id)) is not None:
             return child
         child = await self._born()

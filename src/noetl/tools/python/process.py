@@ -19,6 +19,7 @@ from noetl.errors import ToolError
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.python.output import Output
 from noetl.tools.python.template import ENTRY, Ended, Template, environment
+from noetl.tools.sandbox import Sandbox, sandboxed
 
 _LARGEST = 64 << 20  # bytes of one answer (RELIABILITY 3.6)
 
@@ -32,8 +33,9 @@ class Child:
         self._usable = True
 
     @classmethod
-    async def start(cls, template: Template | None) -> Child:
-        """Forked from the template, else a program of its own. TemplateGoneError when the former cannot be."""
+    async def start(cls, template: Template | None, sandbox: Sandbox | None = None) -> Child:
+        """Forked from the template, else a program of its own, in a sandbox if there is to be one. TemplateGoneError
+        when the former cannot be."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output = Output()
@@ -41,7 +43,7 @@ class Child:
             if template is not None:
                 pid, ended = await template.fork(theirs.fileno(), output.writer)
             else:
-                pid, ended = await _spawned(theirs, output.writer)
+                pid, ended = await _spawned(theirs, output.writer, sandbox)
         except BaseException:
             ours.close()
             output.close()
@@ -119,16 +121,25 @@ class Child:
         await asyncio.shield(self._ended)
 
 
-async def _spawned(conversation: socket.socket, output: int) -> tuple[int, Ended]:
+async def _spawned(conversation: socket.socket, output: int, sandbox: Sandbox | None) -> tuple[int, Ended]:
+    program = [sys.executable, "-I", str(ENTRY), "child"]
+    if sandbox is not None:
+        program = await sandboxed(sandbox, program, reads=[str(ENTRY.parent)])
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(ENTRY), "child"),
+        *program,
         stdin=conversation.fileno(),
         stdout=output,
         stderr=output,
         start_new_session=True,
         env=environment(),
     )
-    return process.pid, asyncio.ensure_future(process.wait())
+    return process.pid, asyncio.ensure_future(_exit_code(process, is_told=sandbox is not None))
+
+
+async def _exit_code(process: asyncio.subprocess.Process, *, is_told: bool) -> int:
+    """`is_told`: by the sandbox, which ends with 128 and the number of the signal that killed its program."""
+    code = await process.wait()
+    return 128 - code if is_told and 128 < code < 128 + signal.NSIG else code
 
 
 def _how(code: int | None) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import Children
-from noetl.tools.python.limits import limits_of
+from noetl.tools.python.limits import default_limits, limits_of
+from noetl.tools.sandbox import sandbox_of
+from noetl.tools.script_files import read_script
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _AS_ONE_MAPPING = frozenset({"args", "input_data"})
@@ -26,9 +27,10 @@ class PythonTool:
         self._children = Children()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        request = _request(inputs, context)
-        fresh = context.spec.get("isolation") == "fresh"
-        child = await self._children.take(context.execution_id, fresh=fresh)
+        request = await _request(inputs, context)
+        sandbox = sandbox_of(context.spec, is_required=context.sandbox)
+        fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
+        child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox)
         try:
             answer = await child.call(request)
         finally:
@@ -46,8 +48,8 @@ class PythonTool:
         return {"py": {"exception": None}}
 
 
-def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    code = _code(inputs)
+async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    code = await _code(inputs, context)
     args = inputs.get("args") or {}
     if not isinstance(args, dict):
         raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
@@ -59,7 +61,7 @@ def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         "code": code,
         "libs": inputs.get("libs"),
         "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
-        "limits": limits_of(context.spec),
+        "limits": {**default_limits(context.spec), **limits_of(context.spec)},
     }
 
 
@@ -75,7 +77,7 @@ def _identifiers(code: str) -> frozenset[str]:
     return frozenset(_IDENTIFIER.findall(code))
 
 
-def _code(inputs: Mapping[str, Any]) -> str:
+async def _code(inputs: Mapping[str, Any], context: ToolContext) -> str:
     code = inputs.get("code")
     if code is not None:
         return str(code)
@@ -86,11 +88,7 @@ def _code(inputs: Mapping[str, Any]) -> str:
     source = script.get("source") if isinstance(script, dict) else None
     if isinstance(source, dict) and source.get("type", "file") != "file":
         raise ToolError("py.exception", f'script.source.type "{source["type"]}" is not known: write file')
-    path = Path(str(uri).removeprefix("file://"))
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ToolError("py.exception", f"the script {path} cannot be read: {problem}", exception="OSError") from None
+    return await read_script(str(uri), context.data_folders, kind="py.exception", exception="OSError")
 
 
 def _result(answer: dict[str, Any]) -> ToolResult:

@@ -29,7 +29,7 @@ _LANGUAGES = {
 class ScriptTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         interpreter, name = _interpreter(inputs.get("language") or _told_by_name(inputs.get("script")))
-        text, arguments = program_text(inputs, context), _arguments(inputs.get("args"))
+        text, arguments = await program_text(inputs, context), _arguments(inputs.get("args"))
         async with private_folder() as folder:
             file: Path = folder / name
             file.write_text(text, encoding="utf-8")

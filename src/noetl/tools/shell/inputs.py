@@ -13,6 +13,7 @@ import msgspec
 from noetl.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.python.limits import limits_of
+from noetl.tools.sandbox import Sandbox, sandbox_of
 from noetl.tools.shell.programs import Ended, Program
 
 MAX_TOLD = 4_000  # characters of each stream that an error tells
@@ -30,7 +31,15 @@ def program_of(
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
         limits=_limits(context),
+        sandbox=_sandbox(inputs, context),
     )
+
+
+def _sandbox(inputs: Mapping[str, Any], context: ToolContext) -> Sandbox | None:
+    sandbox = sandbox_of(context.spec, is_required=context.sandbox)
+    if sandbox is not None and inputs.get("cwd") is not None:
+        raise ToolError("shell.input", "cwd is a folder of this machine, which a sandbox does not have: leave it out")
+    return sandbox
 
 
 def _check_arguments(argv: list[str], context: ToolContext) -> None:

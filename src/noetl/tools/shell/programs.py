@@ -20,6 +20,7 @@ import msgspec
 
 from noetl.errors import ToolError
 from noetl.tools.python.child.processes import descendants, kill
+from noetl.tools.sandbox import Sandbox, sandboxed
 from noetl.tools.shell.guard import guarded
 from noetl.tools.shell.marked import MARK, end_marked, now
 
@@ -35,6 +36,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     stdin: bytes | None = None
     limits: Mapping[str, Any] = {}
+    sandbox: Sandbox | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,10 +97,13 @@ async def _started(program: Program, folder: Path) -> tuple[asyncio.SubprocessTr
     if program.stdin is not None:
         stdin = folder / "stdin"
         stdin.write_bytes(program.stdin)
+    command = guarded(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits)
+    if program.sandbox is not None:
+        command = await sandboxed(program.sandbox, command, folder=folder)
     try:
         return await asyncio.get_running_loop().subprocess_exec(
             _Watching,
-            *guarded(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits),
+            *command,
             start_new_session=True,
             env={**_environment(), "TMPDIR": str(folder), **program.env, MARK: folder.name},
             cwd=program.cwd,

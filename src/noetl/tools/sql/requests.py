@@ -5,8 +5,7 @@ Authored SQL arrives bound (`templates.sql`); plain text is SQL as it stands, su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from noetl.templates.sql.binding import read
 from noetl.templates.sql.names import column, names_in
 from noetl.templates.sql.placeholders import with_params
 from noetl.templates.sql.statements import Bound
+from noetl.tools.script_files import read_script
 
 _SQL = ("command", "query", "script")
 
@@ -33,8 +33,21 @@ class Insertion(msgspec.Struct, frozen=True):
         return [row for group in self.groups for row in group]
 
 
+async def with_script(inputs: Mapping[str, Any], folders: Sequence[str]) -> Mapping[str, Any]:
+    """The inputs with the text of the file that `script` names, in its place."""
+    script = inputs.get("script")
+    if script is None or isinstance(script, Bound):
+        return inputs
+    uri = script.get("uri") if isinstance(script, dict) else script
+    source = script.get("source") if isinstance(script, dict) else None
+    if isinstance(source, dict) and source.get("type", "file") != "file":
+        raise ToolError("sql.input", f'script.source.type "{source["type"]}" is not known: write file')
+    return {**inputs, "script": await read_script(str(uri), folders, kind="sql.input")}
+
+
 def request(inputs: Mapping[str, Any], *, question_marks: bool = False) -> Bound | Insertion:
-    """The statements, or the insertion, that a task asks for. ToolError says what is missing or twice there."""
+    """The statements, or the insertion, that a task asks for; `script` is the text itself (`with_script`). ToolError
+    says what is missing or twice there."""
     given = [name for name in _SQL if inputs.get(name) is not None]
     if len(given) > 1:
         raise ToolError("sql.input", f'"{given[0]}" and "{given[1]}" are both SQL to run: keep one of them')
@@ -44,28 +57,14 @@ def request(inputs: Mapping[str, Any], *, question_marks: bool = False) -> Bound
         return _insertion(inputs)
     if not given:
         raise ToolError("sql.input", 'there is nothing to run: write "command", or "table" with "args"')
-    bound = _sql(given[0], inputs[given[0]])
+    bound = _sql(inputs[given[0]])
     if not bound.statements:
         raise ToolError("sql.input", "the SQL holds no statement")
     return with_params(bound, inputs.get("params"), question_marks=question_marks)
 
 
-def _sql(name: str, value: Any) -> Bound:
-    if isinstance(value, Bound):
-        return value
-    return read(_script(value) if name == "script" else value)
-
-
-def _script(script: Any) -> str:
-    uri = script.get("uri") if isinstance(script, dict) else script
-    source = script.get("source") if isinstance(script, dict) else None
-    if isinstance(source, dict) and source.get("type", "file") != "file":
-        raise ToolError("sql.input", f'script.source.type "{source["type"]}" is not known: write file')
-    path = Path(str(uri).removeprefix("file://"))
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ToolError("sql.input", f"the script {path} cannot be read: {problem}") from None
+def _sql(value: Any) -> Bound:
+    return value if isinstance(value, Bound) else read(value)
 
 
 def _insertion(inputs: Mapping[str, Any]) -> Insertion:

@@ -1,0 +1,160 @@
+"""Attack: code of a playbook that looks around: files, network, processes, users. In a sandbox it finds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.checking import compiled
+from noetl.embedded import RunResult, run_net, tools_here
+from noetl.tools import sandbox
+from tests.conversing import playbook
+
+
+@pytest.fixture(scope="session")
+def bubblewrap() -> None:
+    """It is installed where that can be done; else these tests say loudly that they were not run."""
+    if shutil.which(sandbox.PROGRAM) is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "bubblewrap"], check=False, capture_output=True, timeout=300)
+    if (why := asyncio.run(sandbox.unavailable())) is not None:
+        pytest.skip(f"NO SANDBOX WAS TESTED HERE: {why}")
+
+
+def ran(task: str, **allowed: Any) -> RunResult:
+    net = compiled(playbook("workflow:\n  - step: start\n    tool: [" + task + "]"))
+    tools = tools_here(["shell", "script"], **allowed)
+    return asyncio.run(run_net(net, payload={}, db=":memory:", tools=tools))
+
+
+def python(code: str, spec: str = "{sandbox: strict}", **allowed: Any) -> RunResult:
+    lines = code.strip().replace('"', '\\"').replace("\n", "\\n")
+    return ran(f'{{name: a, kind: python, code: "{lines}", spec: {spec}}}', **allowed)
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def secret_file(tmp_path: Path) -> Path:
+    file = tmp_path / "kept"
+    file.write_text("kept by the operator")
+    return file
+
+
+CONNECTS = """
+import socket
+try:
+    socket.create_connection(('127.0.0.1', PORT), timeout=5)
+    result = 'reached'
+except OSError as problem:
+    result = type(problem).__name__
+"""
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_code_in_a_sandbox_has_no_network(listener: int) -> None:
+    code = CONNECTS.replace("PORT", str(listener))
+
+    assert python(code, "{}").result == "reached"
+    assert python(code).result == "ConnectionRefusedError"
+    assert python(code, "{sandbox: {network: true}}").result == "reached"
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_code_in_a_sandbox_finds_no_file_of_the_machine(secret_file: Path) -> None:
+    code = f"import os\nresult = [os.path.exists(p) for p in ('{secret_file}', '/etc/passwd', '/var')]"
+
+    assert python(code, "{}").result[:2] == [True, True]
+    assert python(code).result == [False] * 3
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_code_in_a_sandbox_is_another_user_alone_and_cannot_write_to_the_system() -> None:
+    code = """
+import os
+try:
+    open('/usr/left', 'w')
+    wrote = True
+except OSError:
+    wrote = False
+open('/tmp/own', 'w').write('x')
+others = [n for n in os.listdir('/proc') if n.isdigit() and int(n) > 10]
+result = [os.getuid(), wrote, others]
+"""
+    assert python(code).result == [65534, False, []]
+    assert not Path("/tmp/own").exists()
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("kind", ["{name: a, kind: shell, cmds: CODE,", "{name: a, kind: script, code: CODE,"])
+def test_programs_in_a_sandbox_find_nothing_either(kind: str, secret_file: Path) -> None:
+    task = (
+        kind.replace("CODE", f"'id -u; cat {secret_file} || echo none; cat'")
+        + " stdin: given, spec: {sandbox: strict}}"
+    )
+    result = ran(task)
+
+    assert result.ok, result.error
+    assert result.result["stdout"] == "65534\nnone\ngiven"
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_the_operator_can_require_a_sandbox_of_every_task(secret_file: Path) -> None:
+    code = f"import os\nresult = os.path.exists('{secret_file}')"
+
+    assert python(code, "{sandbox: off}", sandbox=True).result is False
+    refused = python(code, "{sandbox: {network: true}}", sandbox=True)
+    assert refused.error is not None
+    assert refused.error.kind == "sandbox.input"
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_limits_hold_in_a_sandbox() -> None:
+    result = python("result = len(bytearray(1 << 30))", "{sandbox: strict, resources: {memory: 256Mi}}")
+
+    assert result.error is not None
+    assert "MemoryError" in result.error.message
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.parametrize("kind", ["python, code: 'result = 1'", "shell, cmds: 'true'", "script, code: 'true'"])
+def test_a_task_that_asks_for_a_sandbox_is_refused_where_there_is_none(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "PROGRAM", "no-such-bwrap")
+    result = ran(f"{{name: a, kind: {kind}, spec: {{sandbox: strict}}}}")
+
+    assert result.error is not None
+    assert result.error.kind == "sandbox.unavailable"
+    assert "is not installed" in result.error.message
+
+
+@pytest.mark.req("TOOL-15")
+def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken-bwrap"
+    broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sandbox, "PROGRAM", str(broken))
+    result = python("result = 1")
+
+    assert result.error is not None
+    assert "No permissions to create new namespace" in result.error.message
