@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui test-deep check format bench golden conformance docs ui lock sbom audit clean
+.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -39,6 +39,9 @@ test-ui: $(UI)
 test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
 	@NOETL_DEEP=1 .venv/bin/pytest -n 3 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
+
+soak: $(READY) ## an hour of loads on real processes that are killed and frozen (ARGS="--minutes 5" for less)
+	@$(PY) -m tests.cluster.soak $(ARGS)
 
 check: $(READY) ## format, lint and strict types only
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet . && .venv/bin/mypy
