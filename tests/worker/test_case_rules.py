@@ -452,7 +452,7 @@ def test_a_lenient_condition_takes_undefined_names_for_no() -> None:
         """
         - step: start
           tool: {kind: python, code: x}
-          case: [{when: "{{ nope.deeper }}", then: {next: b}}]
+          case: [{when: "{{ workload.nope.deeper }}", then: {next: b}}]
           next: end
         - {step: b, next: end}
         """

@@ -212,7 +212,7 @@ def test_a_broken_input_never_reaches_the_tool_and_its_policy_sees_it() -> None:
         "when": "{{ outcome.error.kind == 'template.error' and outcome.py.exception is none }}",
         "then": {"do": "jump", "to": "two"},
     }
-    ran = pipeline(task("one", rule, args={"x": "{{ nope + 1 }}"}), task("two"), two=2)
+    ran = pipeline(task("one", rule, args={"x": "{{ ctx.nope + 1 }}"}), task("two"), two=2)
 
     assert [name for name, _ in ran.tool.calls] == ["two"]
     assert ran.result.result == {"got": 2}
@@ -258,6 +258,30 @@ workflow:
     assert ran.tool.inputs_of("b_task")[0]["args"] == {"n": 1}
     assert ran.result.ctx == {"n": 1}
     assert [event.source for event in ran.events if event.event_type == "ctx.patched"] == ["server"]
+
+
+@pytest.mark.req("TOOL-10")
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        ("{n: 1, m: 2}", "{n: 4}", {"n": 4, "m": 2}),  # its own are defaults
+        ('{n: "{{ args.n }}"}', "{n: 4}", {"n": 4}),
+        ('{n: "{{ args.n * 2 }}"}', "{n: 4}", {"n": 8}),  # it says what becomes of what is given
+        ("{n: 1}", "{n: null}", {"n": None}),
+        ("{n: 1}", "{other: 4}", {"n": 1}),
+    ],
+)
+def test_the_callers_args_win_over_those_of_a_workbook_task(own: str, given: str, expected: dict[str, Any]) -> None:
+    ran = run_here(
+        f"""
+workbook: {{show: {{kind: noop, args: {own}}}}}
+workflow:
+  - step: start
+    tool: [{{name: t, kind: workbook, task: show, args: {given}}}]
+"""
+    )
+
+    assert ran.result.result == expected
 
 
 @pytest.mark.req("TOOL-10")

@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.compiler.compilation import Compilation, Pass
 from noetl.compiler.credentials import check_credentials
+from noetl.compiler.error_kinds import check_error_kinds
 from noetl.compiler.event_names import check_event_names
 from noetl.compiler.inputs import check_inputs
 from noetl.compiler.jumps import check_jumps
@@ -28,6 +29,8 @@ from noetl.compiler.task_naming import name_tasks
 from noetl.compiler.task_results import check_task_results
 from noetl.compiler.template_syntax import check_template_syntax
 from noetl.compiler.tool_kinds import check_tool_kinds
+from noetl.compiler.undefined_keys import check_undefined_keys
+from noetl.compiler.undefined_names import check_undefined_names
 from noetl.compiler.unmatched import check_unmatched
 from noetl.compiler.workbook import resolve_workbook
 from noetl.compiler.writes import check_writes
@@ -58,9 +61,11 @@ PASSES: tuple[Pass, ...] = (
     check_template_syntax,
     check_scope_names,
     check_task_results,
+    check_undefined_keys,
     check_sql_fragments,
     # advice (VAL-20)
     check_unmatched,
+    check_error_kinds,
     check_shadows,
     check_event_names,
 )
@@ -79,4 +84,7 @@ def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, ex
     for each in PASSES:
         playbook = each(playbook, compilation)
     debug: DebugMap = {}
-    return Compiled(lower_playbook(playbook, kinds, debug), debug)
+    net = lower_playbook(playbook, kinds, debug)
+    if net is not None:
+        check_undefined_names(playbook, net, compilation)
+    return Compiled(net, debug)

@@ -6,11 +6,15 @@ one, so what is found is a warning. Nothing is compiled, imported or run.
 
 from __future__ import annotations
 
+import re
 import warnings
-from _ast import PyCF_ONLY_AST  # the module `ast` itself would cost every check its import
+from _ast import Constant, Dict, PyCF_ONLY_AST, Set  # the module `ast` itself would cost every check its import
+from typing import Any
 
 from noetl.compiler.compilation import Compilation
 from noetl.compiler.pipelines import every_task
+from noetl.compiler.scope_names import given_names
+from noetl.compiler.text_places import place_in
 from noetl.diagnostics import Place, Placed
 from noetl.document.nodes import Scalar
 from noetl.document.playbook import Playbook
@@ -18,6 +22,8 @@ from noetl.source import Source, Span, is_template
 
 KIND = "python"
 MOST_CHARACTERS = 200_000  # of one playbook; what is longer than that is not looked at, since parsing takes time
+_EXPRESSION = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\b[^{}]*\}\}")
+_DATA = frozenset({"workload", "ctx", "args", "iter", "vars", "keychain", "event", "outcome", "execution_id", "_prev"})
 _NO_TEMPLATE = "code is no template: give values to the task as args, which the code has as variables"
 
 
@@ -35,7 +41,38 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
             message = f"this Python code does not parse: {problem.msg}"
             hint = _NO_TEMPLATE if is_template(code.value) else "the task would fail"
             compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
+        elif left >= 0 and is_template(code.value):
+            _note_templates(code, playbook, compilation)
     return playbook
+
+
+def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) -> None:
+    """Each text in the code that looks like a template of this playbook. A doubled brace of an f-string is none."""
+    names = _DATA | given_names(playbook) | {task.name for task, _ in every_task(playbook) if task.name}
+    texts, nested = _texts_and_sets(str(code.value))
+    for found in _EXPRESSION.finditer(str(code.value)):
+        if found[1] in names and (nested or any(found[0] in text for text in texts)):
+            place = place_in(code, found.start(), playbook.source, len(found[0]))
+            shown = found[0] if len(found[0]) <= 60 else f"{{{{ {found[1]} … }}}}"
+            message = f"{shown} stays as it is: Python code is not rendered"
+            compilation.note("W_PYTHON", place, message, f'write args: {{ value: "{shown}" }} and read value')
+
+
+def _texts_and_sets(code: str) -> tuple[set[str], bool]:
+    """The string constants of the code, and whether a set stands in a set: how Python reads a bare template. Doubled
+    braces of an f-string are single ones here."""
+    texts: set[str] = set()
+    pending: list[Any] = [compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)]
+    nested = False
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Constant) and isinstance(node.value, str):
+            texts.add(node.value)
+        nested = nested or (isinstance(node, Set) and isinstance(node.elts[0], Set | Dict))
+        for name in getattr(node, "_fields", ()):
+            value = getattr(node, name, None)
+            pending.extend(value if isinstance(value, list) else [value] if hasattr(value, "_fields") else [])
+    return texts, nested
 
 
 def problem_of(code: str) -> SyntaxError | None:

@@ -8,20 +8,18 @@ from noetl.compiler.pipelines import every_task
 from noetl.compiler.targets import arcs_of
 from noetl.compiler.text_places import name_in
 from noetl.compiler.written_texts import Text, written_texts
-from noetl.document.playbook import Loop, Playbook, SetVars
-from noetl.document.shapes import distance
+from noetl.document.playbook import Playbook, SetVars
 from noetl.templates.scopes import Site, foreign, is_reserved, visible
 
 
 def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_ITER_IN_ARC, W_FOREIGN_NAME, W_KEYCHAIN and E_KEYCHAIN."""
+    """W_ITER_IN_ARC, W_FOREIGN_NAME, W_KEYCHAIN and E_KEYCHAIN; E_UNDEFINED_NAME for a reserved word that no place of
+    the dialect has."""
     dialect = playbook.dialect.rules.value
-    given, own = given_names(playbook), _names_of_tasks_and_items(playbook)
-    dashed = [step.name for step in playbook.steps if "-" in step.name and _identifier(step.name).isidentifier()]
+    given = given_names(playbook)
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         seen = visible(written.site, dialect)
-        relied_on = [read for read in template.references if not read.defaulted] if template else []
         for name in dict.fromkeys(read.root for read in template.references) if template else ():
             if name == "keychain" and written.site is Site.KEYCHAIN:
                 _note_entry(written, playbook, compilation)
@@ -29,23 +27,7 @@ def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
                 _note_keychain(written, playbook, compilation)
             elif name not in seen and name not in given:
                 _note_unseen(name, written, seen, playbook, compilation)
-                if name not in own and any(one.root == name and one.path for one in relied_on):
-                    _note_misspelt(name, written, seen, playbook, compilation)
-        for name in dashed:
-            parts, roots = set(name.split("-")), {read.root for read in template.references} if template else set()
-            if name in written.text and parts <= roots and not parts <= given:
-                _note_dashed(name, written, playbook, compilation)
     return playbook
-
-
-def _identifier(step: str) -> str:
-    return step.replace("-", "_")
-
-
-def _note_dashed(step: str, written: Text, playbook: Playbook, compilation: Compilation) -> None:
-    place = name_in(written.scalar, step.partition("-")[0], playbook.source)
-    message = f'"{step}" cannot be read in {written.what}: to a template it is a subtraction'
-    compilation.note("W_FOREIGN_NAME", place, message, f'rename the step to "{_identifier(step)}"')
 
 
 def _note_entry(written: Text, playbook: Playbook, compilation: Compilation) -> None:
@@ -71,41 +53,20 @@ def _note_unseen(name: str, written: Text, seen: frozenset[str], playbook: Playb
         message = f'"iter" ends with its iteration and cannot be read in {written.what}'
         compilation.note("W_ITER_IN_ARC", place, message, f"{here}; keep the value with set_ctx")
         return
-    instead = foreign(name, playbook.dialect.rules.value, written.site)
-    if instead is None and not is_reserved(name):
+    if not is_reserved(name):
         return
+    instead = foreign(name, playbook.dialect.rules.value, written.site)
     if instead is not None and instead.partition(".")[0] == "outcome" and "outcome" not in seen:
         instead = "the name of a task or step, as in fetch.data or fetch.error"
     message = f'"{name}" cannot be read in {written.what}, so it is undefined'
-    compilation.note("W_FOREIGN_NAME", place, message, f"write {instead}" if instead else here)
+    nowhere = all(name not in visible(site, playbook.dialect.rules.value) for site in Site)
+    code = "E_UNDEFINED_NAME" if nowhere and refuses_undefined(playbook) else "W_FOREIGN_NAME"
+    compilation.note(code, place, message, f"write {instead}" if instead else here)
 
 
-def _note_misspelt(
-    name: str, written: Text, seen: frozenset[str], playbook: Playbook, compilation: Compilation
-) -> None:
-    """A name that is nobody's, and one letter more, less or out of place than one that can be read here. Another
-    letter is no such slip: `item` is not `iter`. What a caller passes may have any name, so others are let be."""
-    meant = next((each for each in sorted(seen) if _is_slip(name, each)), None)
-    if meant is not None:
-        place = name_in(written.scalar, name, playbook.source)
-        message = f'nothing is called "{name}" in {written.what}, so it is undefined'
-        compilation.note("W_FOREIGN_NAME", place, message, f'did you mean "{meant}"?')
-
-
-def _is_slip(name: str, known: str) -> bool:
-    if known.startswith("_") or abs(len(name) - len(known)) > 1 or distance(name, known) != 1:
-        return False
-    return len(name) != len(known) or sorted(name) == sorted(known)
-
-
-def _names_of_tasks_and_items(playbook: Playbook) -> set[str]:
-    names = {task.name for task, _ in every_task(playbook) if task.name is not None}
-    for step in playbook.steps:
-        loop: Loop | None = step.loop
-        while loop is not None:
-            names.add(str(loop.iterator.value))
-            loop = loop.inner
-    return names
+def refuses_undefined(playbook: Playbook) -> bool:
+    """Names are held to what is declared under noetl.io/v10 and with --strict; elsewhere it is said and goes on."""
+    return playbook.api_version.endswith("/v10") or playbook.strict
 
 
 def given_names(playbook: Playbook) -> set[str]:

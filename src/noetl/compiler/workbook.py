@@ -11,8 +11,9 @@ from collections.abc import Mapping as Table
 from msgspec.structs import replace
 
 from noetl.compiler.compilation import Compilation, head
+from noetl.compiler.parsed_templates import parsed
 from noetl.compiler.pipelines import Pipeline, rewrite_tasks
-from noetl.document.nodes import Mapping, Node, Scalar
+from noetl.document.nodes import Mapping, Node, Scalar, scalars
 from noetl.document.playbook import Playbook, Task
 from noetl.document.shapes import did_you_mean
 from noetl.net.kinds import ToolKind
@@ -89,6 +90,11 @@ def _laid_over(definition: Task, reference: Task, kind: ToolKind | None) -> Task
         if key not in ("task", "name") and not (key == "args" and binds)
     }
     kept = {key: node for key, node in definition.inputs.items() if not _same_input(key, own, kind)}
+    bound = definition.bound
+    if isinstance(args, Mapping) and bound:
+        bound = (_given_first(bound[0], args), *bound[1:])
+    elif isinstance(args, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
+        kept["args"] = _given_first(defaults, args)
     return replace(
         definition,
         node=reference.node,
@@ -97,8 +103,24 @@ def _laid_over(definition: Task, reference: Task, kind: ToolKind | None) -> Task
         inputs={**kept, **own},
         spec=_overlay(definition.spec, reference.spec),
         policy=reference.policy or definition.policy,
-        bound=((args,) if isinstance(args, Mapping) else ()) + definition.bound,
+        bound=((args,) if isinstance(args, Mapping) else ()) + bound,
     )
+
+
+def _given_first(defaults: Mapping, given: Mapping) -> Mapping:
+    """A definition's own args, which are defaults, with those of its caller in place of them. One that reads `args`
+    itself is no default: it says what becomes of what the caller gave."""
+    values = dict(defaults.values)
+    for key, place in given.keys.items():
+        if key in values and not _reads_args(values[key]):
+            values[key] = Scalar(f"{{{{ args['{key}'] }}}}", place.span, place.path, made=True)
+    return replace(defaults, values=values)
+
+
+def _reads_args(node: Node) -> bool:
+    texts = (str(scalar.value) for scalar in scalars(node) if is_template(str(scalar.value)))
+    templates = (parsed(text) for text in texts)
+    return any(read.root == "args" for template in templates if template for read in template.references)
 
 
 def _same_input(key: str, others: Table[str, Node], kind: ToolKind | None) -> bool:

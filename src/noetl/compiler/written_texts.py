@@ -21,12 +21,14 @@ from noetl.templates.scopes import Site
 
 
 class Text(msgspec.Struct, frozen=True):
-    """One text with a template in it. `what` names its place for messages; `into_ctx`: its value is kept in ctx."""
+    """One text with a template in it. `what` names its place for messages; `into_ctx`: its value is kept in ctx;
+    `own_args`: the keys of its task's own args, which SQL reads by name (O-11)."""
 
     scalar: Scalar
     site: Site
     what: str
     into_ctx: bool = False
+    own_args: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
@@ -39,6 +41,7 @@ class _Written(msgspec.Struct, frozen=True):
     what: str
     keys: bool = False  # the mapping's keys are rendered too (TPL-01)
     into_ctx: bool = False
+    own_args: frozenset[str] = frozenset()
 
 
 def written_texts(playbook: Playbook, compilation: Compilation) -> list[Text]:
@@ -47,7 +50,9 @@ def written_texts(playbook: Playbook, compilation: Compilation) -> list[Text]:
     for written in _everything(playbook, compilation):
         for scalar in _scalars(written):
             if isinstance(scalar.value, str) and is_template(scalar.value):
-                found[scalar, written.site] = Text(scalar, written.site, written.what, written.into_ctx)
+                found[scalar, written.site] = Text(
+                    scalar, written.site, written.what, written.into_ctx, written.own_args
+                )
     return list(found.values())
 
 
@@ -77,7 +82,7 @@ def _of_step(step: Step) -> Iterator[_Written]:
         yield _Written(rule.when, Site.ADMISSION, "an admission rule")
         yield _Written(rule.set_token, Site.ADMISSION, "an admission rule")
     yield from _of_loop(step.loop)
-    yield _Written(step.args, Site.STEP_ARGS, "a step's args")
+    yield _Written(step.args, Site.STEP_ARGS if step.loop is None else Site.LOOP_ARGS, "a step's args")
     yield _Written(step.set_ctx, Site.SET_CTX_STEP, "a step's set_ctx", keys=True, into_ctx=True)
     yield _Written(step.vars, Site.VARS, "vars", keys=True, into_ctx=True)
     for option in ("pool", "concurrency", "rate"):
@@ -157,10 +162,13 @@ def _of_retries(retries: tuple[Retry, ...]) -> Iterator[_Written]:
 def _of_task(task: Task, pipeline: Pipeline, compilation: Compilation) -> Iterator[_Written]:
     kind = compilation.kinds.get(task.kind)
     verbatim = {known.name for known in kind.inputs if known.verbatim} if kind else set()
+    sql = {known.name for known in kind.inputs if known.sql} if kind else set()
+    args = task.inputs.get("args")
+    own_args = frozenset(args.keys) if isinstance(args, Mapping) else frozenset[str]()
     site = _site(pipeline)
     for key, node in task.inputs.items():
         if key not in verbatim:
-            yield _Written(node, site, f'the input "{key}"')
+            yield _Written(node, site, f'the input "{key}"', own_args=own_args if key in sql else frozenset())
     for node in task.bound:
         yield _Written(node, site, "args")
     for node in (*task.knobs.values(), *(value for key, value in _options(task.spec) if key != "policy")):
@@ -196,4 +204,4 @@ def _site(pipeline: Pipeline) -> Site:
         return Site.COMPENSATE
     if part.startswith("handlers/"):
         return Site.HANDLER_TASK
-    return Site.RETRY if "retry/" in part else Site.CASE_THEN
+    return Site.SINK if "retry/" in part else Site.CASE_THEN  # a retry has no task but the sink of its pages

@@ -25,10 +25,12 @@ from noetl.errors import TemplateError, ToolError
 from noetl.ids import derived
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
+from noetl.pipeline.iteration_args import once_and_each
 from noetl.records.control import TokenHeld
 from noetl.records.outcomes import Error
 from noetl.records.steps import StepDenied, StepFailed, StepScheduled, StepStarted
 from noetl.records.tokens import TokenClaimed, TokenDropped
+from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 
@@ -163,10 +165,11 @@ def _meta(rules: list[AdmitRule], scope: Scope, now: float) -> dict[str, Any]:
 
 
 def _args(step: Transition, token: Token, scope: Scope, now: float) -> dict[str, Any]:
-    """The token's args over the step's own defaults (DESIGN §5)."""
+    """The token's args over the step's own defaults; those that read an iteration are rendered there (DESIGN §5)."""
     if step.args is None:
         return token.args
-    return {**render(step.args, scope, now=now), **token.args}
+    once, _ = once_and_each(step)
+    return {**render(Authored(once), scope, now=now), **token.args}
 
 
 def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, error: Error | None) -> Decision:

@@ -80,7 +80,7 @@ def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) ->
         "execution_id": execution.execution_id,
         "token": token_of(execution, owner),
     }
-    return Scope(namespaces, steps=Views(execution.results, plan.load))
+    return Scope(namespaces, steps=Views(execution.results, plan.load), known=plan.names)
 
 
 def _broken(owner: StepRun, handler: Handler, problem: TemplateError | ToolError) -> Error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl.engine.errands.leaving import leaves_errands
 from noetl.net.encoding import content_hash, to_json
+from noetl.net.names import known_names
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Task
 from noetl.pipeline.case.outside import outside_rules
@@ -39,6 +40,7 @@ class Plan:
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
         self._keeping: frozenset[str] | None = None
+        self.names = known_names(net)
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self._errands = {step.name: leaves_errands(step) for step in net.transitions}

@@ -13,6 +13,7 @@ from noetl.engine.execution import Boundary, Execution, StepRun, Token
 from noetl.engine.plan import Plan
 from noetl.engine.step_vars import StepVars
 from noetl.pipeline.case.names import boundary_names
+from noetl.pipeline.error_views import error_view
 from noetl.pipeline.scopes import Views
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.loops import LoopDone
@@ -54,7 +55,7 @@ def event_of(boundary: Boundary | None, load: Load) -> dict[str, Any] | None:
         "status": "error" if error else "success",
         "data": _data(boundary, error, load),
         "result": None if error else _Payload(boundary.result, load),
-        "error": error,
+        "error": error_view(boundary.error),
     }
 
 
@@ -133,7 +134,8 @@ class _Payload:
 
 
 def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:
-    return Scope(admission_names(plan, execution, token), steps=Views(execution.results, plan.load))
+    steps = Views(execution.results, plan.load)
+    return Scope(admission_names(plan, execution, token), steps=steps, known=plan.names)
 
 
 def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def arc_scope(
     elif plan.net.dialect == V2_CASE:
         namespaces.update(vars=namespaces["ctx"], **boundary_names(boundary.result, boundary.error, plan.load))
     loop = loop_data(boundary.loop, plan.load) if boundary.loop is not None else None
-    return Scope(namespaces, steps=Views(execution.results, plan.load), loop=loop)
+    return Scope(namespaces, steps=Views(execution.results, plan.load), loop=loop, known=plan.names)
 
 
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
@@ -179,7 +181,7 @@ def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     names = admission_names(plan, execution, execution.tokens[run.token_id])
     names.update(args=run.args, token=token_of(execution, run))
     tasks = Views(run.position.results, plan.load)
-    return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load))
+    return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load), known=plan.names)
 
 
 def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> Surroundings:
@@ -194,4 +196,5 @@ def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> Surroundi
         load=plan.load,
         vars=run.vars if plan.net.dialect == V2_EVAL else None,
         vars_in_ctx=plan.net.dialect == V2_CASE,
+        known=plan.names,
     )

@@ -45,6 +45,8 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any] = {}
     open_inputs: bool = False
     sandboxed: bool = True
+    error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; none: nobody knows
+    error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
 
     @property
     def takes_anything(self) -> bool:
@@ -57,6 +59,13 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Kinds = Mapping[str, ToolKind]
+
+# Kinds of errors that a task of any kind may end with (REQUIREMENTS §5).
+COMMON_ERRORS = (
+    *("template.error", "timeout", "deadline", "tool.exception", "tool.not_allowed", "tool.unknown_kind"),
+    *("keychain.unresolved", "result.missing", "result.corrupt", "result.schema", "result.too_large"),
+    *("lease.lost", "cancelled"),
+)
 
 
 # Knobs of every kind's effective spec (SPEC-05); `policy` is no knob and is read where it stands (SPEC-03).

@@ -23,6 +23,7 @@ from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.pipeline.case.collecting import collects_of
 from noetl.pipeline.enclosing import enclosing, errand_surroundings
+from noetl.pipeline.iteration_args import once_and_each, with_iteration_args
 from noetl.pipeline.own_writes import written_keys
 from noetl.pipeline.preparation import inside
 from noetl.pipeline.scopes import task_scope
@@ -136,7 +137,9 @@ class SecretScopes:
             assert its.items_ref is not None
             stored = self._load(its.items_ref) or []
             items = [stored[index] if index < len(stored) else None for index in indices]
-        is_read = any(one.root in ("iter", its.iterator, "loop_index") for one in references)
+        _, each = once_and_each(self._step)
+        named = {"iter", its.iterator, "loop", "loop_index", *(("args", *each) if each else ())}
+        is_read = any(one.root in named for one in references)
         pairs: Iterator[tuple[int, Any]] = zip(indices, items, strict=True)
         if self._at is not None:
             pairs = (pair for pair in pairs if (*its.path, pair[0]) == self._at)
@@ -145,7 +148,11 @@ class SecretScopes:
             iteration = Iteration(
                 path=(*its.path, index), iterator=its.iterator, names=names, bare={**bare, its.iterator: item}
             )
-            yield msgspec.structs.replace(self._around, iteration=iteration)
+            around = msgspec.structs.replace(self._around, iteration=iteration)
+            try:
+                yield with_iteration_args(self._step, around, Position(task=None), now=0.0)
+            except NoetlError:
+                yield around  # what cannot be rendered here fails in the worker too
 
     def _is_known(self, reference: Reference, around: Surroundings, has_args: bool) -> bool:
         """Whether nothing that the worker has said or done goes into it."""

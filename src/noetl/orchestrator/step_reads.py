@@ -19,6 +19,7 @@ from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.pipeline.secret_reads import texts_in
 from noetl.records.outcomes import TaskResult
+from noetl.tools.python.context_reads import reads_context
 from noetl.tools.registry import BUILT_IN
 
 _WORD = re.compile(r"\w+")
@@ -55,4 +56,7 @@ def _words(texts: Iterable[str]) -> set[str]:
 
 def _looks_up_more(task: Task) -> bool:
     """Whether the tool may ask for names that do not stand in the step."""
-    return task.kind not in BUILT_IN or (task.kind == _PYTHON and "code" not in task.verbatim)
+    if task.kind != _PYTHON:
+        return task.kind not in BUILT_IN
+    code = task.verbatim.get("code")
+    return code is None or reads_context(str(code))  # it has all there is (O-11)

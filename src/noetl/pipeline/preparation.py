@@ -125,6 +125,8 @@ class _WithArgs:
         try:
             return self._scope.lookup(name)
         except KeyError:
+            if name not in self._args:
+                raise
             return self._args[name]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.net.task import Task
+from noetl.pipeline.error_views import error_view
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.outcomes import Outcome, TaskResult
 from noetl.records.position import Position
@@ -24,7 +25,7 @@ def view_of(result: TaskResult, load: Load) -> ResultView:
         result.result,
         unwrap=result.wrapped,
         status=result.status.value,
-        error=result.error.readable() if result.error else None,
+        error=error_view(result.error),
         ref=msgspec.to_builtins(ref) if ref else None,
         load=(lambda: load(ref)) if ref else None,
         inline=result.inline,
@@ -83,6 +84,7 @@ def task_scope(around: Surroundings, position: Position, task: Task, *, outcome:
         tasks=Views(position.results, around.load),
         steps=Views(around.results, around.load),
         loop=loop_of(iteration.names, iteration.iterator) if iteration else None,
+        known=around.known,
     )
 
 
@@ -94,7 +96,7 @@ def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
         "status": outcome.status.value,
         "result": full_view(full, wrapped=outcome.wrapped),
         "data": payload_view(full["data"] if is_wrapped else full),
-        "error": outcome.error.readable() if outcome.error else None,
+        "error": error_view(outcome.error),
         "meta": outcome.meta.readable(),
         **outcome.helpers,
     }

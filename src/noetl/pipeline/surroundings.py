@@ -34,7 +34,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """`results` are those of finished steps, by name; `load` fetches what one only refers to (RES-06). `keychain` is
     there only where a task that reads it is about to run, in a worker (KEY-03); `iteration` in a loop; `vars` in
     v2-eval, where the step run has some (V2E-05). `vars_in_ctx`: in v2-case they are the same store (C-05). `names`
-    are further ones of the place that is rendered."""
+    are further ones of the place that is rendered; `known` those that the playbook can define, None for any."""
 
     execution_id: str
     args: dict[str, Any]
@@ -48,3 +48,4 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     vars: dict[str, Any] | None = None
     vars_in_ctx: bool = False
     names: dict[str, Any] = {}
+    known: frozenset[str] | None = None

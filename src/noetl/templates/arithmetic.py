@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import MAX_INTEGER_BITS, Run
 from noetl.templates.formatting import percent_format
 from noetl.templates.missing import Missing
@@ -45,6 +46,7 @@ def _times(run: Run, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         if isinstance(left, int) and isinstance(right, int):
             _bits(left.bit_length() + right.bit_length())
+            run.spend(prices.multiplying(left, right))
         return left * right
     if isinstance(left, int) and not is_number(right):
         left, right = right, left
@@ -61,6 +63,7 @@ def _times(run: Run, left: Any, right: Any) -> Any:
 
 def _over(run: Run, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
+        run.spend(prices.multiplying(left, right))
         return left / right
     if isinstance(left, timedelta) and (is_number(right) or isinstance(right, timedelta)):
         return left / right
@@ -69,12 +72,14 @@ def _over(run: Run, left: Any, right: Any) -> Any:
 
 def _floor_over(run: Run, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
+        run.spend(prices.multiplying(left, right))
         return left // right
     raise _mismatch("divided", left, right, "convert with | int or | float")
 
 
 def _modulo(run: Run, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
+        run.spend(prices.multiplying(left, right))
         return left % right
     if isinstance(left, str):
         return percent_format(run, left, right)
@@ -86,6 +91,7 @@ def _power(run: Run, left: Any, right: Any) -> Any:
         raise _mismatch("raised to a power", left, right, "convert with | int or | float")
     if isinstance(left, int) and isinstance(right, int) and right > 0:
         _bits(left.bit_length() * right)
+        run.spend(left.bit_length() * right >> 6)
     result = left**right
     if isinstance(result, complex):
         raise TemplateError("a negative number has no fractional power")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.missing import Missing, clipped
 
 MAX_STEPS = 250_000
@@ -26,28 +27,42 @@ class Run:
     """The state of one evaluation. `lookup` gives a name's value or raises KeyError. `record`, where there is one, is
     told each value that stands between text, with its expression, and gives what is written instead of it."""
 
-    __slots__ = ("_made", "_made_bytes", "_steps", "locals", "lookup", "now", "out", "record", "strict")
+    __slots__ = ("_made", "_made_bytes", "_max_steps", "_steps", "locals", "lookup", "now", "out", "record", "strict")
 
-    def __init__(self, lookup: Callable[[str], Any], *, now: float | None = None, strict: bool = False) -> None:
+    def __init__(
+        self,
+        lookup: Callable[[str], Any],
+        *,
+        now: float | None = None,
+        strict: bool = False,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
         self.lookup = lookup
         self.now = now
         self.strict = strict
         self.locals: dict[str, Any] = {}
         self.out: list[str] = []
         self.record: Callable[[Run, Any, Any], str] | None = None
-        self._steps = MAX_STEPS
+        self._max_steps = self._steps = max_steps
         self._made_bytes = MAX_MADE_BYTES
         self._made: dict[int, Any] = {}
+
+    @property
+    def spent(self) -> int:
+        """The steps of work so far, those included that were refused."""
+        return self._max_steps - self._steps
 
     def spend(self, steps: int) -> None:
         """Account for `steps` units of work, each well under a microsecond."""
         self._steps -= steps
         if self._steps < 0:
-            raise TemplateError(f"the template does too much work (over {MAX_STEPS:,} steps): use a python task for it")
+            raise TemplateError(
+                f"the template does too much work (over {self._max_steps:,} steps): use a python task for it"
+            )
 
     def read(self, text: str) -> str:
         """Account for walking through `text` once."""
-        self.spend(1 + (len(text) >> 6))
+        self.spend(prices.reading(text))
         return text
 
     def fits(self, length: int) -> None:
@@ -60,12 +75,15 @@ class Run:
         self._charge(64 + slots * _SLOT_BYTES)
         self.spend(2 + (slots >> 2))
 
+    def hold(self, text: str) -> None:
+        """Account for the memory of a copy of `text`, in one piece or in many."""
+        self._charge(64 + (len(text) if text.isascii() else len(text) * 4))
+
     def text(self, made: str) -> str:
         """Account for a text the template made; gives it back."""
-        length = len(made)
-        self.fits(length)
-        self._charge(64 + (length if made.isascii() else length * 4))
-        self.spend(1 + (length >> 6))
+        self.fits(len(made))
+        self.hold(made)
+        self.spend(prices.reading(made))
         return made
 
     def own(self, made: Any) -> Any:

@@ -15,26 +15,33 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import MAX_VALUE_DEPTH, Run
 from noetl.templates.missing import Missing
 from noetl.templates.values import SEQUENCES, described, is_number, settled
+
+_LONG_TEXT = 64  # longer ones take longer to compare than an element takes to look at
 
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {"lt": lt, "lteq": le, "gt": gt, "gteq": ge}
 
 
 def equal(run: Run, left: Any, right: Any, depth: int = 0) -> bool:
     left, right = settled(left), settled(right)
+    run.spend(1)
     if isinstance(left, Missing) or isinstance(right, Missing):
         return isinstance(left, Missing) and isinstance(right, Missing)
     if isinstance(left, SEQUENCES) and isinstance(right, SEQUENCES):
         return len(left) == len(right) and all(_equal_items(run, zip(left, right, strict=True), depth))
     if isinstance(left, dict) and isinstance(right, dict):
+        if len(left) != len(right):
+            return False
         run.spend(len(left))
+        run.spend(prices.keys(left))
         if left.keys() != right.keys():
             return False
         return all(_equal_items(run, ((item, right[key]) for key, item in left.items()), depth))
-    if isinstance(left, str):
-        run.read(left)
+    if isinstance(left, str) and isinstance(right, str):
+        run.spend(prices.comparing(left, right))
     return bool(left == right)
 
 
@@ -53,8 +60,8 @@ def ordered(run: Run, order: str, left: Any, right: Any) -> bool:
         return False
     if isinstance(left, SEQUENCES) and isinstance(right, SEQUENCES):
         return _lists_ordered(run, order, left, right)
-    if isinstance(left, str):
-        run.read(left)
+    if isinstance(left, str) and isinstance(right, str):
+        run.read(min(left, right, key=len))
     if not _comparable(left, right):
         raise TemplateError(
             f"{described(left)} cannot be compared with {described(right)}: convert one, e.g. with | int or | string"
@@ -84,6 +91,7 @@ def contains(run: Run, item: Any, box: Any) -> bool:
     if isinstance(box, str):
         return _within_text(run, item, box)
     if isinstance(box, dict):
+        run.spend(1 + prices.key(item))
         return not isinstance(item, dict | list | tuple | range) and item in box
     if isinstance(box, SEQUENCES):
         return _within_list(run, item, box)
@@ -95,11 +103,16 @@ def _within_text(run: Run, item: Any, box: str) -> bool:
         return False
     if not isinstance(item, str):
         raise TemplateError(f'"in" looks for text within text, not for {described(item)}')
-    return run.read(item) in run.read(box)
+    run.spend(prices.searching(box, item))
+    return item in box
 
 
 def _within_list(run: Run, item: Any, box: Any) -> bool:
     if isinstance(item, dict | list | tuple | range):
         return any(equal(run, item, other) for other in box)
     run.spend(1 + (len(box) >> 2))
+    if isinstance(item, str) and len(item) > _LONG_TEXT:
+        run.spend(len(box))
+        for other in box:
+            run.spend(prices.comparing(item, other) if isinstance(other, str) else 0)
     return item in box

@@ -21,6 +21,7 @@ from noetl.templates.truth import truth
 __all__ = ["Comparison", "Names", "Reference", "Template", "parse", "template_of"]
 
 MAX_CACHED = 4_096
+MAX_CONSTANT_STEPS = 5_000
 
 Record = Callable[[Run, Any, Any], str]  # told the run, an expression's node and its value
 
@@ -63,8 +64,16 @@ class Template:
         if self._parts is not None:
             if self.single:
                 return paths.value_of(self._parts[0], lookup, strict)  # type: ignore[arg-type]
-            return paths.text_of(self._parts, lookup, strict)
+            return paths.text_of(self._parts, Run(lookup, strict=strict))
         return self._run(Run(lookup, now=now, strict=strict), marks)
+
+    def evaluate_in(self, run: Run) -> Any:
+        """The value within the budget of `run`, whose spent steps can be read afterwards."""
+        if self._parts is None:
+            return self._run(run, marks=False)
+        if self.single:
+            return paths.value_of(self._parts[0], run.lookup, run.strict)  # type: ignore[arg-type]
+        return paths.text_of(self._parts, run)
 
     def recorded(self, scope: Names | Mapping[str, Any], now: float | None, record: Record) -> str:
         """The text of the template with what `record` gives in place of each value; for templates with blocks."""
@@ -97,8 +106,8 @@ class Template:
     def _known(self) -> tuple[Any, ...]:
         if self._constant is None:
             try:
-                self._constant = () if self.references else (self.evaluate({}),)
-            except TemplateError:  # now(), or a constant mistake such as 1/0
+                self._constant = () if self.references else (self.evaluate_in(_constant_run()),)
+            except TemplateError:  # now(), a constant mistake such as 1/0, or more work than a constant is worth
                 self._constant = ()
         return self._constant
 
@@ -182,6 +191,12 @@ def _is_single(tree: Any) -> bool:
         return False
     parts = tree.body[0].nodes
     return len(parts) == 1 and type(parts[0]).__name__ != "TemplateData"
+
+
+def _constant_run() -> Run:
+    """For a template without references: checking a text of thousands of them is one request."""
+    nothing: dict[str, Any] = {}
+    return Run(nothing.__getitem__, max_steps=MAX_CONSTANT_STEPS)
 
 
 def _program(tree: Any, single: bool) -> Callable[[Run], Any]:

@@ -16,6 +16,7 @@ from noetl.templates.writing import written
 
 _FIELD = re.compile(r"%(?:\([^()%]{1,200}\))?[-+ 0#]{0,5}(?P<width>\d{0,3})(?:\.\d{1,2})?(?P<kind>[dixXoeEfFgGs%])")
 _MAX_SIGNS = 500
+_FIELD_STEPS = 16  # a number with 99 digits behind the point takes some microseconds
 _LONGEST_NUMBER = 1_300  # digits of the largest integer allowed, and more than any float
 
 
@@ -28,7 +29,8 @@ def percent_format(run: Run, form: str, given: Any) -> str:
         raise TemplateError(
             'this "%" format is not supported: fields are like %s, %5d, %.2f or %(name)s, no wider than 999'
         )
-    values = _prepared(run, given)
+    run.spend(_FIELD_STEPS * len(fields))
+    values = _prepared(run, given, fields)
     items = list(values.values()) if isinstance(values, dict) else list(values)
     longest = max([_LONGEST_NUMBER, *(len(item) for item in items if isinstance(item, str))])
     widest = max([0, *(int(field["width"] or 0) for field in fields)])
@@ -40,9 +42,9 @@ def percent_format(run: Run, form: str, given: Any) -> str:
         raise TemplateError('the "%" format does not fit the values it was given') from None
 
 
-def _prepared(run: Run, given: Any) -> Any:
-    """Values as `%` may see them: numbers and text only."""
-    if isinstance(given, dict):
+def _prepared(run: Run, given: Any, fields: list[re.Match[str]]) -> Any:
+    """Values as `%` may see them: numbers and text only. A mapping is one value where no field names a key."""
+    if isinstance(given, dict) and all(field.group().startswith("%(") for field in fields if field["kind"] != "%"):
         run.reserve(len(given))
         return {key: _field_value(run, item) for key, item in given.items()}
     if isinstance(given, tuple):

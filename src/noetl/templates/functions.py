@@ -10,6 +10,7 @@ from noetl.templates.budget import Run
 from noetl.templates.moments import length, moment
 
 MAX_RANGE = 100_000
+_BOUND_BITS = 64  # each of its numbers would be long otherwise, and is made when it is looked at
 
 
 def _range(run: Run, *bounds: int) -> range:
@@ -17,6 +18,8 @@ def _range(run: Run, *bounds: int) -> range:
         raise TemplateError("range() takes one to three whole numbers")
     if len(bounds) == 3 and bounds[2] == 0:
         raise TemplateError("the step of range() cannot be zero")
+    if any(bound.bit_length() > _BOUND_BITS for bound in bounds):
+        raise TemplateError(f"range() takes whole numbers of at most {_BOUND_BITS} bits")
     made = range(*bounds)
     if abs(made.stop - made.start) > abs(made.step) * MAX_RANGE:
         raise TemplateError(f"range() gives at most {MAX_RANGE:,} numbers")
@@ -27,7 +30,7 @@ def _dict(run: Run, *pairs: Any, **entries: Any) -> Any:
     given = pairs[0] if pairs else {}
     if len(pairs) > 1 or not isinstance(given, dict):
         raise TemplateError("dict() takes one mapping, named values, or both")
-    run.reserve(2 * (len(given) + len(entries)))
+    run.reserve(8 * (len(given) + len(entries)))
     return run.own({**given, **entries})
 
 

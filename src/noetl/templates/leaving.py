@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from noetl.errors import TemplateError
 from noetl.templates.budget import MAX_MADE_BYTES, MAX_VALUE_DEPTH, Run
@@ -62,19 +62,16 @@ class _Walk:
         self._run = run
         self._marks = marks
         self._copies: dict[int, tuple[Any, int]] = {}
-        self._weights: dict[int, int] = {}
+        self._extents: dict[int, Extent] = {}
         self._seen: set[int] = set()
         self._weight = 0
 
     def leave(self, value: Any, depth: int) -> Any:
-        if type(value) is int or value is None:
-            self._weight += 8
-            return value
         value = settled(value)
         if isinstance(value, dict | list | tuple | range):
             return self._container(value, depth)
         plain = _scalar(value, self._marks)
-        self._weigh(len(plain) if isinstance(plain, str) else 8)
+        self._weigh(_characters(plain))
         return plain
 
     def _container(self, value: Any, depth: int) -> Any:
@@ -99,8 +96,9 @@ class _Walk:
     def _shared(self, value: Any) -> Any:
         """Data of the scope is free once; written out again and again it counts."""
         if id(value) in self._seen:
-            self._weigh(weigh(self._run, value, self._weights))
+            self._weigh(extent(self._run, value, self._extents).characters)
         self._seen.add(id(value))
+        self._run.spend(min(len(value), _LARGEST_NAMESPACE) >> 2)
         return of_scope(value)
 
     def _weigh(self, weight: int) -> None:
@@ -113,24 +111,41 @@ class _Walk:
             self._weigh(len(key))
             return str(key)
         if isinstance(key, int | float) and not isinstance(key, bool):
+            self._weigh(24)
             return str(key)
         raise TemplateError("the keys of a mapping must be text")
 
 
-def weigh(run: Run, value: Any, known: dict[int, int], depth: int = 0) -> int:
-    """About how many bytes `value` takes written out; shared parts are walked once and counted each time."""
-    if isinstance(value, str):
-        return len(value) + 2
+class Extent(NamedTuple):
+    """How large a value is written out: about how many characters, and how many scalars and containers."""
+
+    characters: int
+    parts: int
+
+
+def extent(run: Run, value: Any, known: dict[int, Extent], depth: int = 0) -> Extent:
+    """The extent of `value`; shared parts are walked once and counted each time."""
+    if isinstance(value, range):
+        return Extent(8 * len(value), len(value))
     if not isinstance(value, dict | list | tuple):
-        return 8 * (len(value) if isinstance(value, range) else 1)
+        return Extent(_characters(value), 1)
     if depth > MAX_VALUE_DEPTH:
         raise TemplateError(f"a value is nested more than {MAX_VALUE_DEPTH} deep")
-    weight = known.get(id(value))
-    if weight is None:
-        run.spend(1 + len(value))
-        weight = 2 + sum(weigh(run, item, known, depth + 1) for item in _items(value))
-        known[id(value)] = weight
-    return weight
+    found = known.get(id(value))
+    if found is None:
+        run.spend(1 + len(value) * (2 if isinstance(value, dict) else 1))
+        characters, parts = 2, 1
+        for item in _items(value):
+            inner = extent(run, item, known, depth + 1)
+            characters, parts = characters + inner[0], parts + inner[1]
+        found = known[id(value)] = Extent(characters, parts)
+    return found
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value) + 2
+    return max(8, value.bit_length() // 3) if type(value) is int else 8
 
 
 def _items(value: Any) -> Any:

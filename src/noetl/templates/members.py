@@ -20,6 +20,8 @@ ABSENT: Any = object()
 _TIME_PARTS = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
 _DURATION_PARTS = frozenset({"days", "seconds", "microseconds"})
 _GROUP_PARTS = {"grouper": 0, "list": 1}
+_KEY_BITS = 64  # longer whole numbers can be chosen so that a mapping takes all of them for one (equal hashes)
+_LONGEST_ATTRIBUTE = 1_000
 
 
 class Group(tuple[Any, Any]):
@@ -72,6 +74,8 @@ def checked_key(key: Any) -> Any:
         raise TemplateError(f"{described(key)} cannot be a key or an index: use text or a whole number")
     if isinstance(key, str) and key.startswith("__"):
         raise dunder_error(key)
+    if isinstance(key, int) and key.bit_length() > _KEY_BITS:
+        raise TemplateError(f"a number of more than {_KEY_BITS} bits cannot be a key or an index")
     return key
 
 
@@ -89,13 +93,20 @@ def attribute_path(attribute: Any) -> tuple[str | int, ...]:
     """The path that `attribute='a.0.b'` names; a number is an index."""
     if is_number(attribute):
         return (int(attribute),)
-    if not isinstance(attribute, str):
-        raise TemplateError("attribute must be text, e.g. attribute='name'")
-    parts = attribute.split(".")
+    parts = attribute_text(attribute).split(".")
     for part in parts:
         if part.startswith("__"):
             raise dunder_error(part)
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
+
+
+def attribute_text(attribute: Any) -> str:
+    """What `attribute='…'` says, refused when it is no text or too long to be a path."""
+    if not isinstance(attribute, str):
+        raise TemplateError("attribute must be text, e.g. attribute='name'")
+    if len(attribute) > _LONGEST_ATTRIBUTE:
+        raise TemplateError(f"attribute may have at most {_LONGEST_ATTRIBUTE:,} characters")
+    return attribute
 
 
 def sliced(run: Run, value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -109,6 +120,7 @@ def sliced(run: Run, value: Any, start: Any, stop: Any, step: Any) -> Any:
     if part.step == 0:
         raise TemplateError("the step of a slice cannot be zero")
     if isinstance(value, str):
+        run.fits(len(range(*part.indices(len(value)))))
         return run.text(value[part])
     run.reserve(len(range(*part.indices(len(value)))))
     return run.own(list(value[part]))

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices, reverse_search
 from noetl.templates.budget import MAX_TEXT, Run
 from noetl.templates.comparing import equal
 from noetl.templates.looping import Loop, elements
@@ -27,6 +28,7 @@ _STRFTIME = re.compile(r"(?:[^%]|%[aAwdbBmyYHIpMSfzZjUWcxXGuV%])*\Z")
 _CHANGING = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "sort", "reverse"}
 )
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _MAX_PIECES = 50_000
 _MAX_STRIP = 64
 
@@ -37,7 +39,7 @@ def call_method(run: Run, value: Any, name: str, args: list[Any]) -> Any:
         value_methods: dict[str, Method] = {"cycle": lambda run, loop, *choices: loop.cycle(*choices)}
     else:
         value = settled(value)
-        value_methods = _methods_of(value)
+        value_methods = methods_of(value)
     if isinstance(value, Missing):
         raise undefined_error(value)
     if name not in value_methods or (isinstance(value, dict) and name in value):
@@ -48,7 +50,8 @@ def call_method(run: Run, value: Any, name: str, args: list[Any]) -> Any:
         raise TemplateError(f"{clipped(name)}() does not take these arguments on {described(value)}") from None
 
 
-def _methods_of(value: Any) -> dict[str, Method]:
+def methods_of(value: Any) -> dict[str, Method]:
+    """What can be called on a value of this kind, by name."""
     match value:
         case str():
             return _TEXT
@@ -78,14 +81,37 @@ def _no_method(value: Any, name: str, known: dict[str, Method]) -> str:
 
 def _same_size(method: Callable[[str], str]) -> Method:
     """A method whose text is about as long as the one it is called on."""
-    return lambda run, text: run.text(method(run.read(text)))
+
+    def change(run: Run, text: str) -> str:
+        run.fits(len(text))
+        return run.text(method(run.read(text)))
+
+    return change
 
 
-def _asks(method: Callable[..., Any]) -> Method:
-    """A method that reads text and answers with a number or a boolean."""
+def _asks(method: Callable[[str], bool]) -> Method:
+    """A method that reads text and answers with a boolean."""
+    return lambda run, text: method(run.read(text))
 
-    def ask(run: Run, text: str, *args: Any) -> Any:
-        return method(run.read(text), *(tuple(arg) if isinstance(arg, list) else arg for arg in args))
+
+def _searches(method: Callable[..., int]) -> Method:
+    """A method that looks for one text in another."""
+
+    def search(run: Run, text: str, part: str, *bounds: int) -> int:
+        run.spend(prices.searching(text, part))
+        return method(text, part, *bounds)
+
+    return search
+
+
+def _begins_or_ends(method: Callable[..., bool]) -> Method:
+    """A method that compares one end of a text with another text, or with each of a list."""
+
+    def ask(run: Run, text: str, ending: Any, *bounds: int) -> bool:
+        endings = tuple(elements(run, ending)) if isinstance(ending, list | tuple) else (ending,)
+        for one in endings:
+            run.spend(min(len(one), len(text)) >> 8)
+        return method(text, endings, *bounds)
 
     return ask
 
@@ -94,6 +120,7 @@ def _strips(method: Callable[[str, str | None], str]) -> Method:
     def strip(run: Run, text: str, characters: str | None = None) -> str:
         if characters is not None and len(characters) > _MAX_STRIP:
             raise TemplateError(f"at most {_MAX_STRIP} characters can be stripped at once")
+        run.spend(len(text) * (4 + len(characters or " ")) >> 8)
         return run.text(method(run.read(text), characters))
 
     return strip
@@ -110,6 +137,8 @@ def _pads(method: Callable[..., str]) -> Method:
 def _cuts(method: Callable[[str, str | None, int], list[str]]) -> Method:
     def cut(run: Run, text: str, separator: str | None = None, most: int = -1) -> Any:
         limit = most if 0 <= most <= _MAX_PIECES else _MAX_PIECES
+        run.spend(prices.searching(text, separator or " "))
+        run.hold(text)
         return _pieces(run, method(run.read(text), separator, limit), limit != most)
 
     return cut
@@ -123,20 +152,37 @@ def _pieces(run: Run, pieces: list[str], bounded: bool = True) -> Any:
 
 
 def _splitlines(run: Run, text: str) -> Any:
-    if run.read(text).count("\n") > _MAX_PIECES:
+    lines = sum(map(run.read(text).count, _LINE_ENDS)) - text.count("\r\n")
+    if lines > _MAX_PIECES:
         raise TemplateError(f"the text has more than {_MAX_PIECES:,} lines: use a python task for it")
-    return _pieces(run, text.splitlines())
+    run.hold(text)
+    return _pieces(run, run.read(text).splitlines())
 
 
 def _partition(method: Callable[[str, str], tuple[str, str, str]]) -> Method:
-    return lambda run, text, separator: _pieces(run, list(method(run.read(text), separator)))
+    def partition(run: Run, text: str, separator: str) -> Any:
+        run.spend(prices.searching(text, separator))
+        run.hold(text)
+        return _pieces(run, list(method(run.read(text), separator)))
+
+    return partition
+
+
+def _removes(method: Callable[[str, str], str]) -> Method:
+    def remove(run: Run, text: str, ending: str) -> str:
+        run.fits(len(text) - len(ending))
+        return run.text(method(run.read(text), ending))
+
+    return remove
 
 
 def replace(run: Run, text: str, old: str, new: str, most: int = -1) -> str:
     """`text.replace(old, new)`, its length known before it is made."""
-    found = run.read(text).count(old)
+    run.spend(2 * prices.searching(text, old))
+    found = text.count(old)
     found = min(found, most) if most >= 0 else found
-    run.fits(len(text) + found * max(len(new) - len(old), 0))
+    run.fits(len(text) + found * (len(new) - len(old)))
+    run.spend(found >> 4)
     return run.text(text.replace(old, new, most))
 
 
@@ -145,6 +191,7 @@ def join(run: Run, separator: str, value: Any) -> str:
     items = elements(run, value)
     parts: list[str] = []
     total = 0
+    run.spend(len(items))
     for item in items:
         parts.append(written(run, item))
         total += len(parts[-1]) + len(separator)
@@ -156,6 +203,7 @@ def join(run: Run, separator: str, value: Any) -> str:
 def _strftime(run: Run, value: datetime, form: str) -> str:
     if len(form) > 200 or not _STRFTIME.match(form):
         raise TemplateError("this time format is not supported: use plain fields such as %Y-%m-%d %H:%M:%S")
+    run.spend(len(form))
     return run.text(value.strftime(form))
 
 
@@ -165,7 +213,13 @@ def _listed(run: Run, values: Any) -> Any:
 
 
 def _get(run: Run, mapping: dict[str, Any], key: Any, default: Any = None) -> Any:
+    run.spend(prices.key(key))
     return mapping.get(key, default)
+
+
+def _isoformat(run: Run, value: datetime) -> str:
+    run.spend(3)
+    return run.text(moment_text(value))
 
 
 def _count(run: Run, value: Any, item: Any) -> int:
@@ -186,28 +240,21 @@ _TEXT: dict[str, Method] = {
     },
     **{name: _strips(getattr(str, name)) for name in ("strip", "lstrip", "rstrip")},
     **{name: _pads(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
-    **{name: _cuts(getattr(str, name)) for name in ("split", "rsplit")},
-    **{name: _partition(getattr(str, name)) for name in ("partition", "rpartition")},
+    **{name: _begins_or_ends(getattr(str, name)) for name in ("startswith", "endswith")},
+    **{name: _searches(getattr(str, name)) for name in ("find", "index", "count")},
+    **{name: _searches(getattr(reverse_search, name)) for name in ("rfind", "rindex")},
+    "split": _cuts(str.split),
+    "rsplit": _cuts(reverse_search.rsplit),
+    "partition": _partition(str.partition),
+    "rpartition": _partition(reverse_search.rpartition),
     **{
         name: _asks(getattr(str, name))
         for name in (
-            *(
-                "startswith",
-                "endswith",
-                "find",
-                "rfind",
-                "index",
-                "rindex",
-                "count",
-                "isdigit",
-                "isdecimal",
-                "isnumeric",
-            ),
-            *("isalpha", "isalnum", "isspace", "islower", "isupper", "istitle", "isidentifier"),
+            *("isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace"),
+            *("islower", "isupper", "istitle", "isidentifier"),
         )
     },
-    "removeprefix": lambda run, text, prefix: run.text(text.removeprefix(prefix)),
-    "removesuffix": lambda run, text, suffix: run.text(text.removesuffix(suffix)),
+    **{name: _removes(getattr(str, name)) for name in ("removeprefix", "removesuffix")},
     "splitlines": _splitlines,
     "replace": replace,
     "join": join,
@@ -220,7 +267,7 @@ _MAPPING: dict[str, Method] = {
     "values": lambda run, mapping: _listed(run, mapping.values()),
 }
 _TIME: dict[str, Method] = {
-    "isoformat": lambda run, value: moment_text(value),
+    "isoformat": _isoformat,
     "timestamp": lambda run, value: value.timestamp(),
     "weekday": lambda run, value: value.weekday(),
     "isoweekday": lambda run, value: value.isoweekday(),

@@ -1,10 +1,17 @@
 """Missing: what a template gets when it reads something that is not there (TPL-03).
 
 It is falsy, equals nothing that is defined, and never leaves a template: a single expression that is missing
-leaves as null. It knows what was read, so that an error can name it.
+leaves as null. It knows what was read, so that an error can name it. A name that nothing defines is an error instead,
+unless the template asks whether it is defined or gives it a default.
 """
 
 from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LONGEST = 80
 
@@ -13,6 +20,22 @@ def clipped(word: str) -> str:
     """A word of the author's as messages show it: in one line, and not without end."""
     word = word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"
     return word if word.isprintable() else repr(word)[1:-1]
+
+
+class UndefinedNameError(KeyError):
+    """A name that nothing defines, here or at any other time of the run (TPL-03)."""
+
+    def __init__(self, name: str, *known: Iterable[str]) -> None:
+        super().__init__(name)
+        self._name, self._known = name, known
+
+    @property
+    def message(self) -> str:
+        """What to say of it: made only when it is said, since tools ask for many names that are not there."""
+        known = sorted({name for names in self._known for name in names})
+        near = get_close_matches(self._name, known, n=1, cutoff=0.6)
+        way_out = f'did you mean "{near[0]}"?' if near else "declare it under workload, or test it with is defined"
+        return f'nothing is called "{clipped(self._name)}" here: {way_out}'
 
 
 class Missing:

@@ -15,7 +15,7 @@ from noetl.templates.budget import Run
 from noetl.templates.leaving import leave, of_scope
 from noetl.templates.logic import Reference
 from noetl.templates.members import ABSENT, member
-from noetl.templates.missing import Missing, clipped
+from noetl.templates.missing import Missing, UndefinedNameError, clipped
 from noetl.templates.values import dunder_error
 from noetl.templates.writing import written
 
@@ -48,6 +48,8 @@ class Path:
         """The value, or Missing; an error when strict (TPL-04)."""
         try:
             value = lookup(self.root)
+        except UndefinedNameError as problem:
+            raise TemplateError(problem.message) from None
         except KeyError:
             value = ABSENT
         else:
@@ -145,9 +147,8 @@ def value_of(part: Path | Constant, lookup: Lookup, strict: bool) -> Any:
     return leave(Run(lookup), value)
 
 
-def text_of(parts: tuple[Part, ...], lookup: Lookup, strict: bool) -> str:
+def text_of(parts: tuple[Part, ...], run: Run) -> str:
     """The text of a template that mixes text with paths and constants."""
-    run = Run(lookup, strict=strict)
-    texts = [part if isinstance(part, str) else written(run, part.read(lookup, strict)) for part in parts]
+    texts = [part if isinstance(part, str) else written(run, part.read(run.lookup, run.strict)) for part in parts]
     run.fits(sum(map(len, texts)))
     return "".join(texts)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import Run
 from noetl.templates.comparing import contains, equal, ordered
 from noetl.templates.missing import Missing
@@ -30,6 +31,7 @@ def _is_integer(run: Run, value: Any) -> bool:
 def _divisible(run: Run, value: Any, by: int) -> bool:
     if by == 0:
         raise TemplateError("division by zero")
+    run.spend(prices.multiplying(value, by))
     return bool(_whole(value) % by == 0)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.arithmetic import affirmed, negated, operator
 from noetl.templates.budget import Run
 from noetl.templates.comparing import contains, equal, ordered
@@ -18,7 +19,7 @@ from noetl.templates.filters.table import find
 from noetl.templates.functions import FUNCTIONS
 from noetl.templates.members import ABSENT, checked_key, member, sliced
 from noetl.templates.methods import call_method
-from noetl.templates.missing import Missing
+from noetl.templates.missing import Missing, UndefinedNameError
 from noetl.templates.predicates import predicate
 from noetl.templates.references import chain
 from noetl.templates.values import settled
@@ -55,6 +56,10 @@ def _name(node: Any, lenient: bool) -> Code:
             return run.locals[name]
         try:
             return run.lookup(name)
+        except UndefinedNameError as problem:
+            if lenient:
+                return Missing(name)
+            raise TemplateError(problem.message) from None
         except KeyError:
             return Missing(name) if lenient else run.missing(name)
 
@@ -74,7 +79,7 @@ def _subscript(node: Any, lenient: bool) -> Code:
     base, argument, known = expression(node.node, lenient), expression(node.arg), label(node.node)
 
     def read(run: Run) -> Any:
-        key = checked_key(argument(run))
+        key = _priced_key(run, argument(run))
         found = member(base(run), key)
         if found is ABSENT:
             return Missing(f"{known}[{key}]") if lenient else run.missing(f"{known}[{key}]")
@@ -144,9 +149,15 @@ def _mapping(node: Any) -> Code:
 
     def build(run: Run) -> Any:
         run.reserve(2 * len(pairs))
-        return run.own({checked_key(key(run)): value(run) for key, value in pairs})
+        return run.own({_priced_key(run, key(run)): value(run) for key, value in pairs})
 
     return build
+
+
+def _priced_key(run: Run, key: Any) -> Any:
+    key = checked_key(key)
+    run.spend(prices.key(key))
+    return key
 
 
 def _binary(node: Any) -> Code:
@@ -231,7 +242,7 @@ def _applied(node: Any, kind: str) -> Code:
     args, options = _arguments(node)
 
     def run_filter(run: Run) -> Any:
-        run.spend(1)
+        run.spend(2)
         return guarded(apply, word, run, settled(operand(run)), args, options)
 
     return run_filter

@@ -11,13 +11,15 @@ from typing import Any
 from noetl.errors import TemplateError
 from noetl.source import is_template
 from noetl.templates.authored import Authored
+from noetl.templates.budget import Run
 from noetl.templates.expression import Names, Template, parse
 from noetl.templates.missing import clipped
 from noetl.templates.truth import truth
 
-__all__ = ["holds", "render", "truth"]
+__all__ = ["holds", "render", "render_within", "truth"]
 
 MAX_DEPTH = 100
+_PARSING_STEPS = 50  # what reading a short template costs, in steps of its budget
 
 ScopeLike = Names | Mapping[str, Any]
 
@@ -31,6 +33,11 @@ def render(
     """
     data = authored.data if isinstance(authored, Authored) else authored
     return _Rendering(scope, now, keys, marks).render(data, 0)
+
+
+def render_within(max_steps: int, authored: Any, scope: ScopeLike, *, now: float | None = None) -> Any:
+    """The value of authored data, all of its templates together within one budget of `max_steps`."""
+    return _SharedBudget(scope, now, max_steps).render(authored, 0)
 
 
 class _Rendering:
@@ -65,6 +72,23 @@ class _Rendering:
         if value is None or isinstance(value, dict | list):
             raise TemplateError(f'the key "{clipped(key)}" does not give a name')
         return str(value)
+
+
+class _SharedBudget(_Rendering):
+    __slots__ = ("_left",)
+
+    def __init__(self, scope: ScopeLike, now: float | None, max_steps: int) -> None:
+        super().__init__(scope, now, keys=False, marks=False)
+        self._left = max_steps
+
+    def _text(self, text: str) -> Any:
+        lookup = self._scope.__getitem__ if isinstance(self._scope, Mapping) else self._scope.lookup
+        run = Run(lookup, now=self._now, max_steps=self._left)
+        run.spend(_PARSING_STEPS + len(text))
+        try:
+            return parse(text).evaluate_in(run) if is_template(text) else text
+        finally:
+            self._left -= run.spent
 
 
 def holds(guard: Authored, scope: ScopeLike, *, now: float | None = None, strict: bool = False) -> bool:

@@ -6,21 +6,24 @@ place. Values are plain data or views; nothing is copied and nothing can be chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from noetl.templates.missing import UndefinedNameError
 from noetl.templates.scopes import is_reserved
 from noetl.templates.views import View
 
 Layer = Mapping[str, Any] | View
+_CONTEXT = ("workload", "ctx", "args", "iter", "execution_id")
 
 
 class Scope:
     """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields
     of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop`, the
-    iteration or what a loop came to, is read under that name where nothing else has it."""
+    iteration or what a loop came to, is read under that name where nothing else has it. `known` are the names that the
+    playbook can define at some time; with None, any name may be."""
 
-    __slots__ = ("_bare", "_loop", "_namespaces", "_steps")
+    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_results", "_steps")
 
     def __init__(
         self,
@@ -30,15 +33,18 @@ class Scope:
         tasks: Layer | None = None,
         steps: Layer | None = None,
         loop: Layer | None = None,
+        known: Collection[str] | None = None,
     ) -> None:
         self._loop = loop
+        self._known = known
+        self._results = [layer for layer in (steps, tasks) if isinstance(layer, Mapping)]
         self._namespaces = namespaces
         fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
         self._steps = steps
         self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
 
     def lookup(self, name: str) -> Any:
-        """The value of a bare name. KeyError when nothing gives it one."""
+        """The value of a bare name. KeyError when nothing gives it one, UndefinedNameError when nothing ever can."""
         if name in self._namespaces:
             return self._namespaces[name]
         if is_reserved(name):
@@ -56,19 +62,36 @@ class Scope:
                 continue
         if name == "loop" and self._loop is not None:
             return self._loop
-        raise KeyError(name)
+        raise self._undefined(name)
+
+    def context(self) -> dict[str, Any]:
+        """All that code may read without a template, as plain data: namespaces and results by name (O-11)."""
+        results = {name: _plain(layer[name]) for layer in self._results for name in layer}
+        return {name: _plain(self._namespaces.get(name)) for name in _CONTEXT} | {"results": results}
+
+    def _undefined(self, name: str) -> KeyError:
+        if self._known is None or name in self._known:
+            return KeyError(name)
+        return UndefinedNameError(name, self._known, self._namespaces)
 
     def _step_called(self, name: str) -> Any:
         """The result of a step whose name is a reserved word elsewhere (VAL-17)."""
-        if self._steps is None or name.startswith("_"):
-            raise KeyError(name)
-        return _field(self._steps, name)
+        try:
+            if self._steps is not None and not name.startswith("_"):
+                return _field(self._steps, name)
+        except KeyError:
+            pass
+        raise self._undefined(name)
 
 
 def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:
     """`loop` inside an iteration: its names, the element as `item`, and the position in Jinja2's other words."""
     index = iteration["index"]
     return {"item": iteration[iterator], **iteration, "index0": index, "index1": index + 1, "first": index == 0}
+
+
+def _plain(value: Any) -> Any:
+    return value.value() if hasattr(value, "lookup") else value
 
 
 def _field(layer: Any, name: str) -> Any:

@@ -33,6 +33,7 @@ class Site(StrEnum):
     INITIAL_CTX = "initial_ctx"  # the root `ctx`
     ADMISSION = "admission"  # admit rules, step `when` of v2-eval
     STEP_ARGS = "step_args"  # step-level `args`
+    LOOP_ARGS = "loop_args"  # step-level `args` of a looped step
     LOOP_IN = "loop_in"  # the outermost `loop.in`
     NESTED_LOOP_IN = "nested_loop_in"
     TASK_INPUT = "task_input"  # inputs and `spec` of tasks, `before` hooks
@@ -55,8 +56,8 @@ class Site(StrEnum):
 # Evaluated by the server, which never holds a secret: `keychain` is an error there (RELIABILITY 2.6).
 SERVER_SITES = frozenset(
     {
-        *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP, Site.ARC, Site.WAIT),
-        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN, Site.INITIAL_CTX),
+        *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP),
+        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN, Site.INITIAL_CTX, Site.ARC, Site.WAIT),
     }
 )
 
@@ -69,6 +70,7 @@ _COMMON: dict[Site, frozenset[str]] = {
     Site.INITIAL_CTX: frozenset({"workload", "execution_id"}),
     Site.ADMISSION: _SERVER,
     Site.STEP_ARGS: _SERVER,
+    Site.LOOP_ARGS: _SERVER | {"iter"},
     Site.LOOP_IN: _SERVER,
     Site.NESTED_LOOP_IN: _SERVER | {"iter"},
     Site.SET_CTX_STEP: _SERVER,

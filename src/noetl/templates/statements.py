@@ -78,14 +78,15 @@ def _for(node: Any) -> Code:
     source, bind = expression(node.iter), _target(node.target)
     keep = expression(node.test) if node.test is not None else None
     body, otherwise = block(node.body), block(node.else_)
-    weight = sum(map(_weight, node.body)) + 2
+    weight, asking = sum(map(_weight, node.body)) + 4, _weight(node.test) + 4 if node.test is not None else 0
 
     def loop(run: Run) -> None:
         outer = run.locals
-        items = _kept(run, elements(run, source(run)), bind, keep, weight)
+        names = len(outer) >> 3  # they are copied for every round
+        items = _kept(run, elements(run, source(run)), bind, keep, asking + names)
         state = Loop(items)
         for index, item in enumerate(items):
-            run.spend(weight)
+            run.spend(weight + names)
             state.move(index)
             run.locals = {**outer, "loop": state}
             bind(run, item)
@@ -142,6 +143,7 @@ def _with(node: Any) -> Code:
 
     def execute(run: Run) -> None:
         outer = run.locals
+        run.spend(1 + (len(outer) >> 3))
         values = [value(run) for _, value in bindings]
         run.locals = dict(outer)
         for (bind, _), value in zip(bindings, values, strict=True):

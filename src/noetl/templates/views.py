@@ -158,7 +158,7 @@ class ResultView:
     a step's tasks. Whatever `load` raises is the reader's to handle (`result.missing`).
     """
 
-    __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_status", "_tasks", "_unwrap")
+    __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_shown", "_status", "_tasks", "_unwrap")
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class ResultView:
         tasks: Mapping[str, ResultView] | None = None,
     ) -> None:
         self._result = result if load is None else _NOT_LOADED
+        self._shown: Any = _NOT_LOADED
         self._load = load
         self._unwrap = unwrap
         self._status = status
@@ -203,10 +204,12 @@ class ResultView:
         return self._full()
 
     def _full(self) -> Any:
-        if self._result is _NOT_LOADED:
-            assert self._load is not None
-            self._result = self._load()
-        return with_headers(self._result, wrapped=self._unwrap)
+        if self._shown is _NOT_LOADED:
+            if self._result is _NOT_LOADED:
+                assert self._load is not None
+                self._result = self._load()
+            self._shown = with_headers(self._result, wrapped=self._unwrap)
+        return self._shown
 
     def _payload(self) -> Any:
         full = self._full()

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import MAX_VALUE_DEPTH, Run
-from noetl.templates.leaving import weigh
+from noetl.templates.leaving import extent
 from noetl.templates.missing import Missing
 from noetl.templates.moments import length_seconds, moment_text
 from noetl.templates.values import settled
@@ -23,8 +24,13 @@ def written(run: Run, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list | tuple | range):
-        run.fits(weigh(run, value, {}))
+        run.fits(extent(run, value, {}).characters)
         return run.text(_container(run, value, 0))
+    return _written_scalar(run, value)
+
+
+def _written_scalar(run: Run, value: Any) -> str:
+    run.spend(prices.digits(value) if type(value) is int else 1)
     return _scalar(value)
 
 
@@ -43,7 +49,7 @@ def _scalar(value: Any) -> str:
 def _container(run: Run, value: Any, depth: int) -> str:
     if depth > MAX_VALUE_DEPTH:
         raise TemplateError(f"a value is nested more than {MAX_VALUE_DEPTH} deep")
-    run.spend(2 + 2 * len(value))
+    run.spend(4 + 3 * len(value))
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_item(run, item, depth)}" for key, item in value.items()) + "}"
     inner = ", ".join(_item(run, item, depth) for item in value)
@@ -58,4 +64,4 @@ def _item(run: Run, value: Any, depth: int) -> str:
         return _container(run, value, depth + 1)
     if isinstance(value, str | datetime):
         return repr(_scalar(value))
-    return "None" if isinstance(value, Missing) else _scalar(value)
+    return "None" if isinstance(value, Missing) else _written_scalar(run, value)

@@ -12,12 +12,15 @@ from typing import Any
 
 import msgspec
 
+from noetl.errors import TemplateError
 from noetl.pipeline.enclosing import enclosing
+from noetl.pipeline.iteration_args import with_iteration_args
 from noetl.pipeline.patches import written
 from noetl.pipeline.surroundings import Iteration, Surroundings
 from noetl.records.case_runs import CaseWaiting
 from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.records.orders import Iterations, Report
+from noetl.records.outcomes import Error
 from noetl.records.steps import StepDone, StepFailed
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
@@ -89,9 +92,14 @@ class RangeRun:
         names = {its.iterator: item, "index": index, "parent": self._parent}
         bare = {**self._bare, its.iterator: item}
         iteration = Iteration(path=path, iterator=its.iterator, names=names, bare=bare)
-        run = run_of(
-            place, msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration), interrupted=interrupted
-        )
+        around = msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration)
+        try:
+            around = with_iteration_args(place.step, around, position, now=place.clock.now())
+        except TemplateError as problem:
+            error = Error(kind=problem.kind, message=f'args of step "{place.step.name}": {problem}')
+            self._ended(index, path, StepFailed(error=error), [])
+            return
+        run = run_of(place, around, interrupted=interrupted)
         try:
             end = await run.to_end(position)
         except IterationStopped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.clock import Clock
+from noetl.net.names import known_names
 from noetl.net.net import Net
 from noetl.pipeline.enclosing import errand_surroundings
 from noetl.pipeline.fields import kept_as_wanted
@@ -72,6 +73,7 @@ class Runner:
             load=office.load,
             vars=order.vars if net.dialect == V2_EVAL else None,
             vars_in_ctx=net.dialect == V2_CASE,
+            known=known_names(net),
         )
 
     @property

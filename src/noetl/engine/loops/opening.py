@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -33,14 +33,17 @@ class LevelScope:
         steps: Views,
         bare: Mapping[str, Any] | None = None,
         loop: Mapping[str, Any] | None = None,
+        *,
+        known: Collection[str] | None = None,
     ) -> None:
-        self._namespaces, self._steps, self._bare = namespaces, steps, bare
-        self.scope = Scope(namespaces, iteration=bare, steps=steps, loop=loop)
+        self._namespaces, self._steps, self._bare, self._known = namespaces, steps, bare, known
+        self.scope = Scope(namespaces, iteration=bare, steps=steps, loop=loop, known=known)
 
     def inside(self, iterator: str, item: Any, index: int, more: Mapping[str, Any] | None = None) -> LevelScope:
         iteration = {**(more or {}), iterator: item, "index": index, "parent": self._namespaces.get("iter")}
         bare = {**(self._bare or {}), iterator: item}
-        return LevelScope({**self._namespaces, "iter": iteration}, self._steps, bare, loop_of(iteration, iterator))
+        names, loop = {**self._namespaces, "iter": iteration}, loop_of(iteration, iterator)
+        return LevelScope(names, self._steps, bare, loop, known=self._known)
 
 
 def level_at(step: Transition, path: Path) -> Loop:

@@ -15,6 +15,7 @@ from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.pipeline.case.collecting import collected, collects_of, with_collected
 from noetl.pipeline.case.parts import CALL, is_page_sink, task_at
+from noetl.pipeline.error_views import error_view
 from noetl.pipeline.scopes import view_of
 from noetl.pipeline.surroundings import Load, Surroundings
 from noetl.records.cases import Calls, OwnEvent
@@ -117,7 +118,7 @@ def retry_names(step: Transition, around: Surroundings, position: Position, call
     event = OwnEvent(name="call.error" if error else "call.done", task=call.name, error=error)
     return {
         **condition_names(step, around, position, event),
-        "error": error.readable() if error else None,
+        "error": error_view(error),
         "status_code": _status_code(result, around.load),
         "_retry": retry_counts(position.case.calls),
     }
@@ -200,7 +201,7 @@ def _payload(result: TaskResult, load: Load) -> Any:
 def _response(result: TaskResult, error: Error | None, load: Load) -> Any:
     """The tool's full result, or `{status_code, error}` of a call that failed (V2C-05)."""
     if error is not None:
-        return {"status_code": error.status, "error": error.readable()}
+        return {"status_code": error.status, "error": error_view(error)}
     return Later(lambda: _full(result, load), wrapped=result.wrapped)
 
 
@@ -220,7 +221,7 @@ def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, 
         "status": "error" if error else "success",
         "result": None if error else Later(lambda: _full(result, load), wrapped=result.wrapped),
         "data": None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped),
-        "error": error.readable() if error else None,
+        "error": error_view(error),
         "status_code": _status_code(result, load),
     }
 
@@ -237,7 +238,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) ->
         "status": "error" if error else "success",
         "data": data,
         "result": payload,
-        "error": error,
+        "error": error_view(event.error),
     }
 
 

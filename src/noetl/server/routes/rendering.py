@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,12 +21,15 @@ from noetl.server.routing import Json, shows
 from noetl.server.services import Services, services_of
 from noetl.server.views.executions import newest_event
 from noetl.server.views.states import state_of
-from noetl.templates.authored import Authored
-from noetl.templates.render import render
+from noetl.templates.budget import MAX_STEPS
+from noetl.templates.render import render_within
 from noetl.templates.scope import Scope
 
 router = APIRouter(tags=["one execution"])
 _LONGEST = 65_536
+# Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
+# `asyncio.to_thread` load results and check playbooks, and a row of callers could take all of them.
+_RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
 
 class RenderRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +57,8 @@ async def rendered(request: Request) -> Response:
     args = await _args(services, execution, asked.step) if asked.step is not None else {}
     scope = _scope(services, execution, args)
     try:
-        value = await asyncio.to_thread(render, Authored(asked.template), scope, now=services.clock.now())
+        render = partial(render_within, MAX_STEPS, asked.template, scope, now=services.clock.now())
+        value = await asyncio.get_running_loop().run_in_executor(_RENDERER, render)
         return Json(Rendered(value=value, at=execution.seq))
     except TemplateError as problem:
         place = [{"place": "template", "message": problem.message, "offset": problem.offset}]

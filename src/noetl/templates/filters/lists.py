@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.arithmetic import operator
 from noetl.templates.budget import Run
 from noetl.templates.looping import elements
-from noetl.templates.members import ABSENT, Group, along, attribute_path
+from noetl.templates.members import ABSENT, Group, along, attribute_path, attribute_text
 from noetl.templates.methods import join as join_text
 from noetl.templates.missing import Missing
-from noetl.templates.values import described, is_number, settled
+from noetl.templates.values import SEQUENCES, described, is_number, settled
 from noetl.templates.writing import written
 
 _MAX_PARTS = 10_000
@@ -21,12 +22,12 @@ _plus = operator("Add")
 
 
 def first(run: Run, value: Any) -> Any:
-    items = elements(run, value)
+    items = value if isinstance(value, SEQUENCES) else elements(run, value)
     return items[0] if items else run.missing("first of an empty list")
 
 
 def last(run: Run, value: Any) -> Any:
-    items = elements(run, value)
+    items = value if isinstance(value, SEQUENCES) else elements(run, value)
     return items[-1] if items else run.missing("last of an empty list")
 
 
@@ -71,6 +72,7 @@ def _or_missing(run: Run, value: Any, default: Any, attribute: Any) -> Any:
 
 def reverse(run: Run, value: Any) -> Any:
     if isinstance(value, str):
+        run.fits(len(value))
         return run.text(run.read(value)[::-1])
     return made(run, elements(run, value)[::-1])
 
@@ -80,6 +82,7 @@ def batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> Any:
     items = elements(run, value)
     if not 1 <= linecount <= _MAX_PARTS:
         raise TemplateError(f"batch takes a size from 1 to {_MAX_PARTS:,}")
+    run.spend(4 * (len(items) // linecount))
     rows = [made(run, items[start : start + linecount]) for start in range(0, len(items), linecount)]
     if rows and fill_with is not None and len(rows[-1]) < linecount:
         run.reserve(linecount)
@@ -117,11 +120,8 @@ def total(run: Run, value: Any, attribute: Any = None, start: Any = 0) -> Any:
 
 def unique(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = elements(run, value)
-    keys = sort_keys(run, items, attribute, case_sensitive)
-    seen: dict[Any, Any] = {}
-    for key, item in zip(keys, items, strict=True):
-        seen.setdefault(key, item)
-    return made(run, list(seen.values()))
+    groups = _grouped(run, items, attribute, case_sensitive)
+    return made(run, [items[index] for index in sorted(group[0] for group in groups)])
 
 
 def smallest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
@@ -137,10 +137,23 @@ def largest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any =
 def sort(run: Run, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = elements(run, value)
     keys = sort_keys(run, items, attribute, case_sensitive)
-    run.spend(len(items) * len(items).bit_length() >> 2)
     run.reserve(2 * len(items))
     order = sorted(range(len(items)), key=keys.__getitem__, reverse=bool(reverse))
     return run.own([items[index] for index in order])
+
+
+def _grouped(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[list[int]]:
+    """The places of items with equal keys, by key. Keys are put in order and never hashed: whole numbers can be chosen
+    so that all have one hash."""
+    keys = sort_keys(run, items, attribute, case_sensitive)
+    run.reserve(2 * len(items))
+    groups: list[list[int]] = []
+    for index in sorted(range(len(items)), key=keys.__getitem__):
+        if groups and keys[groups[-1][0]] == keys[index]:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups
 
 
 def dictsort(run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> Any:
@@ -167,44 +180,57 @@ def groupby(run: Run, value: Any, attribute: Any, default: Any = ABSENT, case_se
     """Groups of items with an equal attribute, ordered by it: pairs of the value and its items."""
     items = elements(run, value)
     found = picked(run, items, attribute, default)
-    keys = sort_keys(run, found, None, case_sensitive)
-    run.spend(len(items) * len(items).bit_length() >> 2)
-    groups: dict[Any, tuple[Any, list[Any]]] = {}
-    for index in sorted(range(len(items)), key=keys.__getitem__):
-        groups.setdefault(keys[index], (found[index], []))[1].append(items[index])
-    for _, group in groups.values():
+    groups = _grouped(run, found, None, case_sensitive)
+    for group in groups:
         run.reserve(len(group) + 2)
-    return run.own([Group((settled(name), run.own(group))) for name, group in groups.values()])
+    return run.own([Group((settled(found[group[0]]), run.own([items[index] for index in group]))) for group in groups])
 
 
 def sort_keys(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[Any]:
-    """One comparable, hashable key per item; kinds do not mix within one list."""
-    if isinstance(attribute, str) and "," in attribute:
+    """One comparable key per item, with the price of putting them in order paid; kinds do not mix within one list."""
+    if isinstance(attribute, str) and "," in attribute_text(attribute):
         columns = [picked(run, items, part.strip()) for part in attribute.split(",")[:8]]
         items = list(zip(*columns, strict=True))
     elif attribute is not None:
         items = picked(run, items, attribute)
     run.reserve(2 * len(items))
-    keys = [_sort_key(run, settled(item), case_sensitive, 0) for item in items]
+    making = _SortKeys(run, case_sensitive)
+    keys = [making.key(settled(item), 0) for item in items]
+    run.spend(prices.sorting(len(items), making.weight))
     kinds = {key[0] for key in keys}
     if len(kinds - {""}) > 1:
         raise TemplateError(f"{' and '.join(sorted(kinds - {''}))} cannot be put in one order: convert them first")
     return keys
 
 
-def _sort_key(run: Run, value: Any, case_sensitive: bool, depth: int) -> tuple[str, Any]:
-    """The kind and a value of that kind. Undefined and null come first (kind "")."""
-    if value is None or isinstance(value, Missing):
-        return "", isinstance(value, Missing)
-    if isinstance(value, str):
-        return "text", run.text(value.lower()) if not case_sensitive else run.read(value)
-    if is_number(value):
-        return "numbers", value
-    if isinstance(value, datetime):
-        return "times", value
-    if isinstance(value, timedelta):
-        return "durations", value
-    if isinstance(value, list | tuple | range) and depth < 4:
-        run.reserve(2 * len(value))
-        return "lists", tuple(_sort_key(run, settled(item), case_sensitive, depth + 1) for item in value)
-    raise TemplateError(f"{described(value)} has no order: name a field with attribute='…'")
+class _SortKeys:
+    """Makes the keys of one list, and counts the parts that comparing two of them may have to look at."""
+
+    def __init__(self, run: Run, case_sensitive: bool) -> None:
+        self._run = run
+        self._case_sensitive = case_sensitive
+        self.weight = 0
+
+    def key(self, value: Any, depth: int) -> tuple[str, Any]:
+        """The kind and a value of that kind. Undefined and null come first (kind "")."""
+        self.weight += 1
+        if value is None or isinstance(value, Missing):
+            return "", isinstance(value, Missing)
+        if isinstance(value, str):
+            return "text", self._text(value)
+        if is_number(value):
+            return "numbers", value
+        if isinstance(value, datetime):
+            return "times", value
+        if isinstance(value, timedelta):
+            return "durations", value
+        if isinstance(value, list | tuple | range) and depth < 4:
+            self._run.spend(2 * len(value))
+            self._run.reserve(2 * len(value))
+            return "lists", tuple(self.key(settled(item), depth + 1) for item in value)
+        raise TemplateError(f"{described(value)} has no order: name a field with attribute='…'")
+
+    def _text(self, value: str) -> str:
+        self.weight += len(value) >> 10
+        self._run.fits(len(value))
+        return self._run.read(value) if self._case_sensitive else self._run.text(value.lower())

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import Run
 from noetl.templates.missing import Missing
 from noetl.templates.values import described, is_number, undefined_error
@@ -26,6 +27,7 @@ def integer(run: Run, value: Any, default: Any = 0, base: int = 10) -> Any:
     """A whole number, or `default` where it is none; `'42.9' | int` is 42."""
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
+    run.spend(len(value) >> 4 if isinstance(value, str) else 0)
     try:
         return int(value, base) if isinstance(value, str) else int(value)
     except (ValueError, OverflowError):
@@ -43,6 +45,7 @@ def floating(run: Run, value: Any, default: Any = 0.0) -> Any:
     """A number with a fraction, or `default` where it is none (or not finite)."""
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
+    run.spend(len(value) >> 4 if isinstance(value, str) else 0)
     try:
         number = float(value)
     except (ValueError, OverflowError):
@@ -54,6 +57,7 @@ def rounded(run: Run, value: Any, precision: int = 0, method: str = "common") ->
     number = _number(value, "round")
     if not isinstance(precision, int) or not -20 <= precision <= 20:
         raise TemplateError("round takes a precision from -20 to 20")
+    run.spend(2 + (prices.digits(number) if isinstance(number, int) else 0))
     if method == "common":
         return round(number, precision)
     if method not in ("ceil", "floor"):
@@ -63,6 +67,7 @@ def rounded(run: Run, value: Any, precision: int = 0, method: str = "common") ->
 
 def filesizeformat(run: Run, value: Any, binary: bool = False) -> str:
     """A size for people: `1300000 | filesizeformat` is `1.3 MB`."""
+    run.spend(2)
     size = floating(run, value)
     base, units = (1024, _BINARY_UNITS) if binary else (1000, _UNITS)
     if size == 1:

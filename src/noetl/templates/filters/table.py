@@ -14,11 +14,12 @@ from typing import Any
 from noetl.errors import TemplateError
 from noetl.templates.budget import Run
 from noetl.templates.filters import choosing, lists, numbers, text
-from noetl.templates.leaving import leave, weigh
+from noetl.templates.leaving import extent, leave
 from noetl.templates.missing import Missing
 from noetl.templates.naming import unknown
 
 Filter = Callable[..., Any]
+_ENCODER_STEPS = 4  # an encoder is made for every text
 
 
 def default(run: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
@@ -35,11 +36,25 @@ def tojson(run: Run, value: Any, indent: int | None = None) -> str:
     if indent is not None and not 0 <= indent <= 8:
         raise TemplateError("tojson takes an indent from 0 to 8")
     plain = leave(run, value)
-    run.fits(weigh(run, plain, {}) * (1 if indent is None else 4))
+    size = extent(run, plain, {})
+    run.fits(size.characters)
+    run.spend(_ENCODER_STEPS + size.parts)
+    if indent is not None:
+        run.spend(2 * _ENCODER_STEPS)  # one that indents is written in Python
+        run.fits(_indented(run, plain, indent, 1))
     try:
         return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
     except ValueError:
         raise TemplateError("a number that is not finite has no JSON form") from None
+
+
+def _indented(run: Run, value: Any, indent: int, depth: int) -> int:
+    """The blanks and line breaks that `indent` adds. Every part is handed through all the levels above it."""
+    if not isinstance(value, dict | list):
+        return 0
+    run.spend(len(value) * (4 + depth))
+    inner = value.values() if isinstance(value, dict) else value
+    return (len(value) + 1) * (1 + indent * depth) + sum(_indented(run, item, indent, depth + 1) for item in inner)
 
 
 def safe(run: Run, value: Any) -> Any:

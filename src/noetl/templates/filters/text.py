@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from noetl.errors import TemplateError
+from noetl.templates import prices
 from noetl.templates.budget import Run
 from noetl.templates.formatting import percent_format
 from noetl.templates.looping import elements
@@ -22,18 +23,19 @@ from noetl.templates.writing import written
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
 _MAX_INDENT = 1_000
+_MARK_PASSES = 5  # each mark is counted and replaced on its own
 
 
-def upper(run: Run, value: Any) -> str:
-    return run.text(written(run, value).upper())
+def upper(run: Run, value: Any) -> Any:
+    return call_method(run, written(run, value), "upper", [])
 
 
-def lower(run: Run, value: Any) -> str:
-    return run.text(written(run, value).lower())
+def lower(run: Run, value: Any) -> Any:
+    return call_method(run, written(run, value), "lower", [])
 
 
-def capitalize(run: Run, value: Any) -> str:
-    return run.text(written(run, value).capitalize())
+def capitalize(run: Run, value: Any) -> Any:
+    return call_method(run, written(run, value), "capitalize", [])
 
 
 def title(run: Run, value: Any) -> str:
@@ -83,7 +85,8 @@ def truncate(
         raise TemplateError(f"truncate needs a length of at least {len(end)} for its ending")
     if len(text) <= length + leeway:
         return text
-    kept = text[: length - len(end)]
+    run.fits(length)
+    kept = run.text(text[: length - len(end)])
     return run.text((kept if killwords else kept.rsplit(" ", 1)[0]) + end)
 
 
@@ -98,6 +101,8 @@ def string(run: Run, value: Any) -> str:
 def escape(run: Run, value: Any) -> str:
     """HTML-safe text."""
     text = written(run, value)
+    run.fits(len(text))
+    run.spend(_MARK_PASSES * prices.reading(text))
     run.fits(len(text) + 5 * sum(text.count(mark) for mark in "&<>'\""))
     return run.text(html.escape(text))
 
@@ -105,6 +110,7 @@ def escape(run: Run, value: Any) -> str:
 def urlencode(run: Run, value: Any) -> str:
     """Text quoted for a URL, or a mapping (or list of pairs) as a query string."""
     if isinstance(value, dict):
+        run.spend(len(value))
         pairs: Any = list(value.items())
     elif isinstance(value, list | tuple):
         pairs = [tuple(elements(run, pair)) for pair in elements(run, value)]
@@ -117,16 +123,22 @@ def urlencode(run: Run, value: Any) -> str:
 
 
 def _quoted(run: Run, value: Any, safe: str) -> str:
+    body = _encoded(run, value)
+    run.fits(3 * len(body))
+    run.spend(2 + (len(body) >> 2))
+    return run.text(quote(body, safe=safe))
+
+
+def _encoded(run: Run, value: Any) -> bytes:
     text = written(run, value)
-    run.fits(3 * len(text))
-    run.spend(len(text) >> 2)
-    return run.text(quote(text, safe=safe))
+    run.fits(len(text))
+    return run.read(text).encode()
 
 
 def b64encode(run: Run, value: Any) -> str:
-    text = written(run, value)
-    run.fits(2 * len(text))
-    return run.text(base64.b64encode(text.encode()).decode())
+    body = _encoded(run, value)
+    run.fits(4 * len(body) // 3)
+    return run.text(base64.b64encode(body).decode())
 
 
 def b64decode(run: Run, value: Any) -> str:
@@ -138,7 +150,11 @@ def b64decode(run: Run, value: Any) -> str:
 
 def identifier(run: Run, value: Any) -> SqlIdentifier:
     """An SQL name, quoted and marked (DESIGN §8)."""
-    run.spend(len(value) if isinstance(value, list | tuple) else 1)
+    parts = elements(run, value) if isinstance(value, list | tuple) else [value]
+    length = 0
+    for part in parts:
+        length += len(run.read(part)) if isinstance(part, str) else 1
+        run.fits(length)
     made = quoted_identifier(value)
     run.text(made)
     return made

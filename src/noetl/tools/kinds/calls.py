@@ -7,6 +7,7 @@ from noetl.tools.kinds.forms import ARGS, AUTH, COUNT, DURATION, INTEGER, OBJECT
 
 PLAYBOOK = ToolKind(
     name="playbook",
+    error_kinds=("playbook.failed",),
     doc="Starts another playbook, waits for it and returns its result (TOOL-11).",
     inputs=(
         Input(name="path", schema=TEXT, doc="Catalogue path of the playbook.", required=True),
@@ -33,6 +34,7 @@ WORKBOOK = ToolKind(
 
 SECRETS = ToolKind(
     name="secrets",
+    error_kinds=("keychain.unresolved",),
     doc="Looks up one secret by name, or renews one keychain entry (TOOL-09, KEY-04).",
     inputs=(
         Input(name="op", schema=one_of("get", "refresh"), doc="get when left out."),
@@ -53,6 +55,7 @@ SECRETS = ToolKind(
 
 QUANTUM = ToolKind(
     name="quantum",
+    error_kinds=("quantum.circuit", "quantum.job", "quantum.placement", "quantum.provider_unavailable"),
     doc="Submits and follows jobs on quantum computers and simulators (QNT-01).",
     inputs=(
         Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),

@@ -45,6 +45,7 @@ LOG = ToolKind(
 
 PYTHON = ToolKind(
     name="python",
+    error_kinds=("py.exception", "py.result"),
     doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result (TOOL-07).",
     inputs=(
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
@@ -60,6 +61,7 @@ PYTHON = ToolKind(
 
 SHELL = ToolKind(
     name="shell",
+    error_kinds=("shell.exit", "shell.input", "shell.template"),
     doc="Runs a command, where the operator allows this kind. Template values in text are quoted as single arguments.",
     inputs=(
         Input(
@@ -80,6 +82,7 @@ SHELL = ToolKind(
 
 SCRIPT = ToolKind(
     name="script",
+    error_kinds=("shell.exit", "shell.input", "shell.template"),
     doc="Runs a program text in the language it names, where the operator allows this kind.",
     inputs=(
         Input(

@@ -40,6 +40,7 @@ _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in
 
 POSTGRES = ToolKind(
     name="postgres",
+    error_kinds=("pg.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on PostgreSQL. The payload is the rows of the last statement.",
     inputs=(
         *_TEXTS,
@@ -60,6 +61,7 @@ POSTGRES = ToolKind(
 
 DUCKDB = ToolKind(
     name="duckdb",
+    error_kinds=("duckdb.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on DuckDB, in memory or on a database file.",
     inputs=(*_TEXTS, _MODE, _KEY, DATABASE, AUTH),
     spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS),

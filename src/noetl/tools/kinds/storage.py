@@ -7,6 +7,7 @@ from noetl.tools.kinds.forms import ANYTHING, AUTH, COUNT, OBJECT, TEXT, TEXTS, 
 
 ARTIFACT = ToolKind(
     name="artifact",
+    error_kinds=("artifact.input",),
     doc="Puts a value into the results store, or gets one by its reference.",
     inputs=(
         Input(name="op", schema=one_of("get", "put"), doc="put with data, else get.", aliases=("action",)),

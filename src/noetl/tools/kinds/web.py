@@ -7,6 +7,8 @@ from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, 
 
 HTTP = ToolKind(
     name="http",
+    error_kinds=("http.status", "http.transport"),
+    error_aliases=("rate_limit", "server_error", "auth", "not_found", "client_error", "connection", "network"),
     doc="Calls a URL. A status of 400 or more is an error outcome (TOOL-02, TOOL-03).",
     inputs=(
         Input(name="url", schema=TEXT, doc="Address to call.", required=True, aliases=("endpoint",)),
@@ -41,6 +43,7 @@ HTTP = ToolKind(
 
 NATS = ToolKind(
     name="nats",
+    error_kinds=("nats.conflict", "nats.error", "nats.input", "nats.missing"),
     doc="Publishes messages, and reads and writes key-value and object buckets of a NATS server.",
     inputs=(
         Input(

@@ -14,6 +14,8 @@ from typing import Any
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import Children
+from noetl.tools.python.context_reads import NAME as CONTEXT
+from noetl.tools.python.context_reads import reads_context
 from noetl.tools.python.limits import default_limits, limits_of
 from noetl.tools.sandbox import sandbox_of
 from noetl.tools.script_files import read_script
@@ -53,12 +55,13 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     args = inputs.get("args") or {}
     if not isinstance(args, dict):
         raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
-    words = _identifiers(code)
+    words = _identifiers(code) if reads_context(code) else _identifiers(code) - {CONTEXT}
     names = {name: value for name in words if (value := context.name(name)) is not UNKNOWN}
     reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)  # `def main(**rest)` is given them too
     given = _given(context, args) if reads_all else args
     return {
         "code": code,
+        "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
         "libs": inputs.get("libs"),
         "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
         "limits": {**default_limits(context.spec), **limits_of(context.spec)},

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 def run(call: dict[str, Any]) -> Any:
     """`result`, or what `main` returns, or what the top level returns. Every call has globals of its own."""
     space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
+    if isinstance(call.get("context"), dict):
+        space["context"] = read_only(call["context"])
     for name, module in (call.get("libs") or {}).items():
         space[name] = import_module(module)
     tree = ast.parse(call["code"], "<code>")
@@ -23,6 +25,29 @@ def run(call: dict[str, Any]) -> Any:
     if callable(main) and getattr(main, "__globals__", None) is space:
         return called(main, space)
     return space.get("result")
+
+
+class ReadOnly(dict):  # type: ignore[type-arg]
+    """A mapping to be read by key or by attribute. Nothing that is written to it would come back, so it refuses."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the context has no {name!r}: there are {', '.join(map(repr, self))}") from None
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("the context is read-only: give a value back as the result, and keep it with set_ctx")
+
+    __setitem__ = __delitem__ = __setattr__ = __delattr__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+
+def read_only(value: Any) -> Any:
+    """Plain data with every mapping in it to be read only."""
+    if isinstance(value, dict):
+        return ReadOnly({key: read_only(item) for key, item in value.items()})
+    return [read_only(item) for item in value] if isinstance(value, list) else value
 
 
 def returns_at_top(tree: ast.Module) -> bool:

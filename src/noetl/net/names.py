@@ -1,0 +1,101 @@
+"""Names that a net can define: what a bare name in one of its templates may mean at some time of a run (TPL-03).
+
+Steps, tasks and iterators; the keys of `workload`, of the `args` that steps and arcs give, and of whatever is written
+to `ctx`. A name that is none of these, and no word of the dialect, means nothing at any time, whatever has run. What is
+passed in at the start counts where the playbook declares it under `workload`; a start may bring more, which is then
+found by its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from noetl.net.net import Net, Transition
+from noetl.net.routing import Arc
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.source import is_template
+from noetl.templates.authored import Authored
+from noetl.templates.scopes import DIALECTS, V10, Site, visible
+
+LOOP_NAMES = ("loop", "loop_index")
+_KEPT = 64
+_latest: dict[int, tuple[Net, frozenset[str] | None]] = {}
+_PAYLOADS = ("payload", "workload", "args")  # of a trigger: what its starts are given
+
+
+def known_names(net: Net) -> frozenset[str] | None:
+    """Those that the net can define, and the words of its dialect, which are undefined at some places (TPL-05); None
+    for any. Looked up once a net: each order of a worker asks for them."""
+    known = _latest.get(id(net))
+    if known is None or known[0] is not net:
+        while len(_latest) >= _KEPT:
+            del _latest[next(iter(_latest))]
+        names = defined_names(net)
+        rules = net.dialect if net.dialect in DIALECTS else V10  # v10-io is another spelling of it
+        words = (visible(site, rules) for site in Site)
+        known = _latest[id(net)] = net, names.union(*words) if names is not None else None
+    return known[1]
+
+
+def defined_names(net: Net) -> frozenset[str] | None:
+    """Every name that the net can define; None where one is computed, so that it may be any."""
+    keys = [*_keys(net), *(key for step in net.transitions for key in _keys_of_step(step))]
+    if any(is_template(key) for key in keys):
+        return None
+    names = {key.partition(".")[0] for key in keys}  # a write to `a.b` makes `a`
+    for step in net.transitions:
+        names.add(step.name)
+        names.update(task.name for task in tasks_of(step))
+        names.update(_iterators(step))
+    return frozenset(names)
+
+
+def _keys(net: Net) -> Iterator[str]:
+    yield from net.workload
+    yield from _keys_in(net.ctx)
+    for word in _PAYLOADS if net.trigger is not None else ():
+        yield from _keys_in(net.trigger.options.get(word) if net.trigger else None)
+
+
+def _keys_of_step(step: Transition) -> Iterator[str]:
+    for written in (step.args, step.set_ctx, *(one for arc in _arcs(step) for one in (arc.args, arc.set_ctx))):
+        yield from _keys_in(written)
+    rules = step.case.rules if step.case else ()
+    for action in (action for rule in rules for action in rule.actions):
+        yield from _keys_in(action.set_ctx)
+    repeats = (repeat for rule in rules for repeat in rule.repeat)
+    yield from (repeat.collect.into for repeat in repeats if repeat.collect is not None)
+    for task in tasks_of(step):
+        yield from _keys_of_task(task)
+
+
+def _keys_of_task(task: Task) -> Iterator[str]:
+    """What its rules write, what a reference gives its workbook task, and what its pages are collected as."""
+    for written in (task.args, *task.inner_args):
+        yield from _keys_in(written)
+    for rule in task.policy.rules if task.policy else ():
+        if rule.mutations is not None:
+            yield from _keys_in(rule.mutations.set_ctx)
+    yield from (repeat.collect.into for repeat in task.repeat if repeat.collect is not None)
+
+
+def _arcs(step: Transition) -> Iterable[Arc]:
+    rules = step.case.rules if step.case else ()
+    taken = (arc for rule in rules for action in rule.actions for arc in action.transition)
+    return (*taken, *(step.router.arcs if step.router else ()))
+
+
+def _iterators(step: Transition) -> Iterator[str]:
+    loop = step.loop
+    if loop is not None:
+        yield from LOOP_NAMES
+    while loop is not None:
+        yield loop.iterator
+        loop = loop.inner
+
+
+def _keys_in(written: Any) -> Iterator[str]:
+    data = written.data if isinstance(written, Authored) else written
+    yield from map(str, data) if isinstance(data, dict) else ()
