@@ -563,3 +563,65 @@ def test_a_task_whose_inputs_cannot_be_rendered_is_told_to_have_begun_too() -> N
     assert [event for event in ran.types() if event.startswith("task.")] == ["task.started", "task.processed"]
     assert ran.result.error is not None
     assert ran.result.error.kind == "template.error"
+
+
+@pytest.mark.req("V2C-06", "V2C-23", "LOOP-09")
+def test_a_rule_on_the_end_of_the_loop_fires_once_and_reads_what_it_came_to() -> None:
+    ran = run_case(
+        """
+        - step: start
+          loop: {in: "{{ [1, 2] }}", iterator: n, mode: sequential}
+          tool: {kind: python, code: x}
+          case:
+            - when: "{{ event.name == 'loop.done' and loop.failed == 0 }}"
+              then:
+                set: {total: "{{ loop.total }}"}
+                next: [{step: b, args: {first: "{{ loop.results[0] }}", total: "{{ vars.total }}"}}]
+          next: c
+        - {step: b, tool: {kind: noop, args: {got: "{{ args }}"}}, next: end}
+        - {step: c, next: end}
+        """,
+        start_task="done",
+    )
+
+    assert visited(ran) == ["start", "b", "end"]
+    assert ran.result.ctx["total"] == 2
+    assert next(one.args for one in ran.payloads("step.scheduled") if "first" in one.args) == {
+        "first": "done",
+        "total": 2,
+    }
+
+
+@pytest.mark.req("V2C-06")
+@pytest.mark.parametrize(
+    ("name", "times"), [("loop.iteration.started", 2), ("loop.iteration.done", 2), ("LoopIterationCompleted", 2)]
+)
+def test_a_rule_on_an_iteration_fires_in_each(name: str, times: int) -> None:
+    ran = run_case(
+        f"""
+        - step: start
+          loop: {{in: "{{{{ [1, 2] }}}}", iterator: n, mode: sequential}}
+          tool: {{kind: python, code: x}}
+          case: [{{when: "{{{{ event.name == '{name}' }}}}", then: [{{note: {{tool: {{kind: python, code: x}}}}}}]}}]
+          next: end
+        """
+    )
+
+    assert [task for task, _ in ran.trace()].count("note") == times
+
+
+@pytest.mark.req("V2C-06", "V2C-15")
+def test_a_rule_on_a_failed_iteration_fires_for_that_one() -> None:
+    ran = run_case(
+        """
+        - step: start
+          loop: {in: "{{ [1, 2] }}", iterator: n, mode: sequential}
+          spec: {on_error: continue}
+          tool: {kind: python, code: x}
+          case: [{when: "{{ event.name == 'loop.iteration.failed' }}", then: [{note: {tool: {kind: python, code: x}}}]}]
+          next: end
+        """,
+        start_task=[broken(), 2],
+    )
+
+    assert [task for task, _ in ran.trace()].count("note") == 1

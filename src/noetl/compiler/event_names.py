@@ -10,7 +10,7 @@ from noetl.compiler.parsed_templates import parsed
 from noetl.compiler.text_places import name_in
 from noetl.diagnostics import Placed
 from noetl.document.nodes import Scalar
-from noetl.document.playbook import Playbook, Step
+from noetl.document.playbook import CaseRule, Playbook, Step, Task
 from noetl.document.shapes import nearest
 from noetl.source import is_template
 
@@ -35,7 +35,7 @@ def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
         if step.case is not None and step.eval_mode != "on_event":
             for rule in step.case.rules:
                 for name, place in _compared(rule.when, playbook):
-                    _check_case(name, place, step, compilation)
+                    _check_case(name, place, step, rule, compilation)
     return playbook
 
 
@@ -71,10 +71,15 @@ def _check(name: str, place: Placed, step: Step, compilation: Compilation) -> No
     compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
 
 
-def _check_case(name: str, place: Placed, step: Step, compilation: Compilation) -> None:
+def _check_case(name: str, place: Placed, step: Step, rule: CaseRule, compilation: Compilation) -> None:
     if name == "loop.done" and step.loop is not None:
-        message = 'case rules are judged in each iteration, and never on "loop.done"'
-        compilation.note("W_EVENT_NEVER", place, message, "lead on with next, which is taken once, after the loop")
+        if rule.retry or any(isinstance(action, Task) for action in rule.actions):
+            message = 'a rule on "loop.done" sets variables and leads on; its tasks never run'
+            compilation.note("W_EVENT_NEVER", place, message, "let it lead to a step that has them")
+        return
+    if name.startswith("loop.") and step.loop is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no loop'
+        compilation.note("W_EVENT_NEVER", place, message, "write call.done or step.exit")
         return
     block = _OF_WAITS.get(name)
     if block is not None and getattr(step, block) is None:

@@ -5,18 +5,27 @@ A worker reports which transition its rules took; the tokens are made here, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from noetl.engine.execution import StepRun
 from noetl.engine.plan import Plan
 from noetl.engine.sending import Fired
 from noetl.errors import ToolError
+from noetl.net.case import Action, Case
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Router
 from noetl.pipeline.case.parts import has_case
-from noetl.pipeline.case.transitions import NO_TARGET, target_of
-from noetl.records.cases import Taken
+from noetl.pipeline.case.rules import named
+from noetl.pipeline.case.transitions import NO_TARGET, taken, target_of
+from noetl.pipeline.patches import written
+from noetl.records.cases import Chosen, OwnEvent, Taken
+from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+
+_DONE = OwnEvent(name="loop.done")
 
 
 def sets_own_vars(step: Transition) -> bool:
@@ -43,6 +52,42 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
             compensates=rules[one.rule].actions[one.action].trigger_compensation,
         )
         for at, one in enumerate(once.values())
+    )
+
+
+def after_loop(
+    plan: Plan, run: StepRun, ctx: dict[str, Any], scope_with: Callable[[dict[str, Any]], Scope], now: float
+) -> tuple[dict[str, Any], tuple[Fired, ...]]:
+    """What the rules on `loop.done` set and where they lead, once, when all iterations have ended. The other rules were
+    judged in each of them. BrokenCase where one cannot be rendered."""
+    case = plan.step(run.step).case
+    if case is None or run.ended is None or run.ended.loop is None or run.ended.error is not None:
+        return {}, ()
+    patch: dict[str, Any] = {}
+    for index in _matching(case, scope_with(ctx), now):
+        for at, action in enumerate(case.rules[index].actions):
+            scope = scope_with(written(ctx, patch))
+            if action.set_ctx is not None:
+                patch = {**patch, **render(action.set_ctx, scope, now=now, keys=True)}
+            elif action.transition and (action.guard is None or holds(action.guard, scope, now=now)):
+                return patch, _led_on(plan, action, Chosen(rule=index, action=at, event=_DONE), scope, now)
+    return patch, ()
+
+
+def _matching(case: Case, scope: Scope, now: float) -> list[int]:
+    found = []
+    for index, rule in enumerate(case.rules):
+        if rule.when is not None and _DONE.name in named(rule) and holds(rule.when, scope, now=now, strict=rule.strict):
+            found.append(index)
+    return found if case.inclusive else found[:1]
+
+
+def _led_on(plan: Plan, action: Action, chosen: Chosen, scope: Scope, now: float) -> tuple[Fired, ...]:
+    steps = frozenset(step.name for step in plan.net.transitions)
+    ways = taken(action, chosen, scope, steps=steps, now=now)
+    return tuple(
+        Fired(arc=at, target=one.step, args=one.args, delay_s=one.delay_s, compensates=action.trigger_compensation)
+        for at, one in enumerate(ways)
     )
 
 

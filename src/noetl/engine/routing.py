@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.durations import seconds
-from noetl.engine.case_routing import decided_by_rules, sets_own_vars, shortcut
+from noetl.engine.case_routing import after_loop, decided_by_rules, sets_own_vars, shortcut
 from noetl.engine.compensating import register, request
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.emission import emit
@@ -25,6 +25,8 @@ from noetl.engine.withdrawal import all_but, others_at, withdraw
 from noetl.errors import TemplateError, ToolError
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router
+from noetl.pipeline.case.broken import BrokenCase
+from noetl.pipeline.patches import written
 from noetl.records.control import PlaybookCancelled
 from noetl.records.outcomes import Error
 from noetl.records.routing import ArcConsidered, NextSelected
@@ -43,6 +45,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     considered: tuple[ArcConsidered, ...] = ()
     fired: tuple[Fired, ...] = ()
     error: Error | None = None
+    patch: dict[str, Any] = {}  # what case rules set on the end of a loop
 
 
 def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
@@ -61,7 +64,7 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     else:
         selection = Selection(error=error) if error else _selected(plan, execution, run, step, ctx, at)
         draft.add(_record(step, boundary, selection), run=run)
-        _write(draft, execution, run, selection.fired)
+        _write(draft, execution, run, selection)
         _follow(plan, draft, execution, run, selection.fired, at)
     draft.add(TokenConsumed(token_id=run.token_id), run=run)
     return draft.decision()
@@ -91,7 +94,7 @@ def _selected(
         return _another_way(step)
     scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     if plan.net.dialect == V2_CASE:
-        return _by_case(plan, step, run, scope, at)
+        return _by_case(plan, execution, step, run, scope, ctx, at)
     selection = select(step.router or Router(), run.ended, scope, at)
     tokens = sum(one.tokens for one in selection.fired)
     if tokens > plan.max_step_runs:  # they could not all run, and making them would hold up everybody else (ROUTE-10)
@@ -110,10 +113,10 @@ def _another_way(step: Transition) -> Selection:
     return Selection(considered=considered, fired=(Fired(arc=after_all, target=target, args={}),))
 
 
-def _write(draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...]) -> None:
+def _write(draft: Draft, execution: Execution, run: StepRun, selection: Selection) -> None:
     """What the arcs that fire set, in their order: of two writes to one name the later one stays."""
-    patch = {name: value for one in fired for name, value in one.set_ctx.items()}
-    patch_ctx(draft, execution, run, patch)
+    patch = {name: value for one in selection.fired for name, value in one.set_ctx.items()}
+    patch_ctx(draft, execution, run, {**selection.patch, **patch})
 
 
 def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...], at: float) -> None:
@@ -130,17 +133,37 @@ def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired:
     send(plan, draft, execution, run, fired, at)
 
 
-def _by_case(plan: Plan, step: Transition, run: StepRun, scope: Scope, at: float) -> Selection:
+def _by_case(
+    plan: Plan,
+    execution: Execution,
+    step: Transition,
+    run: StepRun,
+    scope: Scope,
+    ctx: dict[str, Any],
+    at: float,
+) -> Selection:
     """A transition that a rule took, else the `next` shortcut (V2C-04)."""
-    assert run.ended is not None
+    boundary = run.ended
+    assert boundary is not None
+
+    def scope_with(changed: dict[str, Any]) -> Scope:
+        return arc_scope(plan, execution, run, boundary, ctx=changed)
+
+    patch: dict[str, Any] = {}
     try:
-        if fired := decided_by_rules(plan, run):
+        fired = decided_by_rules(plan, run)
+        if not fired:
+            patch, fired = after_loop(plan, run, ctx, scope_with, at)
+        if fired:
             considered = tuple(ArcConsidered(step=one.target, guard=True, fired=True) for one in fired)
-            return Selection(considered=considered, fired=fired)
+            return Selection(considered=considered, fired=fired, patch=patch)
+        scope = scope_with(written(ctx, patch)) if patch else scope
         router = shortcut(plan, step, scope, at)
+    except BrokenCase as broken:
+        return Selection(error=broken.error(step.name))
     except (TemplateError, ToolError) as problem:
         return Selection(error=Error(kind=problem.kind, message=f'next of step "{run.step}": {problem}'))
-    return select(router, run.ended, scope, at)
+    return msgspec.structs.replace(select(router, boundary, scope, at), patch=patch)
 
 
 def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Selection:

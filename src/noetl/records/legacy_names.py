@@ -38,7 +38,8 @@ _OWN = {
     "call.done": frozenset({"task.processed", _COMPLETED}),
     "call.error": frozenset({"task.processed", _ERRORED}),
 }
-ENTERING = frozenset({"step.enter", *_OWN["step.enter"]})
+_ITERATION_STARTED = frozenset({"loop.iteration.started", "LoopIterationStarted"})
+ENTERING = frozenset({"step.enter", *_OWN["step.enter"], *_ITERATION_STARTED})
 
 
 _NOBODYS = frozenset({*TAXONOMY, *LEGACY.values(), _COMPLETED, _ERRORED, *_OWN, *ENTERING, "step.exit"})
@@ -61,8 +62,11 @@ def foreign_aliases(event_type: str, *, failed: bool = False) -> frozenset[str]:
     return frozenset({legacy_name(event_type, "error" if failed else "success")})
 
 
-def own_aliases(name: str, *, failed: bool = False) -> frozenset[str]:
-    """What a step's own event, known by its short name, is called besides (O-27)."""
+def own_aliases(name: str, *, failed: bool = False, looped: bool = False) -> frozenset[str]:
+    """What a step's own event, known by its short name, is called besides (O-27); in an iteration also by its names."""
     if name == "step.exit":
-        return frozenset({"step.failed" if failed else "step.done"})
-    return _OWN.get(name, frozenset())
+        end = "failed" if failed else "done"
+        own = frozenset({f"step.{end}"})
+        return own | {f"loop.iteration.{end}", "LoopIterationCompleted"} if looped else own
+    own = _OWN.get(name, frozenset())
+    return own | _ITERATION_STARTED if looped and name == "step.enter" else own

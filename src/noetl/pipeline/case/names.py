@@ -76,7 +76,7 @@ def condition_names(step: Transition, around: Surroundings, position: Position, 
     result = _result_of(position, event)
     return {
         **_own_result(step, result, event, around.load),
-        "event": _event(step, event, result, around.load),
+        "event": _event(step, event, result, around),
         "response": _response(result, event.error, around.load),
         **_collected(step, position, around.load),
     }
@@ -226,14 +226,15 @@ def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, 
     }
 
 
-def _event(step: Transition, event: OwnEvent, result: TaskResult, load: Load) -> dict[str, Any]:
+def _event(step: Transition, event: OwnEvent, result: TaskResult, around: Surroundings) -> dict[str, Any]:
+    load, looped = around.load, around.iteration is not None
     error = event.error.readable() if event.error else None
     if event.step is not None:
         return _of_another(event, error)
     payload = None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped)
     data = {"error": error} if error else Later(lambda: {"result": _payload(result, load)})
     return {
-        "name": AliasedName(event.name, own_aliases(event.name, failed=error is not None)),
+        "name": AliasedName(event.name, own_aliases(event.name, failed=error is not None, looped=looped)),
         "step": step.name,
         "status": "error" if error else "success",
         "data": data,
