@@ -22,7 +22,7 @@ def look_rarely() -> None:
 
 @contextmanager
 def not_looking() -> Iterator[None]:
-    """Look for no cycles meanwhile: while a program is loaded, that takes a tenth of the time and finds nothing."""
+    """Look for no cycles meanwhile: while a program is loaded, there is nothing to be found."""
     gc.disable()
     try:
         yield

@@ -1,7 +1,7 @@
 """Logs: one JSON object a line on standard error. What comes from outside is escaped and cut, and bodies and secrets
 are never written (RELIABILITY 2.7).
 
-A line is made by the standard library alone: a logging package took a fifth of a server's start.
+A line is made by the standard library alone: importing a logging package took 0.3 s of a server's start.
 """
 
 from __future__ import annotations
