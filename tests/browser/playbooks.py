@@ -199,6 +199,21 @@ workflow:
 """
 
 
+MIXED = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: mixed, path: tests/mixed }
+workflow:
+  - step: start
+    when: "{{ workload.go | default(true) }}"
+    tool: { kind: noop }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool:
+      kind: noop
+      spec: { unheard_of: 1 }
+"""
+
+
 def long(lines: int) -> str:
     """A playbook of about so many lines."""
     steps = []

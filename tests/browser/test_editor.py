@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
-from tests.browser.playbooks import CHAIN, OLD
+from tests.browser.playbooks import CHAIN, MIXED, OLD
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -108,6 +108,24 @@ def test_an_older_dialect_is_rewritten_as_v10_after_a_look(open_at: Open) -> Non
     page.get_by_role("button", name="Take it").click()
     expect(page.locator(".cm-content")).to_contain_text("noetl.io/v10")
     expect(page.get_by_role("button", name="Migrate to v10")).to_have_count(0)
+
+
+@pytest.mark.req("MIG-05", "VAL-19")
+def test_a_refused_playbook_is_offered_its_migration_and_registered_with_its_warnings(
+    open_at: Open, picture: Picture
+) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, MIXED)
+    offer = page.get_by_role("status").filter(has_text="can be rewritten as v10")
+    expect(offer).to_be_visible()
+    picture(page, "editor-migration")
+    offer.get_by_role("button", name="Migrate to v10").click()
+    expect(page.get_by_role("dialog")).to_contain_text("is read as")
+    page.get_by_role("button", name="Take it").click()
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    page.get_by_role("button", name="Register").click()
+
+    is_told(page, "with 1 warning")
 
 
 def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:

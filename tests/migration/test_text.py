@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,3 +156,21 @@ def test_text_without_renames_comes_back_as_it_was(text: str) -> None:
     assert renamed(text, {}) in (text, None)
     if found is not None:
         assert "".join(token.text for token in found) == text
+
+
+@pytest.mark.req("MIG-03")
+def test_a_block_under_a_new_key_keeps_its_shape() -> None:
+    text = HEAD + dedent("""\
+        workflow:
+          - step: start
+            loop:
+              collection:
+                  - a: 1
+                    b: 2
+                  - a: 3
+              element: x
+            tool: { kind: noop }
+            next: end
+        """)
+
+    assert document(migrated(text).text)["workflow"][0]["loop"]["in"] == [{"a": 1, "b": 2}, {"a": 3}]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.files import Unreadable, playbooks, read_source
-from noetl.cli.terminal import color_option
+from noetl.cli.terminal import color_option, visible
 from noetl.source import Source
 
 if TYPE_CHECKING:
@@ -42,10 +42,23 @@ def command(
     checked = _checked(sources, strict=strict, dialect=dialect, extensions=allow_extensions)
     if checked:
         click.echo(report(checked, output, paint=click.style))
+        if output == "text" and not all(one.ok for one in checked):
+            _offer_migration(checked)
     if unreadable:
         ctx.exit(Unreadable.exit_code)
     if not all(one.ok for one in checked):
         ctx.exit(FAILED)
+
+
+def _offer_migration(checked: list[Checked]) -> None:
+    """Name the refused files that `noetl migrate` can rewrite."""
+    from noetl.conversion import Outcome, convert
+    from noetl.tools.kinds import load_kinds
+
+    refused = [one.source for one in checked if not one.ok and one.source.name != "<stdin>"]
+    for source in refused:
+        if convert(source, kinds=load_kinds()).outcome is Outcome.MIGRATED:
+            click.echo(f"noetl migrate {visible(source.name)} can rewrite it as v10", err=True)
 
 
 def _sources(files: tuple[str, ...]) -> tuple[list[Source], int]:

@@ -58,7 +58,7 @@ def _read_rung(reading: Reading, rule: Node) -> Rung | None:
         reading.error("E_RULE_SHAPE", stray, message, f"then: {{{stray.value}: …}}")
     else:
         handled = ("expr",) if reading.dialect is Dialect.V10 else ()
-        known_keys(reading, rule, ("when", "then", "else"), "E_RULE_SHAPE", "a rule", closed=True, handled=handled)
+        known_keys(reading, rule, ("when", "then", "else"), "E_RULE_SHAPE", "a rule", handled=handled)
     if "expr" in rule and reading.dialect is Dialect.V10:
         reading.error("E_EXPR", rule.keys["expr"], 'v10 has no "expr"', "write it as when")
     if "else" in rule:

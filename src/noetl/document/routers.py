@@ -92,7 +92,7 @@ def _read_arc(reading: Reading, item: Node) -> Arc | None:
         return None
     handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
     keys = ("step", "when", "args", "set_ctx", "spec")
-    known_keys(reading, item, keys, _CODE, "an arc", closed=True, handled=handled)
+    known_keys(reading, item, keys, _CODE, "an arc", handled=handled)
     if "then" in item:
         hint = "give the arc a step; what runs there is that step's tool"
         reading.error(_CODE, item.keys["then"], "an arc has no then", hint)

@@ -50,6 +50,11 @@ class CaseSorting:
         case = looks.step.case
         self._rules = [take_apart(rule, notes) for rule in case.rules] if case is not None else []
 
+    @property
+    def works(self) -> int:
+        """How many rules do more than lead on."""
+        return sum(bool(parts.works) for parts in self._rules)
+
     def sort(self) -> None:
         """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
         early: list[Choice] = []

@@ -51,6 +51,7 @@ class CaseStep:
 
     def items(self) -> list[Item]:
         self._check()
+        self._check_failures()
         self.sorting.sort()
         choices = [*self.sorting.choices, *self._shortcut()]
         entries: list[Entry | CopiedEntry | CommentedEntry] = []
@@ -81,6 +82,26 @@ class CaseStep:
         if self.looks.view != self.step.name and (self.step.vars or self.step.case):
             message = f'templates cannot read the step "{self.step.name}" by its name'
             self.notes.blocked(self.step.name_node, message, f"rename it to {self.looks.view} first")
+
+    def _check_failures(self) -> None:
+        """The work of rules can fail too. What v2-case does then depends on the rules around, which arcs do not see."""
+        if self.step.case is None:
+            return
+        hint = "let each rule only lead on, and do its work in the step that it leads to"
+        if self.step.on_error == "continue" and (self.step.sink is not None or self.sorting.works):
+            message = (
+                "on_error: continue holds for the work of these rules too, and arcs cannot tell whose failure it was"
+            )
+            self.notes.differs(self.step.case, message, hint)
+        elif self.sorting.works > 1 or (self.sorting.works and self.step.sink is not None):
+            message = "several parts of this step work, and when one fails the others went on as v10 does not"
+            self.notes.differs(self.step.case, message, hint)
+        elif self.sorting.works and self.call is None and len(self.step.case.rules) > 1:
+            message = "when the work of one of these rules fails, another one took over, which arcs cannot tell apart"
+            self.notes.differs(self.step.case, message, hint)
+        elif self.step.loop is not None and len(self.step.case.rules) > 1:
+            message = "these rules were looked at in every iteration, and a v10 router looks once"
+            self.notes.differs(self.step.case, message, "keep one rule, or collect what decides with set_ctx")
 
     def _pages(self) -> Pages | None:
         if self.call is None or not any(is_pages(retry) for retry in self.step.retry):

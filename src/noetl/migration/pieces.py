@@ -115,8 +115,8 @@ class Copier:
         """A value; `key` is the one it stood behind (a list item measures from its own column)."""
         if self.sheet.aliased:
             return self._expanded(node)
-        base = (key or node).span.column
         block = not isinstance(node, Scalar) and not self.sheet.is_flow(node)
+        base = (node if block or key is None else key).span.column  # a block begins on a line of its own
         plain = isinstance(node, Scalar) and node.plain
         return Copied(node.span.start, self._end(node, block), base, block, plain, self._edits(node))
 

@@ -47,7 +47,8 @@ def respell(source: Source, dialect: Dialect) -> Migration:
     if root is None:
         return Migration(source.text)
     rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
-    return _written(source, root, respelled(root, rewriting), findings)
+    repairs = [row for row in REPAIRS if row.id == "root-version"] if dialect is Dialect.V10_IO else []
+    return _written(source, root, respelled(root, rewriting, repairs), findings)
 
 
 def rescue(source: Source) -> Rescued | None:

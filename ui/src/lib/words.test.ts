@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, shortId, span } from "./words";
+import { ago, shortId, span, warned } from "./words";
 
 describe("spans", () => {
   it.each([
@@ -26,4 +26,13 @@ describe("ids", () => {
   it("shows the end, where they differ", () => {
     expect(shortId("01890000-0000-7000-8000-0000deadbeef")).toBe("…deadbeef");
   });
+});
+
+describe("warnings", () => {
+  const warning = { severity: "warning", line: 6, message: "not a key" };
+
+  it("names the first and counts them all", () => {
+    expect(warned([{ ...warning, severity: "note" }, warning, warning])).toBe(", with 2 warnings: line 6: not a key");
+  });
+  it("says nothing where there is none", () => expect(warned([])).toBe(""));
 });

@@ -52,3 +52,11 @@ export function count(value: number): string {
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;
 }
+
+/** ", with 2 warnings: line 6: …": what a server says about a text it took all the same. Nothing where there is none. */
+export function warned(found: { severity: string; line: number; message: string }[]): string {
+  const warnings = found.filter((one) => one.severity !== "note");
+  const first = warnings[0];
+  if (!first) return "";
+  return `, with ${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}: line ${first.line}: ${first.message}`;
+}

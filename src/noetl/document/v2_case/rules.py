@@ -37,7 +37,7 @@ def _rule(reading: Reading, node: Node, *, last: bool) -> CaseRule | None:
         return None
     if "else" in block:
         return _else(reading, block, last=last)
-    known_keys(reading, block, ("when", "then", "spec"), "E_RULE_SHAPE", "a case rule", closed=True)
+    known_keys(reading, block, ("when", "then", "spec"), "E_RULE_SHAPE", "a case rule")
     for key in ("when", "then"):
         if key not in block or (key == "then" and _is_null(block.values[key])):
             reading.error("E_RULE_SHAPE", opening(block), f"this case rule has no {key}", _FORM)

@@ -19,7 +19,7 @@ from noetl.graph.svg import svg
 from noetl.net.net import Net
 from noetl.schema.playbook import playbook_schema
 from noetl.server.bodies import read
-from noetl.server.migrations import Migrated, conversion_of
+from noetl.server.migrations import Migrated, conversion_of, offered
 from noetl.server.migrations import migrated as migrated_view
 from noetl.server.problems import Problem
 from noetl.server.routing import Json, shows
@@ -54,7 +54,8 @@ class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 @router.post("/api/validate", **shows(Outline, reads=Text, summary="Check a playbook"))
 async def validate(request: Request) -> Response:
     """Everything the checker has to say about a text; what it finds is no error of the request."""
-    return Json(outlined(await checked(await text_of(request))))
+    found = await checked(await text_of(request))
+    return Json(outlined(found, migration=None if found.ok else await offered(found)))
 
 
 @router.post("/api/format", **shows(Formatted, reads=Text, summary="Format a playbook"))

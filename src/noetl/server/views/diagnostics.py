@@ -45,7 +45,8 @@ class StepOutline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checked text is. `verdict` is what could be proved of its net; null where it has errors."""
+    """What a checked text is. `verdict` is what could be proved of its net; null where it has errors. `migration` is
+    then what a migration to v10 would come to: "migrated", "needs a person" or "refused"."""
 
     dialect: str | None
     valid: bool
@@ -57,6 +58,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     net_hash: str | None
     verdict: str | None
     steps: list[StepOutline]
+    migration: str | None = None
 
 
 def shown(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
@@ -81,7 +83,7 @@ def all_shown(found: Iterable[Diagnostic], source: Source | None = None) -> list
     return [shown(one, source) for one in found]
 
 
-def outlined(checked: Checked) -> Outline:
+def outlined(checked: Checked, *, migration: str | None = None) -> Outline:
     net = checked.net
     return Outline(
         dialect=checked.dialect.value if checked.dialect is not None else None,
@@ -94,6 +96,7 @@ def outlined(checked: Checked) -> Outline:
         net_hash=content_hash(net) if net is not None else None,
         verdict=checked.certificate.verdict if checked.certificate is not None else None,
         steps=_steps(net) if net is not None else [],
+        migration=migration,
     )
 
 

@@ -81,7 +81,8 @@ export interface paths {
         /**
          * Register a playbook
          * @description Check a playbook and put it into the catalogue: a new version, unless the newest one has the same content (then
-         *     200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors.
+         *     200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors; `migration` says
+         *     then whether `POST /api/migrate` would give a text that is accepted.
          */
         post: operations["register_api_catalog_post"];
         delete?: never;
@@ -773,7 +774,7 @@ export interface paths {
         };
         /**
          * The server can serve
-         * @description 503 while the store cannot be read, or the server is about to stop.
+         * @description 503 while the store cannot be read or written, or the server is about to stop.
          */
         get: operations["ready_api_health_ready_get"];
         put?: never;
@@ -906,7 +907,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Rewrite an older dialect as v10 */
+        /**
+         * Rewrite an older dialect as v10
+         * @description The v10 form of a text in an older dialect, in a mixture of dialects, or with older spellings. 422 with the
+         *     reasons where there is none.
+         */
         post: operations["migrated_api_migrate_post"];
         delete?: never;
         options?: never;
@@ -1118,7 +1123,7 @@ export interface paths {
         /**
          * Store a value
          * @description A worker stores what is too large for an event, before the report that names it. Doing so again changes
-         *     nothing.
+         *     nothing. Secrets that the execution has read are masked; the answer names what was stored.
          */
         put: operations["store_api_results__checksum__put"];
         post?: never;
@@ -1631,7 +1636,7 @@ export interface paths {
         put?: never;
         /**
          * Announce a worker
-         * @description Doing so again renews it.
+         * @description The answer has the id that the worker speaks under from then on. Doing so again renews it.
          */
         post: operations["register_api_workers_post"];
         delete?: never;
@@ -1760,12 +1765,12 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            name: string;
             /**
              * @default [
              *       "default"
              *     ]
              */
-            name: string;
             pools: string[];
             /** @default 1 */
             protocol: number;
@@ -2221,6 +2226,7 @@ export interface components {
         };
         /**
          * Dialect
+         * @description How a document is written. `rules`: the dialect by whose rules it runs.
          * @enum {unknown}
          */
         Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
@@ -2745,11 +2751,13 @@ export interface components {
         };
         /**
          * Migrated
-         * @description `blocked` are places that need a person; `source` is v10 but for those.
+         * @description `outcome` is "migrated", "already v10" or "needs a person". `blocked` are the places that need a person;
+         *         `source` is v10 but for those.
          */
         Migrated: {
             blocked: components["schemas"]["Remark"][];
             notes: components["schemas"]["Remark"][];
+            outcome: string;
             source: string;
         };
         /**
@@ -2804,7 +2812,8 @@ export interface components {
          *         `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
          *         are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
          *         a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
-         *         told as a trace, and requests to others say which span they come from.
+         *         told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
+         *         the server's clock.
          */
         Order: {
             args: Record<string, unknown>;
@@ -2821,6 +2830,8 @@ export interface components {
             /** @default null */
             iterations: components["schemas"]["Iterations"] | null;
             lease_epoch: number;
+            /** @default 0 */
+            lease_until: number;
             net_hash: string;
             order_id: string;
             position: components["schemas"]["Position"];
@@ -2846,7 +2857,7 @@ export interface components {
         };
         /**
          * Outcome
-         * @description One final outcome of one task run (OUT-01).
+         * @description One final outcome of one task run (OUT-01); `own` as of a TaskResult.
          */
         Outcome: {
             /** @default null */
@@ -2856,6 +2867,8 @@ export interface components {
                 [key: string]: Record<string, unknown>;
             };
             meta: components["schemas"]["Meta"];
+            /** @default [] */
+            own: string[];
             /** @default null */
             ref: components["schemas"]["Reference"] | null;
             /** @default null */
@@ -2875,12 +2888,15 @@ export interface components {
         };
         /**
          * Outline
-         * @description What a checked text is. `verdict` is what could be proved of its net; null where it has errors.
+         * @description What a checked text is. `verdict` is what could be proved of its net; null where it has errors. `migration` is
+         *         then what a migration to v10 would come to: "migrated", "needs a person" or "refused".
          */
         Outline: {
             diagnostics: components["schemas"]["DiagnosticView"][];
             dialect: string | null;
             entry: string | null;
+            /** @default null */
+            migration: string | null;
             name: string | null;
             net_hash: string | null;
             path: string | null;
@@ -3037,9 +3053,12 @@ export interface components {
         /**
          * ProblemShape
          * @description An error as a client reads it. `diagnostics` are those of a playbook, `errors` what is wrong with a request,
-         *         `error` what a tool would end with, `reference` what to look for in the server's log.
+         *         `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
+         *         migration of a refused playbook would come to, `blocked` which of its places need a person.
          */
         ProblemShape: {
+            /** @default [] */
+            blocked: Record<string, unknown>[];
             detail: string;
             /** @default [] */
             diagnostics: Record<string, unknown>[];
@@ -3049,6 +3068,8 @@ export interface components {
             errors: Record<string, unknown>[];
             /** @default  */
             instance: string;
+            /** @default null */
+            migration: string | null;
             /** @default null */
             reference: string | null;
             status: number;
@@ -3120,7 +3141,8 @@ export interface components {
         };
         /**
          * Registered
-         * @description `created` is false when the newest version had the same content.
+         * @description `created` is false when the newest version had the same content. `migrated`: what is registered is not the text
+         *         that was sent, but its v10 form.
          */
         Registered: {
             catalog_id: string;
@@ -3128,6 +3150,8 @@ export interface components {
             diagnostics: components["schemas"]["DiagnosticView"][];
             dialect: string;
             label: string | null;
+            /** @default false */
+            migrated: boolean;
             net_hash: string;
             path: string;
             registered_at: string;
@@ -3136,12 +3160,17 @@ export interface components {
         };
         /**
          * Registering
-         * @description `path`, when given, must be the one the playbook has.
+         * @description `path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
+         *         does; `migrate` registers the v10 form of a text in an older dialect.
          */
         Registering: {
+            /** @default false */
+            migrate: boolean;
             /** @default null */
             path: string | null;
             source: string;
+            /** @default false */
+            strict: boolean;
         };
         /**
          * RegisteringSchema
@@ -3200,9 +3229,12 @@ export interface components {
         /**
          * Rerun
          * @description Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
-         *         results and arguments as they were when it was last entered.
+         *         results and arguments as they were when it was last entered. What people approved before it holds for the same
+         *         version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you.
          */
         Rerun: {
+            /** @default false */
+            approve: boolean;
             /** @default null */
             from: string | null;
             /** @default null */
@@ -3419,10 +3451,13 @@ export interface components {
         };
         /**
          * Started
-         * @description `result` and `error` are told when it ended within `wait`.
+         * @description `result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
+         *         text, as `POST /api/catalog` told them when it was registered.
          */
         Started: {
             catalog_id: string;
+            /** @default [] */
+            diagnostics: components["schemas"]["DiagnosticView"][];
             /** @default null */
             error: Record<string, unknown> | null;
             execution_id: string;
@@ -3667,19 +3702,26 @@ export interface components {
          * @description The latest result of a task or a step, as later templates read it by name (TPL-07).
          *
          *         `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-         *         value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5).
+         *         value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5), and `own` says which words of
+         *         the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
          */
         TaskResult: {
             /** @default null */
             error: components["schemas"]["Error"] | null;
             /** @default {} */
             inline: Record<string, unknown>;
+            /** @default [] */
+            own: string[];
             /** @default null */
             ref: components["schemas"]["Reference"] | null;
             /** @default null */
             result: unknown;
             /** @default success */
             status: components["schemas"]["Status"];
+            /** @default {} */
+            tasks: {
+                [key: string]: components["schemas"]["TaskResult"];
+            };
             /** @default false */
             wrapped: boolean;
         };
@@ -6101,7 +6143,9 @@ export interface operations {
     };
     store_api_results__checksum__put: {
         parameters: {
-            query?: never;
+            query?: {
+                execution_id?: string | null;
+            };
             header?: never;
             path: {
                 checksum: string;

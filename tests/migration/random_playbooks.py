@@ -1,0 +1,208 @@
+"""Random playbooks of every older spelling, from one seed each: forward steps, tools that answer by a script.
+
+Every tool call carries an `id` of its own, so that a run can be told apart from another by its calls alone, whatever
+the steps around them are called. Steps only lead forward: each run ends.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import yaml
+
+NAMES = ("start", "b", "c", "d")
+CASE_GUARDS = (
+    "{{ event.name == 'call.done' }}",
+    "{{ event.name == 'call.done' and response.status_code in [200, 201] }}",
+    "{{ event.name == 'call.done' and response.status_code == 200 }}",
+    "{{ event.name == 'call.error' }}",
+    "{{ event.name == 'call.error' and response.status_code in [404, 429] }}",
+    "{{ event.name == 'step.exit' }}",
+    "{{ event.name == 'step.exit' and vars.x == 1 }}",
+    "{{ event.name in ['call.done', 'call.error'] and vars.y }}",
+    "{{ result.n > 1 }}",
+    True,
+)
+CASE_VALUES = ("{{ result.n }}", "{{ vars.x }}", "{{ workload.w }}", 5, "plain", "{{ args.x }}")
+EVAL_CONDITIONS = (
+    "{{ outcome.status == 'error' }}",
+    "{{ outcome.error.status in [429, 503] }}",
+    "{{ outcome.status == 'ok' and outcome.result.n > 2 }}",
+    "{{ ctx.x == 1 }}",
+    True,
+)
+
+
+class Unaliased(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class Playbooks:
+    """Writes one random playbook."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self._calls = 0
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def pick(self, *options: Any) -> Any:
+        return self.random.choice(options)
+
+    def call_id(self) -> int:
+        self._calls += 1
+        return self._calls
+
+    def document(self, dialect: str) -> dict[str, Any]:
+        write = {"v2-case": self.case_step, "v2-eval": self.eval_step}[dialect]
+        names = NAMES[: self.random.randint(2, len(NAMES))]
+        steps = [write(name, names[number + 1 :]) for number, name in enumerate(names)]
+        return {
+            "apiVersion": "noetl.io/v2",
+            "kind": "Playbook",
+            "metadata": {"name": "t", "path": "tests/t", "dialect": dialect},
+            "workload": {"w": 3, "xs": [1, 2, 3]},
+            "workflow": steps,
+        }
+
+    def tool(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        args = {"id": self.call_id(), **self.values(values)}
+        match self.pick("http", "http", "python", "postgres"):
+            case "http":
+                return {"kind": "http", "url": "u", "args": args}
+            case "python":
+                return {"kind": "python", "code": "result = 1", "args": args}
+            case _:
+                return {"kind": "postgres", "auth": "pg_creds", "table": "t", "args": args}
+
+    def values(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        names = self.random.sample(("x", "y", "z"), self.random.randint(0, 2))
+        return {name: self.pick(*values) for name in names}
+
+    # v2-case ---------------------------------------------------------------------------------------------------
+
+    def case_step(self, name: str, later: tuple[str, ...]) -> dict[str, Any]:
+        step: dict[str, Any] = {"step": name}
+        static = ("{{ vars.x }}", "{{ workload.w }}", 5, "plain")
+        if self.chance(0.85):
+            step["tool"] = self.tool(static)
+            if self.chance(0.3):
+                step["retry"] = self.case_retry()
+            if self.chance(0.3):
+                step["vars"] = self.values(CASE_VALUES[:4]) or {"x": 1}
+            if self.chance(0.2):
+                step["sink"] = self.sink()
+        if self.chance(0.25):
+            step["spec"] = self.pick({"case_mode": "inclusive"}, {"on_error": "continue"})
+        if self.chance(0.2) and "tool" in step:
+            step["loop"] = self.pick(
+                {"in": "{{ workload.xs }}", "iterator": "item"},
+                {"collection": [1, 2], "element": "item", "spec": {"mode": "sequential"}},
+                {"in": [1, 2], "iterator": "item", "mode": "parallel", "spec": {"batch_size": 2}},
+            )
+        if self.chance(0.65):
+            calls = "tool" in step
+            step["case"] = [self.case_rule(later, calls=calls) for _ in range(self.random.randint(1, 3))]
+            if self.chance(0.2):
+                step["case"].append({"else": self.then(later)})
+        if self.chance(0.7) or not {"tool", "case"} & step.keys():
+            step["next"] = self.target(later)
+        return step
+
+    def sink(self) -> dict[str, Any]:
+        args = {"id": self.call_id(), "n": self.pick("{{ result.n }}", 4)}
+        return {"tool": {"kind": "postgres", "auth": "pg_creds", "table": "t"}, "args": args}
+
+    def case_rule(self, later: tuple[str, ...], *, calls: bool) -> dict[str, Any]:
+        guards = CASE_GUARDS if self.chance(0.3) else CASE_GUARDS[:5]  # mostly those that name the event of a call
+        return {"when": self.pick(*guards) if calls else CASE_GUARDS[5], "then": self.then(later)}
+
+    def then(self, later: tuple[str, ...]) -> Any:
+        if self.chance(0.3):
+            tasks: list[dict[str, Any]] = [
+                {f"t{self.call_id()}": {"tool": self.tool(CASE_VALUES[:4])}} for _ in range(self.random.randint(1, 2))
+            ]
+            return [*tasks, *([{"next": {"next": self.target(later)}}] if self.chance(0.5) else [])]
+        then: dict[str, Any] = {}
+        if self.chance(0.3):
+            then["sink"] = self.sink()
+        if self.chance(0.4):
+            then["set"] = self.values(CASE_VALUES[:4]) or {"x": 1}
+        if self.chance(0.7) or not then:
+            then["next"] = self.target(later)
+        return then
+
+    def case_retry(self) -> Any:
+        return self.pick(
+            {"max_attempts": 3, "delay": "2s", "spec": {"mode": "linear"}},
+            {"max_attempts": 2, "initial_delay": 1},
+            [{"when": "{{ error.status == 429 }}", "then": {"max_attempts": 3, "initial_delay": 1}}],
+        )
+
+    def target(self, later: tuple[str, ...]) -> Any:
+        targets = (*later, "end")
+        one = self.pick(*targets)
+        if self.chance(0.2) and len(targets) > 1:
+            return [{"step": name} for name in self.random.sample(targets, 2)]
+        if self.chance(0.3):
+            return [{"step": one, "args": self.values(("{{ workload.w }}", 7)) or {"x": 1}}]
+        return one
+
+    # v2-eval ---------------------------------------------------------------------------------------------------
+
+    def eval_step(self, name: str, later: tuple[str, ...]) -> dict[str, Any]:
+        step: dict[str, Any] = {"step": name}
+        if self.chance(0.2):
+            step["when"] = self.pick("{{ workload.w > 1 }}", "{{ ctx.x != 1 }}", True)
+        labels = [f"{name}{number}" for number in range(self.random.randint(1, 3))]
+        static = ("{{ ctx.x }}", "{{ workload.w }}", 5, "plain", "{{ args.x }}")
+        step["tool"] = [
+            {label: {**self.tool(static), **self.eval_rules(labels[number + 1 :])}}
+            for number, label in enumerate(labels)
+        ]
+        if self.chance(0.2):
+            step["loop"] = {"in": "{{ workload.xs }}", "iterator": "item", "spec": self.pick({}, {"mode": "parallel"})}
+        if self.chance(0.2):
+            step["spec"] = {"next_mode": self.pick("inclusive", "exclusive")}
+        step["next"] = [self.eval_arc(later) for _ in range(self.random.randint(1, 3))] if later else []
+        return step
+
+    def eval_arc(self, later: tuple[str, ...]) -> dict[str, Any]:
+        arc: dict[str, Any] = {"step": self.pick(*later)}
+        if self.chance(0.7):
+            arc["when"] = self.pick(
+                "{{ event.name == 'step.done' }}", "{{ event.name == 'step.failed' }}", "{{ ctx.x == 1 }}"
+            )
+        if self.chance(0.3):
+            arc["args"] = {"x": self.pick("{{ workload.w }}", 7)}
+        return arc
+
+    def eval_rules(self, later: list[str]) -> dict[str, Any]:
+        if self.chance(0.4):
+            return {}
+        rules = [
+            {"expr": self.pick(*EVAL_CONDITIONS), **self.directive(later)} for _ in range(self.random.randint(1, 3))
+        ]
+        if self.chance(0.3):
+            rules.append({"else": self.directive(later)})
+        return {"eval": rules}
+
+    def directive(self, later: list[str]) -> dict[str, Any]:
+        choices: list[dict[str, Any]] = [
+            {"do": "continue"},
+            {"do": "fail"},
+            {"do": "break"},
+            {"do": "retry", "attempts": 3, "backoff": self.pick("fixed", "linear", "exponential"), "delay": 2},
+            {"do": "continue", "set_ctx": {"x": self.pick(1, "{{ outcome.status }}")}},
+            {"do": "continue", "set_vars": {"v": self.pick(1, "{{ workload.w }}")}},
+        ]
+        if later:
+            choices.append({"do": "jump", "to": self.pick(*later)})
+        return dict(self.pick(*choices))
+
+
+def text_of(document: dict[str, Any]) -> str:
+    return str(yaml.dump(document, Dumper=Unaliased, sort_keys=False, width=1000))
