@@ -44,7 +44,6 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     unwraps: bool = False
     defaults: dict[str, Any] = {}
     open_inputs: bool = False
-    sandboxed: bool = True
     error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; none: nobody knows
     error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
 

@@ -19,6 +19,8 @@ _ISOLATION = Input(
     doc="execution: share a child process with this execution's other tasks; fresh: one of its own.",
 )
 
+_SANDBOX_ERRORS = ("sandbox.input", "sandbox.unavailable")
+
 NOOP = ToolKind(
     name="noop",
     doc="Does nothing and succeeds; it carries policy. With args its result is the rendered args (TOOL-08).",
@@ -45,7 +47,7 @@ LOG = ToolKind(
 
 PYTHON = ToolKind(
     name="python",
-    error_kinds=("py.exception", "py.result"),
+    error_kinds=("py.exception", "py.result", *_SANDBOX_ERRORS),
     doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result (TOOL-07).",
     inputs=(
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
@@ -61,7 +63,7 @@ PYTHON = ToolKind(
 
 SHELL = ToolKind(
     name="shell",
-    error_kinds=("shell.exit", "shell.input", "shell.template"),
+    error_kinds=("shell.exit", "shell.input", "shell.template", *_SANDBOX_ERRORS),
     doc="Runs a command, where the operator allows this kind. Template values in text are quoted as single arguments.",
     inputs=(
         Input(
@@ -82,7 +84,7 @@ SHELL = ToolKind(
 
 SCRIPT = ToolKind(
     name="script",
-    error_kinds=("shell.exit", "shell.input", "shell.template"),
+    error_kinds=("shell.exit", "shell.input", "shell.template", *_SANDBOX_ERRORS),
     doc="Runs a program text in the language it names, where the operator allows this kind.",
     inputs=(
         Input(
