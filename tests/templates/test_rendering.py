@@ -8,8 +8,9 @@ import pytest
 
 from noetl.errors import TemplateError
 from noetl.templates.authored import Authored
+from noetl.templates.budget import MAX_STEPS
 from noetl.templates.expression import parse
-from noetl.templates.render import holds, render, truth
+from noetl.templates.render import holds, render, render_within, truth
 
 
 @pytest.mark.req("TPL-01")
@@ -153,3 +154,16 @@ def test_authored_data_nested_without_end_is_refused() -> None:
 
     with pytest.raises(TemplateError, match="nested"):
         render(data, {})
+
+
+def test_templates_that_share_a_budget_are_refused_when_all_together_do_too_much() -> None:
+    one = "{{ range(1000) | sum }}"
+
+    assert render_within(MAX_STEPS, {"a": [one, "text"]}, {}) == {"a": [499_500, "text"]}
+    with pytest.raises(TemplateError, match="too much work"):
+        render_within(MAX_STEPS, [one] * 200, {})
+
+
+def test_a_list_of_short_templates_is_not_free() -> None:
+    with pytest.raises(TemplateError, match="too much work"):
+        render_within(MAX_STEPS, ["{{ 1 + 1 }}"] * 5_000, {})

@@ -10,6 +10,7 @@ from noetl.errors import TemplateError
 from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.render import holds
+from noetl.templates.scope import Scope
 
 SCOPE: dict[str, Any] = {"ctx": {"n": 1, "null": None, "text": "abc", "list": [1, None]}, "outcome": {"result": None}}
 
@@ -151,3 +152,42 @@ def test_a_strict_condition_fails_on_any_undefined_read(guard: str) -> None:
 @pytest.mark.req("TPL-04")
 def test_a_strict_condition_may_provide_for_what_is_missing(guard: str) -> None:
     assert holds(Authored(guard), SCOPE, strict=True) is True
+
+
+KNOWN = Scope({"ctx": {"n": 1}}, steps={"fetch": {"data": 2}}, known={"fetch", "later", "api_url"})
+
+
+@pytest.mark.parametrize("text", ["{{ nope }}", "{{ nope.a }}", "x {{ nope }}", "{{ nope > 1 }}", "{{ nope or 1 }}"])
+@pytest.mark.req("TPL-03")
+def test_a_name_that_nothing_defines_fails_its_template(text: str) -> None:
+    with pytest.raises(TemplateError, match='nothing is called "nope" here'):
+        parse(text).evaluate(KNOWN)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("api_ulr", "api_url"), ("fetsh", "fetch"), ("cxt", "ctx")])
+@pytest.mark.req("TPL-03")
+def test_the_error_of_an_undefined_name_shows_the_nearest(name: str, meant: str) -> None:
+    with pytest.raises(TemplateError, match=f'did you mean "{meant}"'):
+        parse(f"{{{{ {name} }}}}").evaluate(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ nope | default(5) }}", 5),
+        ("{{ nope is defined }}", False),
+        ("{{ nope.a.b is defined }}", False),
+        ("{{ nope if nope is defined else 'none' }}", "none"),
+        ("{{ nope is defined and nope.a }}", False),
+        ("{{ later }}", None),
+        ("{{ later.data.n }}", None),
+        ("{{ fetch.data }}", 2),
+        ("{{ fetch.nope }}", None),
+        ("{{ ctx.nope }}", None),
+        ("{% set nope = 3 %}{{ nope }}", "3"),
+        ("{% for nope in [1] %}{{ nope }}{% endfor %}", "1"),
+    ],
+)
+@pytest.mark.req("TPL-03")
+def test_what_may_be_there_later_and_what_provides_for_itself_is_no_error(text: str, expected: Any) -> None:
+    assert parse(text).evaluate(KNOWN) == expected

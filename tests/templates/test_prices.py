@@ -1,0 +1,75 @@
+"""The steps of the budget stay in proportion to real work, whatever a template does (RELIABILITY, first ruling).
+
+A child process tries every method, filter, test and operator on values chosen to make it slow, and says what a step
+costs there and in an ordinary template. The system ends the child when it takes more processor time than all of it may.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from bench import hostile_templates
+from bench.hostile_templates import KINDS, Report
+from noetl.templates import prices, reverse_search
+
+FACTOR = 12  # a step may cost that many times what it costs in an ordinary template; real defects cost thousands
+STEPS = 4_000
+DEEP = bool(os.environ.get("NOETL_DEEP"))
+SAMPLE = {"methods": 23, "filters": 101, "tests": 29, "operators": 41}  # every so many cases are tried; all, when deep
+SIZES = (40, 2_400, 60_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.req("TPL-11")
+def test_a_step_costs_about_the_same_whatever_the_template_does(kind: str, size: int) -> None:
+    part = "0/1" if DEEP else f"{size % SAMPLE[kind]}/{SAMPLE[kind]}"
+
+    told = hostile_templates.report(kind, size, max_steps=STEPS, factor=FACTOR, cpu_limit_s=600, part=part)
+
+    _holds(told)
+
+
+@pytest.mark.req("TPL-11")
+def test_a_whole_template_that_hides_its_work_costs_what_its_steps_say() -> None:
+    told = hostile_templates.report("bombs", 0, factor=FACTOR, cpu_limit_s=600)
+
+    _holds(told)
+
+
+def _holds(told: Report) -> None:
+    assert not told.unfinished, f"the child was ended at {told.unfinished}"
+    assert told.cases
+    assert [case for case in told.cases if case.error] == []
+    allowed = FACTOR * told.ordinary.step_us
+    assert [case for case in told.cases if case.step_us > allowed] == []
+
+
+@pytest.mark.parametrize("text", ["", "a", "abcabc" * 9, "x" + "ab" * 40 + "y" + "ab" * 40])
+@pytest.mark.parametrize("part", ["a", "ab" * 9, "ab" * 40, "b" * 17, "abcabc" * 3, "y" + "ab" * 10])
+@pytest.mark.parametrize("bounds", [(), (2,), (-60, -3), (5, 2), (0, 400)])
+def test_a_reverse_search_finds_what_python_finds(text: str, part: str, bounds: tuple[int, ...]) -> None:
+    assert reverse_search.rfind(text, part, *bounds) == text.rfind(part, *bounds)
+    assert reverse_search.rpartition(text, part) == text.rpartition(part)
+    for most in (-1, 0, 1, 3):
+        assert reverse_search.rsplit(text, part, most) == text.rsplit(part, most)
+
+
+def test_a_reverse_search_refuses_what_it_does_not_find() -> None:
+    with pytest.raises(ValueError):
+        reverse_search.rindex("ab" * 40, "c" * 20)
+
+
+def test_searching_costs_the_product_where_every_place_is_tried_and_the_sum_elsewhere() -> None:
+    tried, linear = prices.searching("a" * 2_000, "a" * 1_000), prices.searching("a" * 200_000, "a" * 1_000)
+
+    assert tried > 1_000_000 // 512
+    assert linear < 200_000 // 16
+    assert prices.searching("a", "a" * 1_000_000) == 1
+
+
+def test_texts_of_different_lengths_cost_nothing_to_compare() -> None:
+    assert prices.comparing("a" * 100_000, "a" * 100_001) == 0
+    assert prices.comparing("a" * 100_000, "a" * 100_000) > 100
