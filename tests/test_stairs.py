@@ -20,6 +20,7 @@ STAIRS: dict[int, tuple[str, ...]] = {
     2: ("net",),
     1: ("document", "templates", "records"),
     0: (
+        "addresses",
         "clock",
         "crash_points",
         "durations",

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from noetl.addresses.guard import UNGUARDED
 from noetl.clock import ManualClock
 from noetl.errors import ToolError
 from noetl.keychain.contract import Sources
 from noetl.keychain.keychain import Keychain
-from noetl.keychain.opening import open_keychain, post, read_file
+from noetl.keychain.opening import open_keychain, read_file
+from noetl.keychain.token_requests import TokenRequests
 from noetl.keychain.vault import Vault
 from noetl.net.net import KeychainEntry
 from noetl.records.materials import Material
@@ -232,7 +234,7 @@ async def test_a_token_is_fetched_over_http_and_renewed_before_it_runs_out() -> 
     async with HttpServer({"POST /token": answers}) as server:
         client = {"token_url": f"{server.url}/token", "client_id": "me", "client_secret": "s3cret!"}
         await vault.set("client", client, kind="oauth2")
-        sources = Sources(environment={}, vault=vault, clock=clock, read_file=read_file, post=post)
+        sources = Sources(environment={}, vault=vault, clock=clock, read_file=read_file, post=TokenRequests(UNGUARDED))
         keychain = Keychain(sources)
         one = (entry("o", "oauth2", auth="client", scope=["a", "b"]),)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from noetl.addresses.connections import GuardedBackend
+from noetl.addresses.policy import OPEN, AddressPolicy
 from noetl.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
-from noetl.tools.http.addresses import OPEN, AddressPolicy
-from noetl.tools.http.guard import GuardedBackend
 from noetl.tools.http.tool import HttpTool
 
 KEY = "exec-1/orders#1/post/1"

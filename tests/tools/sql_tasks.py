@@ -25,7 +25,7 @@ def context(spec: dict[str, Any] | None = None, *, key: str = "exec/run/task/0",
     )
 
 
-async def outcome_of(tool: Tool, inputs: dict[str, Any], spec: dict[str, Any] | None = None, **more: Any) -> Outcome:
+async def outcome_of(tool: Tool, /, inputs: dict[str, Any], spec: dict[str, Any] | None = None, **more: Any) -> Outcome:
     """The outcome a worker would record."""
     return await attempt(
         tool, inputs, context(spec, **more), clock=SystemClock(), sleep=asyncio.sleep, trace_id="trace"

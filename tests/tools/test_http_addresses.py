@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 
+from noetl.addresses.connections import GuardedBackend
+from noetl.addresses.guard import AddressGuard, BlockedError, resolved
+from noetl.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, carried
 from noetl.errors import ToolError
-from noetl.tools.http.addresses import CLOSED, OPEN, Address, AddressPolicy, carried
-from noetl.tools.http.guard import Blocked, GuardedBackend, resolved
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
 
@@ -89,7 +90,7 @@ class Names:
 async def reached(backend: GuardedBackend, recorder: Recorder, host: str) -> bool:
     """Whether a connection to `host` got past the guard."""
     recorder.reached.clear()
-    with pytest.raises((Blocked, ConnectError)):
+    with pytest.raises((BlockedError, ConnectError)):
         await backend.connect_tcp(host, 80, timeout=60)
     return bool(recorder.reached)
 
@@ -104,7 +105,7 @@ def test_there_are_well_over_150_spellings() -> None:
 
 async def test_no_spelling_of_a_closed_address_is_reached() -> None:
     recorder = Recorder()
-    backend = GuardedBackend(CLOSED, inner=recorder)
+    backend = GuardedBackend(AddressGuard(CLOSED), inner=recorder)
 
     assert [host for host in SPELLINGS if await reached(backend, recorder, host)] == []
 
@@ -113,14 +114,14 @@ async def test_metadata_addresses_are_closed_also_where_private_ones_are_open() 
     """In an embedded run too, and whatever an allow list says."""
     recorder = Recorder()
     for policy in (OPEN, AddressPolicy(allow=("0.0.0.0/0", "::/0", *METADATA_SPELLINGS))):
-        backend = GuardedBackend(policy, inner=recorder)
+        backend = GuardedBackend(AddressGuard(policy), inner=recorder)
         assert [host for host in METADATA_SPELLINGS if await reached(backend, recorder, host)] == []
 
 
 async def test_a_whole_request_reaches_none_of_them_either() -> None:
     """From the URL down: what the URL parser makes of a spelling is guarded as well."""
     recorder = Recorder()
-    async with http_tool(backend=GuardedBackend(CLOSED, inner=recorder)) as tool:
+    async with http_tool(backend=GuardedBackend(AddressGuard(CLOSED), inner=recorder)) as tool:
         for host in SPELLINGS:
             with pytest.raises(ToolError) as caught:
                 await tool.run({"url": url_of(host)}, context())
@@ -149,7 +150,7 @@ async def test_a_redirect_reaches_none_of_them_either() -> None:
         {"/a": [reply(302, headers={"Location": url_of(host)}) for host in hosts]},
     ) as server:
         policy = AddressPolicy(allow=("front.example",))
-        backend = GuardedBackend(policy, resolve=resolve, inner=OnlyTheFront())
+        backend = GuardedBackend(AddressGuard(policy, resolve=resolve), inner=OnlyTheFront())
         async with http_tool(backend=backend) as tool:
             for _ in hosts:
                 with pytest.raises(ToolError) as caught:
@@ -165,7 +166,7 @@ async def test_a_name_is_judged_by_every_address_it_has(address: str) -> None:
     """Mixed answers, and names that have nothing but IPv6: one closed address closes the name."""
     recorder = Recorder()
     names = Names({"only.example": [[address]], "mixed.example": [["8.8.8.8", address]]})
-    backend = GuardedBackend(CLOSED, resolve=names, inner=recorder)
+    backend = GuardedBackend(AddressGuard(CLOSED, resolve=names), inner=recorder)
 
     assert not await reached(backend, recorder, "only.example")
     assert not await reached(backend, recorder, "mixed.example")
@@ -175,27 +176,27 @@ async def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reach
     """A name that changes between check and use (DNS rebinding) changes nothing."""
     recorder = Recorder()
     names = Names({"fickle.example": [["8.8.8.8"], ["169.254.169.254"]]})
-    backend = GuardedBackend(CLOSED, resolve=names, inner=recorder)
+    backend = GuardedBackend(AddressGuard(CLOSED, resolve=names), inner=recorder)
 
     with pytest.raises(ConnectError):
         await backend.connect_tcp("fickle.example", 80)
     assert (recorder.reached, names.asked) == (["8.8.8.8"], ["fickle.example"])
 
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedError):
         await backend.connect_tcp("fickle.example", 80)
     assert recorder.reached == ["8.8.8.8"]
 
 
 async def test_public_addresses_are_reached() -> None:
     recorder = Recorder()
-    backend = GuardedBackend(CLOSED, inner=recorder)
+    backend = GuardedBackend(AddressGuard(CLOSED), inner=recorder)
 
     assert [address for address in PUBLIC if not await reached(backend, recorder, address)] == []
 
 
 async def test_private_addresses_are_open_in_an_embedded_run() -> None:
     recorder = Recorder()
-    backend = GuardedBackend(OPEN, inner=recorder)
+    backend = GuardedBackend(AddressGuard(OPEN), inner=recorder)
 
     assert [address for address in (*PRIVATE, "::1") if not await reached(backend, recorder, address)] == []
 
@@ -246,14 +247,15 @@ async def test_a_blocked_request_says_which_address_and_who_can_change_it() -> N
 
     assert caught.value.message == (
         "GET http://127.1:8080/x is blocked: it is at 127.0.0.1, a private address, which this worker may not reach;"
-        " its operator can allow it"
+        " --allow-address 127.0.0.1 allows it"
     )
     assert not caught.value.retryable
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     recorder = Recorder()
-    backend = GuardedBackend(CLOSED, resolve=Names({"two.example": [["2606:2800::1", "8.8.8.8"]]}), inner=recorder)
+    names = Names({"two.example": [["2606:2800::1", "8.8.8.8"]]})
+    backend = GuardedBackend(AddressGuard(CLOSED, resolve=names), inner=recorder)
 
     with pytest.raises(ConnectError):
         await backend.connect_tcp("two.example", 80)
@@ -262,7 +264,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 
 
 async def test_the_name_stays_in_the_host_header() -> None:
-    backend = GuardedBackend(OPEN, resolve=Names({"api.example": [["127.0.0.1"]]}))
+    backend = GuardedBackend(AddressGuard(OPEN, resolve=Names({"api.example": [["127.0.0.1"]]})))
     async with HttpServer({"/a": reply(json=1)}) as server, http_tool(backend=backend) as tool:
         await tool.run({"url": f"http://api.example:{server.port}/a"}, context())
 

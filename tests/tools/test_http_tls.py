@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from noetl.addresses.connections import GuardedBackend
+from noetl.addresses.guard import AddressGuard
+from noetl.addresses.policy import OPEN, Address, literal
 from noetl.errors import ToolError
-from noetl.tools.http.addresses import OPEN, Address, literal
-from noetl.tools.http.guard import GuardedBackend
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
 
@@ -62,7 +63,7 @@ def tls(certificate: Path) -> ssl.SSLContext:
 
 
 async def test_a_certificate_nobody_vouches_for_is_refused_unless_the_task_says_otherwise(tls: ssl.SSLContext) -> None:
-    backend = GuardedBackend(OPEN, resolve=here)
+    backend = GuardedBackend(AddressGuard(OPEN, resolve=here))
     async with HttpServer({"/a": reply(json=1)}, tls=tls) as server, http_tool(backend=backend) as tool:
         url = f"https://{NAME}:{server.port}/a"
         with pytest.raises(ToolError, match="TLS failed") as caught:
@@ -75,7 +76,7 @@ async def test_a_certificate_nobody_vouches_for_is_refused_unless_the_task_says_
 
 
 async def test_a_connection_that_was_not_checked_serves_no_request_that_wants_it_checked(tls: ssl.SSLContext) -> None:
-    backend = GuardedBackend(OPEN, resolve=here)
+    backend = GuardedBackend(AddressGuard(OPEN, resolve=here))
     async with HttpServer({"/a": reply(json=1)}, tls=tls) as server, http_tool(backend=backend) as tool:
         url = f"https://{NAME}:{server.port}/a"
         await tool.run({"url": url}, context({"verify_ssl": False}))
@@ -91,7 +92,7 @@ async def test_the_name_is_kept_for_tls_though_the_address_is_reached(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     asked: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: asked.append(name)
-    backend = GuardedBackend(OPEN, resolve=here)
+    backend = GuardedBackend(AddressGuard(OPEN, resolve=here))
     async with HttpServer({"/a": reply(json=1)}, tls=tls) as server, http_tool(backend=backend) as tool:
         found = await tool.run({"url": f"https://{NAME}:{server.port}/a"}, context())
         with pytest.raises(ToolError, match="TLS failed"):

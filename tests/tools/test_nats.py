@@ -282,10 +282,13 @@ async def test_a_server_that_is_not_there_is_told_at_once_and_without_its_passwo
     ("auth", "words"),
     [
         (None, 'needs "auth"'),
-        ({}, "has no url"),
+        ({}, 'needs "auth"'),
+        ({"user": "me"}, "has no url"),
+        ("nats://me:x:canary", "the url is no address of NATS"),
+        ({"credential": 5}, "is no name of a credential"),
         ({"url": "http://me:canary@x"}, "the url is no address of NATS"),
         ("a_name", 'the credential "a_name" is not known here'),
-        (5, "is a name or a mapping"),
+        (5, "cannot be a number"),
     ],
 )
 async def test_a_credential_that_names_no_server_is_told(tool: NatsTool, auth: Any, words: str) -> None:

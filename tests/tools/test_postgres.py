@@ -630,7 +630,10 @@ async def test_a_script_is_sql_from_a_file_and_never_a_template(run: Run, tmp_pa
             'mode "upsert" needs "key": the columns that tell which row it is',
         ),
         ({"command": "SELECT 'a"}, "the SQL holds a quote or comment that is never closed: 'a"),
-        ({"command": "SELECT 1", "auth": {"port": "x"}}, "the credential has a field that is not what it should be"),
+        (
+            {"command": "SELECT 1", "auth": {"host": "db", "port": "x"}},
+            "the credential has a field that is not what it should be",
+        ),
     ],
 )
 async def test_inputs_that_cannot_be_run_are_told(run: Run, inputs: dict[str, Any], message: str) -> None:

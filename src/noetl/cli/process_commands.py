@@ -18,8 +18,8 @@ addresses_option = click.option(
     "--allow-address",
     "allow_addresses",
     multiple=True,
-    metavar="NETWORK|HOST",
-    help="A private network, address or host name that tools may reach all the same.",
+    metavar="NETWORK|HOST|unix:PATH",
+    help="A private network, address, host name or Unix socket that tools may reach all the same.",
 )
 
 _FORMS = click.Choice(["table", "json"])

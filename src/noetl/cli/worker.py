@@ -164,7 +164,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
 
 def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
-    from noetl.tools.http.addresses import AddressPolicy
+    from noetl.addresses.policy import AddressPolicy
     from noetl.tools.http.tool import HttpTool
     from noetl.tools.permissions import Permissions, denied_kinds
     from noetl.tools.registry import Registry
@@ -175,8 +175,9 @@ def _tools(settings: Settings) -> Registry:
         sandbox=settings.sandbox,
         data_folders=settings.data_folders,
         quantum_providers=settings.quantum_providers,
+        addresses=AddressPolicy(allow=settings.allow_addresses),
     )
-    return Registry({"http": HttpTool(AddressPolicy(allow=settings.allow_addresses))}, permissions=permissions)
+    return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
 
 
 def _hear(station: Station) -> None:

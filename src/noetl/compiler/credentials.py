@@ -15,6 +15,7 @@ from noetl.diagnostics import Placed
 from noetl.document.nodes import Scalar
 from noetl.document.playbook import Dialect, Playbook
 from noetl.document.shapes import nearest
+from noetl.pipeline.secret_reads import credential_name
 from noetl.source import is_template
 
 
@@ -25,10 +26,11 @@ def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
     declared = [entry.name for entry in playbook.keychain]
     for task, _ in every_task(playbook):
         auth = task.inputs.get("auth")
-        name = auth.value if isinstance(auth, Scalar) else None
-        if auth is not None and isinstance(name, str) and not is_template(name) and name not in declared:
-            message = f'"{name}" is not in the keychain; a stored credential of that name must exist'
-            _note(auth, name, message, declared, compilation)
+        # an address in `auth` is no name, and is not shown
+        named = credential_name(auth.value) if isinstance(auth, Scalar) else None
+        if auth is not None and named is not None and not is_template(named) and named not in declared:
+            message = f'"{named}" is not in the keychain; a stored credential of that name must exist'
+            _note(auth, named, message, declared, compilation)
     for written in written_texts(playbook, compilation):
         template = parsed(written.text) if "keychain" in written.text else None
         for read in template.references if template else ():

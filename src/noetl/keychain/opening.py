@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from noetl.addresses.guard import UNGUARDED
 from noetl.clock import Clock
-from noetl.errors import BackendError, RefusedError
+from noetl.errors import RefusedError
 from noetl.keychain.cabinet import Cabinet
 from noetl.keychain.contract import Sources
 from noetl.keychain.keychain import Keychain
 from noetl.keychain.master_keys import MasterKeys, load_master_keys
 from noetl.keychain.resolvers import Resolvers
+from noetl.keychain.token_requests import TokenRequests
 from noetl.keychain.vault import MAX_BYTES, Vault
-
-POST_TIMEOUT_S = 30.0
 
 
 def open_keychain(cabinet: Cabinet, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
@@ -24,6 +23,7 @@ def open_keychain(cabinet: Cabinet, clock: Clock, *, resolvers: Resolvers | None
     they can read is open to them. The master key is read when a credential is first opened, not before."""
     vault = Vault(cabinet, _LaterKeys(os.environ), clock)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    post = TokenRequests(UNGUARDED)
     sources = Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
     return Keychain(sources, resolvers)
 
@@ -59,21 +59,3 @@ def read_file(path: str) -> str:
     if len(body) > MAX_BYTES:
         raise RefusedError(f"it has more than {MAX_BYTES} bytes")
     return body.decode("utf-8")
-
-
-async def post(url: str, form: dict[str, str], login: tuple[str, str] | None) -> tuple[int, Any]:
-    """Send a form. No redirect is followed and no proxy asked: what is sent is a secret."""
-    import httpx2  # slow to import, and rarely needed
-
-    if not url.startswith(("https://", "http://")):
-        raise RefusedError("a token endpoint begins with https://")
-    async with httpx2.AsyncClient(timeout=POST_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
-        try:
-            auth = httpx2.BasicAuth(*login) if login else httpx2.USE_CLIENT_DEFAULT
-            answer = await client.post(url, data=form, auth=auth)
-        except httpx2.HTTPError as problem:
-            raise BackendError(type(problem).__name__) from None
-    try:
-        return answer.status_code, answer.json()
-    except ValueError:
-        return answer.status_code, None

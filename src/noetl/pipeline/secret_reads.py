@@ -5,6 +5,7 @@ Asked before a task is prepared, so that only what it reads is fetched, and a pl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.source import is_template
 from noetl.templates.expression import parse
+
+_ADDRESS = re.compile(r"://|[=@]|\s\S+[:=]")  # no name of a credential has these
 
 KEYCHAIN = "keychain"
 
@@ -70,9 +73,10 @@ def auths_in(inputs: Any) -> Iterator[Any]:
 
 
 def credential_name(auth: Any) -> str | None:
-    """The credential that an `auth` names, `auth: name` or `auth: {credential: name}`; an address is itself."""
+    """The credential that an `auth` names, `auth: name` or `auth: {credential: name}`. An address is itself, also one
+    such as `host=db password=…`: it must never be asked for, or shown, as a name."""
     name = auth.get("credential") if isinstance(auth, Mapping) else auth
-    return name if isinstance(name, str) and name and "://" not in name else None
+    return name if isinstance(name, str) and name and not _ADDRESS.search(name) else None
 
 
 def texts_in(data: Any) -> Iterator[str]:

@@ -23,7 +23,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `nats` a broker that wakes workers of several servers sooner. `workers`: orders worked on in this process, if any.
     `local`: the author sits at the terminal, as with `noetl dev`, so the working folder and the environment are open.
     `allow` turns on tool kinds that are off by default, `deny` turns kinds off, `sandbox` has code of playbooks run in
-    sandboxes only: for the worker in this process. `allow_addresses` opens private addresses to the http tool.
+    sandboxes only: for the worker in this process. `allow_addresses` opens private addresses and sockets to tools.
     `hosts` are names people reach it by, besides the loopback ones. `secret_variables` and `secret_folders` are what
     keychain entries of kind env and file may read on a server that is not local. `strict`: playbooks with warnings
     are not registered."""

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noetl.addresses.guard import AddressGuard
+from noetl.addresses.policy import AddressPolicy
 from noetl.clock import Clock
 from noetl.errors import RefusedError
 from noetl.server.configuration import ServerSettings
@@ -21,13 +23,15 @@ def open_server_keychain(credentials: Credentials, clock: Clock, settings: Serve
     from noetl.keychain.contract import Sources
     from noetl.keychain.keychain import Keychain
     from noetl.keychain.master_keys import load_master_keys
-    from noetl.keychain.opening import open_keychain, post
+    from noetl.keychain.opening import open_keychain
+    from noetl.keychain.token_requests import TokenRequests
     from noetl.keychain.vault import Vault
 
     if settings.local:
         return open_keychain(credentials, clock)
     vault = Vault(credentials, load_master_keys(os.environ), clock)
     environment = {name: os.environ[name] for name in settings.secret_variables if name in os.environ}
+    post = TokenRequests(AddressGuard(AddressPolicy(allow=settings.allow_addresses)))
     return Keychain(Sources(environment=environment, vault=vault, clock=clock, read_file=_reader(settings), post=post))
 
 

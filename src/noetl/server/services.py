@@ -12,6 +12,7 @@ import msgspec
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
+from noetl.addresses.policy import OPEN, AddressPolicy
 from noetl.checking import check
 from noetl.clock import Clock
 from noetl.dispatch.contract import Dispatch
@@ -99,13 +100,18 @@ def tools_of(settings: ServerSettings) -> Registry:
         data_folders=folders,
         quantum_providers=stand_ins,
         sandbox=settings.sandbox,
+        addresses=addresses_of(settings),
     )
     if settings.local:
         return Registry(permissions=permissions)
-    from noetl.tools.http.addresses import AddressPolicy
     from noetl.tools.http.tool import HttpTool
 
-    return Registry({"http": HttpTool(AddressPolicy(allow=settings.allow_addresses))}, permissions=permissions)
+    return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
+
+
+def addresses_of(settings: ServerSettings) -> AddressPolicy:
+    """What tools and token requests of this server may reach."""
+    return OPEN if settings.local else AddressPolicy(allow=settings.allow_addresses)
 
 
 def compiled_file(file: Path) -> Net:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.addresses.guard import UNGUARDED, AddressGuard
 from noetl.records.calls import Called
 from noetl.records.references import Reference
 
@@ -74,7 +75,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     playbook says of the whole kind (QNT-06); `remark` tells something of the task run besides its outcome, as an event
     of its own. `unwanted` is where a tool leaves, by names of its own, what ends things it has begun elsewhere: it is
     called if nobody wants the order any more while they last (SRV-11). `traceparent` is the header by which another
-    program learns which span it is called from, where what happens is told as a trace.
+    program learns which span it is called from, where what happens is told as a trace. `addresses` gives the addresses
+    of a host that may be reached: a tool that opens a connection asks it first, and connects to what it was given.
     """
 
     execution_id: str
@@ -99,6 +101,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     policy: Mapping[str, Any] = {}
     remark: Callable[..., None] = _nobody_listens
     traceparent: str | None = None
+    addresses: AddressGuard = UNGUARDED
     unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from noetl.addresses.policy import OPEN, AddressPolicy
 from noetl.errors import RefusedError
 
 # Kinds that run programs of this machine: off until somebody turns them on.
@@ -29,13 +30,15 @@ def denied_kinds(names: Iterable[str]) -> frozenset[str]:
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     """`kinds` that are turned on, those that are `denied` whatever else is said, the folders of files that tools may
     open for a playbook, and who stands in for which provider of quantum jobs (`ibm=simulator`, QNT-03). `sandbox`: code
-    of playbooks runs in a sandbox only."""
+    of playbooks runs in a sandbox only. `addresses`: what tools may connect to; all but metadata addresses, if nobody
+    says otherwise."""
 
     kinds: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()
     sandbox: bool = False
+    addresses: AddressPolicy = OPEN
 
     def refusal(self, kind: str) -> str | None:
         """Why a kind may not be run here; nothing where it may."""

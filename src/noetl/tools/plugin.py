@@ -13,8 +13,9 @@ and in the package's `pyproject.toml`:
     audit_logger = "noetl_audit_logger:AuditLogger"
 
 `examples/plugin` is a whole one. An input that names credentials says so with `credential=True`: a worker gets those
-that its tasks name, and no others; a kind that marks none has them under `auth`, `credential` or `credentials`. The
-names here stay; the modules behind them may move.
+that its tasks name, and no others; a kind that marks none has them under `auth`, `credential` or `credentials`. A tool
+that opens a connection asks `await context.addresses.address("what it is", host, port)` first, which refuses what the
+operator does not allow, and connects to the address it gets. The names here stay; the modules behind them may move.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from noetl.addresses.guard import AddressGuard
 from noetl.errors import ToolError
 from noetl.tools.contract import Tool
 from noetl.tools.permissions import Permissions
@@ -48,6 +49,7 @@ class Registry:
         permissions: Permissions | None = None,
     ) -> None:
         self.permissions = permissions or Permissions()
+        self.addresses = AddressGuard(self.permissions.addresses)
         self._paths: dict[str, str | Tool] = {**BUILT_IN, **(more or {})}
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}

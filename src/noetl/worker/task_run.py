@@ -109,6 +109,7 @@ class TaskRun:
             policy=place.net.executor.quantum if task.kind == QUANTUM else {},
             remark=self.remark,
             traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
+            addresses=place.tools.addresses,
             unwanted=place.unwanted,
         )
 

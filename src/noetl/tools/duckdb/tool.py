@@ -45,6 +45,7 @@ class DuckdbTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = _call(work, inputs, context)
+        call["attach"] = await _attached(inputs.get("auth"), context)
         answer = await self._answer(call, context.execution_id)
         if "answers" not in answer:
             raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
@@ -75,7 +76,7 @@ class DuckdbTool:
 
 
 def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    spec, auth = context.spec, inputs.get("auth")
+    spec = context.spec
     if spec.get("exactly_once"):
         raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: duckdb cannot make it")
     bound = insertion_statements(work) if isinstance(work, Insertion) else work
@@ -85,7 +86,6 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
         "transaction": spec.get("transaction") is not False and not keeps_transactions(bound),
         "database": _database(inputs.get("database"), folders),
         "folders": folders,
-        "attach": _address(target_of(auth, context)) if auth is not None else None,
         "memory_bytes": _memory(spec),
         "threads": _threads(spec.get("threads")),
         "max_rows": spec.get("max_rows"),
@@ -104,10 +104,24 @@ def _database(written: Any, folders: list[str]) -> str | None:
     return path
 
 
-def _address(target: Target) -> str:
-    """The target as libpq reads it."""
+async def _attached(auth: Any, context: ToolContext) -> str | None:
+    """The database to attach, as libpq reads it, at an address that may be reached."""
+    if auth is None:
+        return None
+    target = target_of(auth, context, kind="duckdb")
+    what = f"the PostgreSQL {target}"
+    if target.on_socket:
+        context.addresses.allow_socket(what, target.host)
+        return _address(target)
+    return _address(target, await context.addresses.address(what, target.host, target.port))
+
+
+def _address(target: Target, address: str = "") -> str:
+    """The target as libpq reads it; with `hostaddr` it looks nothing up again."""
     fields = {
         "host": target.host,
+        "hostaddr": address,
+        "sslmode": target.ssl or "",
         "port": str(target.port),
         "user": target.user,
         "password": target.password,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.pipeline.secret_reads import credential_name
 from noetl.tools.http.wrong import Wrong
 
 Resolve = Callable[[str], Mapping[str, Any]]
@@ -31,6 +32,7 @@ _MODES = {
 }
 _SECRET = ("value", "token", "access_token", "api_key", "key", "secret", "password")
 _API_KEY_HEADER = "X-API-Key"
+SHAPES = "the name of a credential, {credential: NAME}, or its fields such as {type: bearer, token: …}"
 
 
 class Attached(msgspec.Struct, frozen=True):
@@ -45,9 +47,11 @@ def fields_of(auth: Any, resolve: Resolve | None) -> Mapping[str, Any]:
     if auth is None:
         return {}
     said: Mapping[str, Any] = {"credential": auth} if isinstance(auth, str) else auth
-    if not isinstance(said, Mapping):
-        raise Wrong(f"auth must be a credential's name or a mapping, not {type(auth).__name__}")
+    if not isinstance(said, Mapping) or not said or auth == "":
+        raise Wrong(f"auth is {SHAPES}, not {'empty' if not auth else type(auth).__name__}")
     if name := said.get("credential"):
+        if credential_name(name) is None:  # not shown: it may be an address with a password
+            raise Wrong(f"auth names no credential: it is {SHAPES}")
         if resolve is None:
             raise ToolError("keychain.unresolved", f'the credential "{name}" is not known here')
         said = {**resolve(str(name)), **{key: value for key, value in said.items() if key != "credential"}}

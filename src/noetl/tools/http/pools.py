@@ -13,7 +13,7 @@ from typing import cast
 import httpcore2
 import httpx2
 
-from noetl.tools.http.guard import GuardedBackend
+from noetl.addresses.connections import GuardedBackend
 
 MAX_CONNECTIONS = 256
 MAX_IDLE = 32

@@ -15,8 +15,8 @@ from typing import Any
 import httpcore2
 import httpx2
 
+from noetl.addresses.guard import BlockedError, UnresolvedError
 from noetl.errors import ToolError
-from noetl.tools.http.guard import Blocked, Unresolved
 from noetl.tools.http.knobs import Timeout
 from noetl.tools.http.wrong import Wrong
 
@@ -63,10 +63,10 @@ def told(what: str, problem: Exception, timeout: Timeout) -> ToolError:
             return wrong(what, str(problem))
         case httpcore2.TimeoutException():
             return ToolError("timeout", f"{what} got no answer in time: {_waiting(problem, timeout)}", retryable=True)
-        case Blocked():
-            return ToolError("http.transport", f"{what} is blocked: {problem}", code="blocked")
-        case Unresolved():
-            message = f"{what} could not be sent: the host was not found ({problem})"
+        case BlockedError():
+            return ToolError("http.transport", f"{what} is blocked: {problem.message}", code="blocked")
+        case UnresolvedError():
+            message = f"{what} could not be sent: the host was not found ({problem.message})"
             return ToolError("http.transport", message, retryable=True, code="dns")
         case httpcore2.ConnectError():
             return _unconnected(what, problem)

@@ -14,14 +14,15 @@ from typing import Any
 import httpcore2
 import httpx2
 
+from noetl.addresses.connections import GuardedBackend
+from noetl.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.addresses.policy import OPEN, AddressPolicy
 from noetl.errors import ToolError
 from noetl.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.addresses import OPEN, AddressPolicy
 from noetl.tools.http.calls import Call, call_of
 from noetl.tools.http.contents import content_of
 from noetl.tools.http.credentials import attached, fields_of
-from noetl.tools.http.guard import Blocked, GuardedBackend, Unresolved
 from noetl.tools.http.headers import read
 from noetl.tools.http.knobs import Knobs, knobs_of
 from noetl.tools.http.pools import Pools
@@ -36,8 +37,8 @@ _FROM_BELOW = (
     httpcore2.ProtocolError,
     httpcore2.ConnectionNotAvailable,
     httpx2.DecodingError,
-    Blocked,
-    Unresolved,
+    BlockedError,
+    UnresolvedError,
     Wrong,
 )
 
@@ -46,7 +47,7 @@ class HttpTool:
     """`policy` says which addresses may be reached; a server gives a closed one (DESIGN §7)."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
-        self._pools = Pools(backend or GuardedBackend(policy))
+        self._pools = Pools(backend or GuardedBackend(AddressGuard(policy)))
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         what, knobs = named(inputs.get("method"), inputs.get("url"), context.masked), Knobs()

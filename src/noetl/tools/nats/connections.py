@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 import nats.errors
 from nats.aio.client import Client
 
+from noetl.addresses.guard import AddressGuard, BlockedError, UnresolvedError
 from noetl.errors import ToolError
 from noetl.nats_leaving import leave
 from noetl.tools.nats.targets import Target
 
 CONNECT_S = 5
+NATS_PORT = 4222
+_PORTS = {"ws": 80, "wss": 443}
 
 
 class Connections:
@@ -19,12 +23,12 @@ class Connections:
         self._open: dict[Target, Client] = {}
         self._opening: dict[Target, asyncio.Lock] = {}
 
-    async def client(self, target: Target) -> Client:
+    async def client(self, target: Target, guard: AddressGuard) -> Client:
         """A live connection. ToolError `nats.error` says why there is none."""
         async with self._opening.setdefault(target, asyncio.Lock()):
             client = self._open.get(target)
             if client is None or client.is_closed:
-                client = self._open[target] = await _connected(target)
+                client = self._open[target] = await _connected(target, guard)
             return client
 
     async def close(self) -> None:
@@ -33,9 +37,21 @@ class Connections:
             await client.close()
 
 
-async def _connected(target: Target) -> Client:
+async def _connected(target: Target, guard: AddressGuard) -> Client:
+    """A connection to the first server that answers. One by one, since each has an address and a name of its own."""
+    for server in target.servers[:-1]:
+        try:
+            return await _connected_to(target, server, guard)
+        except ToolError as problem:
+            if isinstance(problem, BlockedError):
+                raise
+    return await _connected_to(target, target.servers[-1], guard)
+
+
+async def _connected_to(target: Target, server: str, guard: AddressGuard) -> Client:
     """Without the client's own reconnecting, which waits and prints: a lost connection is a task's error, and the
     next task connects again."""
+    url, name = await _checked(target, server, guard)
     client, heard = Client(), list[Exception]()
 
     async def hear(problem: Exception) -> None:
@@ -43,7 +59,9 @@ async def _connected(target: Target) -> Client:
 
     try:
         await client.connect(
-            **target.connect_arguments(),
+            servers=[url],
+            tls_hostname=name,
+            **target.login(),
             name="noetl",
             allow_reconnect=False,
             max_reconnect_attempts=1,
@@ -57,3 +75,23 @@ async def _connected(target: Target) -> Client:
         why = str(cause) or type(cause).__name__
         raise ToolError("nats.error", f"NATS at {target} cannot be reached: {why}", retryable=True) from None
     return client
+
+
+async def _checked(target: Target, server: str, guard: AddressGuard) -> tuple[str, str | None]:
+    """The url of a server by an address that may be reached, and the name that TLS is to find there."""
+    try:
+        parts = urlsplit(server)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, NATS_PORT)
+    except ValueError:  # its words hold what it takes for the port, which may be half of a password
+        host = ""
+    if not host:
+        raise ToolError("keychain.unresolved", "the url is no address of NATS: write nats://host:4222")
+    try:
+        address = await guard.address(f"NATS at {target}", host, port)
+    except UnresolvedError as problem:
+        raise ToolError("nats.error", problem.message, retryable=True) from None
+    if parts.scheme == "wss":  # by its name: no other host has a certificate for it
+        return server, None
+    where = f"[{address}]" if ":" in address else address
+    login, at, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{login}{at}{where}:{port}").geturl(), host

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.tools.auth_shapes import connection_fields, shapes
 from noetl.tools.contract import ToolContext
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
@@ -26,21 +27,15 @@ class Target(msgspec.Struct, frozen=True):
 
     __repr__ = __str__
 
-    def connect_arguments(self) -> dict[str, Any]:
+    def login(self) -> dict[str, Any]:
+        """Who we are, as the client takes it."""
         told = {"user": self.user, "password": self.password, "token": self.token, "nkeys_seed_str": self.nkey_seed}
-        return {"servers": list(self.servers), **{name: value for name, value in told.items() if value is not None}}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 def target_of(auth: Any, context: ToolContext) -> Target:
     """The target of a task's `auth`: an address, the fields of a credential, or its name."""
-    if auth is None:
-        raise ToolError("keychain.unresolved", 'a nats task needs "auth": a credential with the url of the server')
-    if isinstance(auth, str):
-        auth = {"url": auth} if "://" in auth else _resolved(auth, context)
-    if not isinstance(auth, Mapping):
-        raise ToolError("keychain.unresolved", f'"auth" is a name or a mapping, not {type(auth).__name__}')
-    if isinstance(data := auth.get("data"), Mapping):  # a stored credential: {type, data: {…}}
-        auth = {**auth, **data}
+    auth = connection_fields(auth, context, kind="nats", address="url")
     return Target(
         servers=_servers(auth),
         user=_text(auth, "user", "username"),
@@ -50,16 +45,11 @@ def target_of(auth: Any, context: ToolContext) -> Target:
     )
 
 
-def _resolved(name: str, context: ToolContext) -> Mapping[str, Any]:
-    if context.resolve is None:
-        raise ToolError("keychain.unresolved", f'the credential "{name}" is not known here')
-    return context.resolve(name)
-
-
 def _servers(auth: Mapping[str, Any]) -> tuple[str, ...]:
     written = next((auth[name] for name in ("url", "nats_url", "servers", "server") if auth.get(name)), None)
     if written is None:
-        raise ToolError("keychain.unresolved", "the credential has no url, such as nats://host:4222")
+        message = f'"auth" has no url, such as nats://host:4222; it is {shapes("url")}'
+        raise ToolError("keychain.unresolved", message)
     servers = tuple(map(str, written)) if isinstance(written, list) else tuple(str(written).split(","))
     for server in servers:
         if urlsplit(server.strip()).scheme not in _SCHEMES:

@@ -40,7 +40,7 @@ class NatsTool:
         operation = OPERATIONS.get(op)
         if operation is None:
             raise ToolError("nats.input", f'op "{op}" is not known: write {", ".join(OPERATIONS)}')
-        client = await self._connections.client(target_of(inputs.get("auth"), context))
+        client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
             return ToolResult(result=await operation(client, inputs, context))
         except nats.errors.Error as problem:

@@ -9,7 +9,9 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
+from noetl.addresses.guard import AddressGuard
 from noetl.errors import ToolError
+from noetl.tools.postgres.connecting import Connecting
 from noetl.tools.postgres.failures import of_connecting
 from noetl.tools.postgres.targets import Target
 from noetl.tools.postgres.values import CODECS
@@ -28,9 +30,11 @@ class Pools:
         self._opening = asyncio.Lock()
 
     @asynccontextmanager
-    async def connection(self, target: Target, *, size: Any, connect_s: float | None) -> AsyncIterator[Any]:
+    async def connection(
+        self, target: Target, guard: AddressGuard, *, size: Any, connect_s: float | None
+    ) -> AsyncIterator[Any]:
         """A connection of one's own for a while. ToolError `pg.error` says why there is none."""
-        pool = await self._pool(target, size, connect_s or CONNECT_TIMEOUT_S)
+        pool = await self._pool(target, guard, size, connect_s or CONNECT_TIMEOUT_S)
         try:
             connection = await pool.acquire()
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
@@ -40,10 +44,10 @@ class Pools:
         finally:
             await pool.release(connection)
 
-    async def _pool(self, target: Target, size: Any, connect_s: float) -> Any:
+    async def _pool(self, target: Target, guard: AddressGuard, size: Any, connect_s: float) -> Any:
         async with self._opening:
             if target not in self._pools:
-                self._pools[target] = await _opened(target, size, connect_s)
+                self._pools[target] = await _opened(target, guard, size, connect_s)
             return self._pools[target]
 
     async def close(self) -> None:
@@ -57,7 +61,7 @@ class Pools:
                 pool.terminate()
 
 
-async def _opened(target: Target, size: Any, connect_s: float) -> Any:
+async def _opened(target: Target, guard: AddressGuard, size: Any, connect_s: float) -> Any:
     """A pool without connections yet, so that this cannot fail for want of a server."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')
@@ -66,6 +70,7 @@ async def _opened(target: Target, size: Any, connect_s: float) -> Any:
         max_size=size or DEFAULT_SIZE,
         max_inactive_connection_lifetime=IDLE_S,
         timeout=connect_s,
+        connect=Connecting(target, guard, connect_s),
         init=_prepare,
         **target.connect_arguments(),
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from noetl.errors import ToolError
+from noetl.tools.auth_shapes import connection_fields, shapes
 from noetl.tools.contract import ToolContext
 
 _FIELDS = {
@@ -21,19 +23,25 @@ _FIELDS = {
     "ssl": ("sslmode", "ssl"),
     "schema": ("schema", "search_path", "db_schema"),
 }
-_DSN = ("dsn", "uri", "url", "connection_string")
+ADDRESS = "dsn"
+_DSN = (ADDRESS, "uri", "url", "connection_string")
+_ASSIGNMENT = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>'(?:[^'\\\\]|\\\\.)*'|[^\s']+)")
 
 
 class Target(msgspec.Struct, frozen=True):
     """One server, database and role. Shown without its password."""
 
-    host: str = "localhost"
+    host: str
     port: int = 5432
     user: str = "postgres"
     password: str = ""
     database: str = ""
     ssl: str | None = None
     schema: str | None = None
+
+    @property
+    def on_socket(self) -> bool:
+        return self.host.startswith("/")
 
     def __str__(self) -> str:
         return f'database "{self.database or self.user}" at {self.host}:{self.port} as {self.user}'
@@ -47,47 +55,31 @@ class Target(msgspec.Struct, frozen=True):
         }
         if self.schema:
             settings["search_path"] = self.schema
-        on_socket = self.host.startswith("/")
         return {
-            "host": self.host,
             "port": self.port,
             "user": self.user,
             "password": self.password,
             "database": self.database or self.user,
-            "ssl": False if on_socket else self.ssl or "prefer",
             "server_settings": settings,
         }
 
 
-def target_of(auth: Any, context: ToolContext) -> Target:
+def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Target:
     """The target of a task's `auth`: fields, a connection address, the name of a credential, or a name with fields
     over it ({credential: name, type: …}), as http takes it too."""
-    if auth is None:
-        raise ToolError("keychain.unresolved", 'a postgres task needs "auth": the name of a credential, or its fields')
-    if isinstance(auth, str) and "://" in auth:
-        auth = {"dsn": auth}
-    if isinstance(auth, str):
-        auth = _resolved(auth, context)
-    elif isinstance(auth, Mapping) and (name := auth.get("credential")):
-        auth = {**_resolved(str(name), context), **{key: auth[key] for key in auth if key != "credential"}}
-    if not isinstance(auth, Mapping):
-        raise ToolError("keychain.unresolved", f'"auth" is a name or a mapping, not {type(auth).__name__}')
+    said = connection_fields(auth, context, kind=kind, address=ADDRESS)
     try:
-        return msgspec.convert(_fields(auth), Target, strict=False)
+        fields = _fields(said)
+        if "host" not in fields:  # never this machine, because somebody forgot to say which
+            message = f'"auth" does not say which server: it needs a host or a dsn; it is {shapes(ADDRESS)}'
+            raise ToolError("keychain.unresolved", message)
+        return msgspec.convert(fields, Target, strict=False)
     except (msgspec.ValidationError, ValueError):  # their words could hold the password
         raise ToolError("keychain.unresolved", "the credential has a field that is not what it should be") from None
 
 
-def _resolved(name: str, context: ToolContext) -> Mapping[str, Any]:
-    if context.resolve is None:
-        raise ToolError("keychain.unresolved", f'the credential "{name}" is not known here')
-    return context.resolve(name)
-
-
 def _fields(auth: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if isinstance(data := auth.get("data"), Mapping):  # a stored credential: {type, data: {…}}
-        auth = {**auth, **data}
     for key in _DSN:
         if auth.get(key):
             found = _of_address(str(auth[key]))
@@ -103,9 +95,12 @@ def _fields(auth: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_address(address: str) -> dict[str, Any]:
     """The fields of `postgresql://user:password@host:port/database?sslmode=…`."""
+    if "://" not in address and _ASSIGNMENT.match(address):
+        return _of_assignments(address)
     parts = urlsplit(address)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ToolError("keychain.unresolved", f'"{parts.scheme}://" is no address of PostgreSQL: write postgresql://')
+    if parts.scheme not in ("postgres", "postgresql"):  # not shown: any part of it may be a password
+        message = "the address in auth is none of PostgreSQL: write postgresql://user:password@host:5432/database"
+        raise ToolError("keychain.unresolved", message)
     if "@" in parts.path + parts.query + parts.fragment:  # a password was cut in two, and half of it would be shown
         raise ToolError(
             "keychain.unresolved", "the address has an @ after its host: write / @ ? # in a password as %2F %40 %3F %23"
@@ -120,3 +115,15 @@ def _of_address(address: str) -> dict[str, Any]:
         "ssl": query.get("sslmode"),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _of_assignments(address: str) -> dict[str, Any]:
+    """The fields of `host=db user=ada password='…'`, as libpq writes an address."""
+    found = {match["key"]: _unquoted(match["value"]) for match in _ASSIGNMENT.finditer(address)}
+    names = {"host": "host", "port": "port", "user": "user", "password": "password", "dbname": "database"}
+    return {field: found[key] for key, field in {**names, "sslmode": "ssl"}.items() if found.get(key)}
+
+
+def _unquoted(value: str) -> str:
+    inside = value[1:-1] if value.startswith("'") else value
+    return re.sub(r"\\(.)", r"\1", inside)

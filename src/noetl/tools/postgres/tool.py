@@ -38,7 +38,8 @@ class PostgresTool:
         spec = context.spec
         total_s, connect_s = _times(spec.get("timeout"))
         target = target_of(inputs.get("auth"), context)
-        async with self._pools.connection(target, size=spec.get("pool_size"), connect_s=connect_s) as connection:
+        reached = self._pools.connection(target, context.addresses, size=spec.get("pool_size"), connect_s=connect_s)
+        async with reached as connection:
             with told():
                 result = await _run(work, connection, Session(connection, spec, total_s), context)
         return ToolResult(

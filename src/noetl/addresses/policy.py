@@ -1,4 +1,4 @@
-"""Addresses: which ones a request may reach (RELIABILITY §2.5, SSRF).
+"""The address policy: which addresses tools and token requests may reach (RELIABILITY §2.5, SSRF).
 
 The table is our own: the standard library calls several cloud metadata addresses global. An IPv6 address that carries
 an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be where the packets go.
@@ -6,9 +6,11 @@ an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be wh
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -47,12 +49,16 @@ _TEREDO = IPv6Network("2001::/32")
 _ISATAP = frozenset({0x00005EFE, 0x02005EFE})
 _ONES = 0xFFFFFFFF
 
+FLAG = "--allow-address"
+SOCKET = "unix:"
+
 
 class AddressPolicy(msgspec.Struct, frozen=True):
-    """What the operator lets requests reach.
+    """What the operator lets connections reach.
 
-    `allow` opens private addresses one by one: networks (`10.1.0.0/16`), addresses, or host names
-    (`api.internal`, `*.internal`). Metadata addresses stay closed whatever it says.
+    `allow` opens private addresses one by one: networks (`10.1.0.0/16`), addresses, host names (`api.internal`,
+    `*.internal`), or Unix sockets by their folder or file (`unix:/run/postgresql`). Metadata addresses stay closed
+    whatever it says.
     """
 
     allow_private: bool = False
@@ -66,8 +72,18 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         if self.allow_private or self._allows(host, everywhere):
             return None
         if any(is_private(one) for one in everywhere):
-            return "a private address, which this worker may not reach; its operator can allow it"
+            return f"a private address, which this worker may not reach; {FLAG} {address} allows it"
         return None
+
+    def socket_refusal(self, path: str) -> str | None:
+        """Why the Unix socket at `path` may not be reached; None when it may."""
+        if self.allow_private:
+            return None
+        place = PurePosixPath(posixpath.normpath(path))
+        folders = [entry.removeprefix(SOCKET) for entry in self.allow if entry.startswith(SOCKET)]
+        if ".." not in place.parts and any(place.is_relative_to(posixpath.normpath(folder)) for folder in folders):
+            return None
+        return f"a Unix socket, which this worker may not reach; {FLAG} {SOCKET}{path} allows it"
 
     def _allows(self, host: str, everywhere: tuple[Address, ...]) -> bool:
         named, networks = _read(self.allow)
@@ -124,6 +140,8 @@ def _read(allow: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Network, ...]]
     names: list[str] = []
     networks: list[Network] = []
     for entry in allow:
+        if entry.startswith(SOCKET):
+            continue
         try:
             networks.append(ip_network(entry, strict=False))
         except ValueError:
