@@ -144,6 +144,7 @@ CODES: dict[str, str] = {
     # errors: tasks
     "E_TASK_LABEL": "A task written as {label: {kind: …}} in v10.",
     "E_TASK_KEY": "A task has a key it does not know.",
+    "E_INPUT_SHAPE": "An input is written in a shape that its tool does not read.",
     "E_TASK_DUP": "Two tasks of one step share a name.",
     "E_RESERVED_NAME": "A name that templates reserve for themselves.",
     "E_TOOL_KIND": "A tool kind nobody provides.",

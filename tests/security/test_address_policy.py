@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -56,6 +56,38 @@ def guard(policy: AddressPolicy = CLOSED) -> AddressGuard:
     return AddressGuard(policy, resolve=Resolver())
 
 
+Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[int]:
+    """A port of this machine; whatever is still connected at the end is cut and waited for."""
+    running: set[asyncio.Task[Any]] = set()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await handle(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+            running.discard(task)
+
+    server = await asyncio.start_server(one, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+        left = list(running)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
 @contextlib.asynccontextmanager
 async def listening() -> AsyncIterator[tuple[int, list[bytes]]]:
     """A port of this machine, and what came in there."""
@@ -63,13 +95,9 @@ async def listening() -> AsyncIterator[tuple[int, list[bytes]]]:
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.read(64))
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
-    server = await asyncio.start_server(hear, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], heard
+    async with serving(hear) as port:
+        yield port, heard
 
 
 def inputs_of(kind: str, host: str, port: int = 5432) -> dict[str, Any]:
@@ -221,20 +249,16 @@ def test_tools_of_a_server_are_closed_and_those_of_an_embedded_run_open() -> Non
 
 @contextlib.asynccontextmanager
 async def endpoint(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A token endpoint that gives this answer, and the heads of the requests it got."""
     heard: list[bytes] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        heard.append(head)
-        with contextlib.suppress(ConnectionError):
-            writer.write(answer)
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        await writer.drain()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], heard
+    async with serving(answering) as port:
+        yield port, heard
 
 
 def http_answer(body: bytes, status: str = "200 OK", more: str = "") -> bytes:

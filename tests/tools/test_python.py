@@ -113,6 +113,39 @@ async def test_args_win_over_other_names(tool: PythonTool) -> None:
     assert outcome.result == "mine"
 
 
+@pytest.mark.parametrize(
+    ("libs", "code", "result"),
+    [
+        ({"m": "math"}, "m.sqrt(16)", 4.0),
+        (["math", "json"], "json.dumps(math.sqrt(16))", "4.0"),
+        (["math as m", {"js": "json"}], "js.dumps(m.sqrt(16))", "4.0"),
+        ("math, os.path as p", "p.join('a', str(math.floor(1.5)))", "a/1"),
+        (["os.path"], "os.path.join('a', 'b')", "a/b"),
+        ({"from": "math", "import": "sqrt"}, "sqrt(16)", 4.0),
+        ({"from": "math", "import": ["sqrt", "floor as f"]}, "f(sqrt(17))", 4),
+        ([{"from": "math", "import": "sqrt", "as": "root"}], "root(16)", 4.0),
+        ({"root": {"from": "math", "import": "sqrt"}}, "root(16)", 4.0),
+        ([{"import": "math", "as": "m"}], "m.sqrt(16)", 4.0),
+        ([{"name": "math", "as": "m"}], "m.sqrt(16)", 4.0),
+    ],
+)
+async def test_libs_are_read_in_every_shape_that_says_plainly_what_to_import(
+    tool: PythonTool, libs: Any, code: str, result: Any
+) -> None:
+    outcome = await run(tool, f"result = {code}", libs=libs)
+
+    assert (outcome.error, outcome.result) == (None, result)
+
+
+@pytest.mark.parametrize("libs", [5, [5], {"m": 5}, {"from": "math"}, ["import math"], {"x": {"from": "a"}}])
+async def test_libs_of_another_shape_are_an_error_that_names_the_shapes(tool: PythonTool, libs: Any) -> None:
+    outcome = await run(tool, "result = 1", libs=libs)
+
+    assert outcome.error is not None
+    assert "{pd: pandas}" in outcome.error.message
+    assert "{from: datetime, import:" in outcome.error.message
+
+
 async def test_libs_are_imported_under_the_name_they_get(tool: PythonTool) -> None:
     outcome = await run(tool, "result = m.sqrt(16)", libs={"m": "math"})
 

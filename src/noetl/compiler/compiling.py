@@ -12,6 +12,7 @@ from noetl.compiler.compilation import Compilation, Pass
 from noetl.compiler.credentials import check_credentials
 from noetl.compiler.error_kinds import check_error_kinds
 from noetl.compiler.event_names import check_event_names
+from noetl.compiler.input_shapes import check_input_shapes
 from noetl.compiler.inputs import check_inputs
 from noetl.compiler.jumps import check_jumps
 from noetl.compiler.lowering.nets import lower_playbook
@@ -49,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     resolve_workbook,
     check_tool_kinds,
     check_inputs,
+    check_input_shapes,
     # checking: references between the parts
     check_jumps,
     check_targets,

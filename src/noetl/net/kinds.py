@@ -24,6 +24,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     verbatim: bool = False  # never rendered as a template (python's code)
     sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)
     quoted: bool = False  # command text: each template value is one argument (DESIGN §8)
+    read_strictly: bool = False  # a value that is written out is checked against the schema
     credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks
 
 

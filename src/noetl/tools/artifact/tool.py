@@ -10,6 +10,7 @@ import msgspec
 from noetl.errors import ToolError
 from noetl.tools.artifact.references import kept, loaded, part_of, shown
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.kinds.storage import ARTIFACT_OPS
 
 _TEXT = "text/plain"
 
@@ -17,7 +18,7 @@ _TEXT = "text/plain"
 class ArtifactTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         op = inputs.get("op") or ("put" if "data" in inputs else "get")
-        match op:
+        match ARTIFACT_OPS.get(str(op)):
             case "put":
                 return ToolResult(result=_put(inputs, context))
             case "get":

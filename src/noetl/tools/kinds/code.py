@@ -18,6 +18,15 @@ _ISOLATION = Input(
     schema=one_of("execution", "fresh"),
     doc="execution: share a child process with this execution's other tasks; fresh: one of its own.",
 )
+_FROM = {"type": "object", "properties": {"from": TEXT, "import": TEXT_OR_TEXTS, "as": TEXT}, "required": ["import"]}
+_LIBS = {
+    "anyOf": [
+        TEXT,
+        {"type": "object", "additionalProperties": {"anyOf": [TEXT, _FROM, TEXTS]}},
+        {"type": "array", "items": {"anyOf": [TEXT, OBJECT]}},
+    ],
+    "description": "{pd: pandas}, [json, numpy as np] or {from: datetime, import: date}",
+}
 
 _SANDBOX_ERRORS = ("sandbox.input", "sandbox.unavailable")
 
@@ -52,8 +61,13 @@ PYTHON = ToolKind(
     inputs=(
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
         ARGS,
-        Input(name="libs", schema=OBJECT, doc="Imports by the name they get: {pd: pandas}."),
-        Input(name="script", schema=script_source(), doc="The program kept in a file."),
+        Input(
+            name="libs",
+            schema=_LIBS,
+            doc="Imports by the name they get: {pd: pandas}, [json, numpy as np] or {from: datetime, import: date}.",
+            read_strictly=True,
+        ),
+        Input(name="script", schema=script_source("file"), doc="The program kept in a file.", read_strictly=True),
         AUTH,
     ),
     spec=(_ISOLATION,),
@@ -94,7 +108,12 @@ SCRIPT = ToolKind(
             aliases=("interpreter",),
         ),
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
-        Input(name="script", schema=script_source(), doc="The program kept in a file."),
+        Input(
+            name="script",
+            schema=script_source("file", "artifact"),
+            doc="The program kept in a file, or in the results store.",
+            read_strictly=True,
+        ),
         Input(
             name="args",
             schema={"anyOf": [OBJECT, TEXTS]},
@@ -116,7 +135,7 @@ CONTAINER = ToolKind(
         Input(name="image", schema=TEXT, doc="Image to run.", required=True),
         Input(name="command", schema=TEXT_OR_TEXTS, doc="Command in place of the image's own."),
         Input(name="args", schema={"anyOf": [OBJECT, TEXTS]}, doc="Arguments of the command."),
-        Input(name="script", schema=script_source(), doc="A program given to the container."),
+        Input(name="script", schema=script_source("file", "artifact", "http"), doc="A program given to the container."),
         Input(name="volumes", schema={"type": "array"}, doc="Folders mounted into it."),
         _ENV,
         _CWD,

@@ -29,12 +29,11 @@ def one_of(*words: str) -> Schema:
     return {"type": "string", "enum": list(words)}
 
 
-def script_source() -> Schema:
-    """Code kept elsewhere: `{uri, source: {type: file}}`."""
-    source = {"type": "object", "properties": {"type": one_of("file", "artifact", "http")}, "required": ["type"]}
-    return {
-        "anyOf": [TEXT, {"type": "object", "properties": {"uri": TEXT, "source": source}, "required": ["uri"]}],
-    }
+def script_source(*places: str) -> Schema:
+    """Code kept elsewhere: `{uri, source: {type: file}}`, where the tool reads it from such places."""
+    source = {"anyOf": [one_of(*places), {"type": "object", "properties": {"type": one_of(*places)}}]}
+    written = {"type": "object", "properties": {"uri": TEXT, "source": source}, "required": ["uri"]}
+    return {"anyOf": [TEXT, written]}
 
 
 AUTH = Input(

@@ -18,7 +18,7 @@ PARAMS = Input(
     schema={"anyOf": [OBJECT, {"type": "array"}]},
     doc="Values bound to the placeholders of the SQL, by name or by position.",
 )
-SCRIPT = Input(name="script", schema=script_source(), doc="SQL kept in a file.")
+SCRIPT = Input(name="script", schema=script_source("file"), doc="SQL kept in a file.", read_strictly=True)
 TABLE = Input(name="table", schema=TEXT, doc="Table to insert into; the row is args.")
 ROW = Input(
     name="args",

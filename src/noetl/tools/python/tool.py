@@ -16,6 +16,7 @@ from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import Children
 from noetl.tools.python.context_reads import NAME as CONTEXT
 from noetl.tools.python.context_reads import reads_context
+from noetl.tools.python.libs import imports_of
 from noetl.tools.python.limits import default_limits, limits_of
 from noetl.tools.sandbox import sandbox_of
 from noetl.tools.script_files import read_script
@@ -62,7 +63,7 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     return {
         "code": code,
         "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
-        "libs": inputs.get("libs"),
+        "libs": imports_of(inputs.get("libs")),
         "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
         "limits": {**default_limits(context.spec), **limits_of(context.spec)},
     }
@@ -89,8 +90,9 @@ async def _code(inputs: Mapping[str, Any], context: ToolContext) -> str:
     if not uri:
         raise ToolError("py.exception", "there is neither code nor script", exception="ValueError")
     source = script.get("source") if isinstance(script, dict) else None
-    if isinstance(source, dict) and source.get("type", "file") != "file":
-        raise ToolError("py.exception", f'script.source.type "{source["type"]}" is not known: write file')
+    place = source.get("type", "file") if isinstance(source, dict) else source or "file"
+    if place != "file":
+        raise ToolError("py.exception", f'script.source "{place}" is not known: write {{type: file}}')
     return await read_script(str(uri), context.data_folders, kind="py.exception", exception="OSError")
 
 

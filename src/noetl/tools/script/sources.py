@@ -20,7 +20,7 @@ async def text_of(inputs: Mapping[str, Any], context: ToolContext) -> str:
         return str(code)
     uri = script.get("uri") if isinstance(script, Mapping) else script
     source = script.get("source") if isinstance(script, Mapping) else None
-    kind = source.get("type", "file") if isinstance(source, Mapping) else "file"
+    kind = source.get("type", "file") if isinstance(source, Mapping) else source or "file"
     match kind:
         case "file":
             return await read_script(str(uri), context.data_folders, kind="shell.input")

@@ -40,8 +40,9 @@ async def with_script(inputs: Mapping[str, Any], folders: Sequence[str]) -> Mapp
         return inputs
     uri = script.get("uri") if isinstance(script, dict) else script
     source = script.get("source") if isinstance(script, dict) else None
-    if isinstance(source, dict) and source.get("type", "file") != "file":
-        raise ToolError("sql.input", f'script.source.type "{source["type"]}" is not known: write file')
+    place = source.get("type", "file") if isinstance(source, dict) else source or "file"
+    if place != "file":
+        raise ToolError("sql.input", f'script.source "{place}" is not known: write {{type: file}}')
     return {**inputs, "script": await read_script(str(uri), folders, kind="sql.input")}
 
 

@@ -11,7 +11,7 @@ from noetl.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.contract import ToolContext
 
-_OURS = frozenset({"kind", "rows", "page", "cursor", "rows_key", "ref"})
+_OURS = frozenset({"kind", "type", "rows", "page", "cursor", "rows_key", "ref"})
 
 # What is said of the transfer and not of each call: one call of many must not be taken for the whole of it.
 _WHOLE = frozenset({"exactly_once", "transaction", "retry", "async"})
@@ -43,7 +43,7 @@ def end_of(name: str, written: Any, kinds: tuple[str, ...], context: ToolContext
     """An end of the transfer. ToolError `transfer.input` for a kind that cannot be one."""
     if not isinstance(written, Mapping):
         raise ToolError("transfer.input", f"{name} must be a mapping such as {{kind: {kinds[0]}, …}}")
-    kind = str(written.get("kind") or "")
+    kind = str(written.get("kind") or written.get("type") or "")
     if kind not in kinds:
         raise ToolError("transfer.input", f'{name}.kind "{kind}" is not one that rows can move by: {", ".join(kinds)}')
     return End(kind, written, context)

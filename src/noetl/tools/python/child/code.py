@@ -15,8 +15,9 @@ def run(call: dict[str, Any]) -> Any:
     space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
     if isinstance(call.get("context"), dict):
         space["context"] = read_only(call["context"])
-    for name, module in (call.get("libs") or {}).items():
-        space[name] = import_module(module)
+    for name, module, part in call.get("libs") or ():
+        found = import_module(module)
+        space[name] = getattr(found, part) if part else found
     tree = ast.parse(call["code"], "<code>")
     if returns_at_top(tree):
         return call_returning(tree, space)
