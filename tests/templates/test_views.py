@@ -8,7 +8,7 @@ import pytest
 
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.views import ResultView, full_view
+from noetl.templates.views import ResultView, full_view, payload_view
 
 ERROR = {"kind": "http.status", "message": "answered 500", "retryable": True}
 REFERENCE = {"store": "results", "key": "k"}
@@ -118,6 +118,31 @@ NESTED = {"data": {"n": 1, "items": [4]}, "total": 3}
 @pytest.mark.req("TPL-07")
 def test_data_and_result_mean_the_payload_in_both_spellings(text: str, view: ResultView, expected: Any) -> None:
     assert value(text, s=view) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "expected"),
+    [
+        ("{{ outcome.result.rows[1].id }}", ROWS, 2),
+        ("{{ outcome.result.rows | length }}", [], 0),
+        ("{{ outcome.result.rows[0].id }}", ROWS[:1], 1),
+        ("{{ outcome.result.data.rows[1].id }}", ROWS, 2),
+        ("{{ outcome.data.rows | map(attribute='id') | list }}", ROWS, [1, 2]),
+        ("{{ outcome.data.results }}", ROWS, ROWS),
+        ("{{ s.data.rows[1].id }}", ROWS, 2),
+        ("{{ s.result.rows[1].id }}", ROWS, 2),
+        # a column of the one row has the word first
+        ("{{ outcome.result.rows }}", [{"rows": 7}], 7),
+        ("{{ outcome.data.rows is defined }}", {"n": 1}, False),
+        ("{{ outcome.data.rows }}", {"rows": [5]}, [5]),
+    ],
+)
+@pytest.mark.req("TPL-07")
+def test_rows_of_a_list_are_the_list_wherever_a_payload_is_read(text: str, found: Any, expected: Any) -> None:
+    full = {"data": found, "row_count": 2, "columns": ["id", "status"]}
+    outcome = {"result": full_view(full, wrapped=True), "data": payload_view(found, full)}
+
+    assert value(text, s=ResultView(full, unwrap=True), outcome=outcome) == expected
 
 
 @pytest.mark.parametrize(

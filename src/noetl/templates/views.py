@@ -17,6 +17,7 @@ from noetl.templates.missing import Missing
 _STATEMENT = re.compile(r"command_\d+\Z")
 _NOT_LOADED: Any = object()
 _PAYLOAD = ("data", "result")  # what authors call a payload inside of it
+_LIST_NAMES = ("rows", "results")  # what authors call a payload that is a list
 OWN_KEYS = frozenset({"status", "error", "ref"})  # of the envelope, unless the payload has such a key itself
 _REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
 
@@ -37,6 +38,7 @@ class PayloadView:
     Its own keys come first. Exactly one row answers for its fields (C-48), and the results of the single SQL statements
     (`command_0`, …) stay readable on it (DESIGN §5). A key that it lacks is read in its own `data` or `result`; a
     payload that has neither is meant itself by them, so that `step.data.result.n` and `step.data.n` are the same.
+    `rows` and `results` of a list are the list, as they are on the name of a step.
     """
 
     __slots__ = ("_full", "_payload", "_wrapped")
@@ -47,7 +49,8 @@ class PayloadView:
         self._wrapped = wrapped
 
     def lookup(self, name: str | int) -> Any:
-        for found in (own_field(self._payload, name), self._statement(name), self._inside(name)):
+        fields = (own_field(self._payload, name), self._statement(name), self._inside(name))
+        for found in (*fields, list_field(self._payload, name)):
             if found is not ABSENT:
                 return found
         if name in _PAYLOAD:
@@ -101,6 +104,8 @@ class FullView:
         self._payload = PayloadView(full["data"], full, wrapped=True)
 
     def lookup(self, name: str | int) -> Any:
+        if name == "data" and self._full["data"] is not None:
+            return self._payload  # `step.result.data.x` reads as `step.data.x` does
         return self._full[str(name)] if name in self._full else self._payload.lookup(name)
 
     def value(self) -> Any:
@@ -113,6 +118,11 @@ def own_field(payload: Any, name: str | int) -> Any:
     if found is ABSENT and isinstance(payload, list) and len(payload) == 1 and isinstance(payload[0], dict):
         return payload[0].get(name, ABSENT)
     return found
+
+
+def list_field(payload: Any, name: str | int) -> Any:
+    """The list that a payload is, under the words authors have for it; ABSENT otherwise."""
+    return payload if name in _LIST_NAMES and isinstance(payload, list) else ABSENT
 
 
 def payload_view(payload: Any, full: Any = None, *, wrapped: bool = False) -> Any:
@@ -254,9 +264,10 @@ class ResultView:
                 return found
         if name == "results" and self._tasks is not None:
             return TaskViews(self._tasks)
-        if name in ("rows", "results") and isinstance(payload, list):
-            return payload
-        raise KeyError(name)
+        found = list_field(payload, name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
 
 
 class _Later:
