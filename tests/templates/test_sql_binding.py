@@ -421,11 +421,27 @@ def test_a_list_stands_for_its_items_where_sql_takes_them(sql: str, value: Any, 
 
 
 @pytest.mark.parametrize(
-    ("value", "why"), [([], "gives an empty list"), ([{"a": 1}], 'has no "b", which VALUES needs')]
+    ("value", "why"),
+    [
+        ([], "gives an empty list"),
+        ([{"a": 1}], 'has no "b", which VALUES needs'),
+        ("(1, 2), (3, 4)", r'VALUES takes rows and gives "\(1, 2\), \(3, 4\)"; give a list of rows, or mark'),
+    ],
 )
 def test_rows_that_values_cannot_take_are_refused(value: Any, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         bound("INSERT INTO t (a, b) VALUES {{ x }}", x=value)
+
+
+def test_rows_as_text_that_the_author_marked_are_sql() -> None:
+    assert bound("INSERT INTO t VALUES {{ x | sql }}", x="(1, 2)") == [("INSERT INTO t VALUES (1, 2)", [])]
+
+
+def test_a_secret_in_place_of_rows_is_not_shown() -> None:
+    with pytest.raises(ToolError, match="reads a secret") as refused:
+        bound("INSERT INTO t VALUES {{ keychain.x }}", keychain={"x": "hunter2"})
+
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_list_alone_in_in_is_bound_whole() -> None:
@@ -444,6 +460,12 @@ def test_a_list_alone_in_in_is_bound_whole() -> None:
         ("""'{{ x | join("','") }}'""", [[1, "b'; --"]]),
         ("""'{{ x | map('upper') | join("', '") }}'""", [["1", "B'; --"]]),
         ("{{ absent | default([]) | join(',') }}", [[]]),
+        ("{{ (x + [3]) | join(', ') }}", [[1, "b'; --", 3]]),
+        ("{{ m['x'] | join(', ') }}", [[1, "b'; --"]]),
+        ("{{ (m.x or [0]) | list | join(',') }}", [[1, "b'; --"]]),
+        ("{% if m %}{{ x | join(', ') }}{% endif %}", [[1, "b'; --"]]),
+        ("""{% if m %}'{{ (x + ['c']) | join("', '") }}'{% endif %}""", [[1, "b'; --", "c"]]),
+        ("{% for ids in [x] %}{{ ids | join(',') }}{% endfor %}", [[1, "b'; --"]]),
     ],
 )
 def test_a_list_joined_for_in_is_bound_as_the_list_it_is(listed: str, params: list[Any]) -> None:
@@ -463,6 +485,8 @@ def test_a_list_joined_for_in_is_bound_as_the_list_it_is(listed: str, params: li
         "a IN ('{{ x | join(',') }}')",
         "a IN ({{ '0,' ~ x | join(',') }})",
         "a IN ({{ x | join(',') if x else 'none' }})",
+        "{% if x %}a IN ({{ x | join('-') }}){% endif %}",
+        "{% if x %}a = {{ x | join(',') }}{% endif %}",
     ],
 )
 def test_joined_text_elsewhere_is_text(condition: str) -> None:

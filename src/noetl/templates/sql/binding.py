@@ -16,6 +16,7 @@ from noetl.templates.render import ScopeLike
 from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
 from noetl.templates.sql.cutting import Hole, has_blocks
 from noetl.templates.sql.lexer import HOLE, tokens
+from noetl.templates.sql.list_places import ListPlace
 from noetl.templates.sql.lists import add_list
 from noetl.templates.sql.names import column, is_piece, is_plain, names_in
 from noetl.templates.sql.places import Place
@@ -125,6 +126,10 @@ class _Binding:
             parts.append(str.__str__(self._open(bare.hole, value)))
         elif bare.listed is not None and isinstance(value, list):
             self._skip = add_list(bare.listed, bare.hole.source, value, parts)
+        elif bare.listed is not None and bare.listed.place is ListPlace.ROWS:
+            given = _shown(self._open(bare.hole, value))
+            way_out = "give a list of rows, or mark SQL of your own {{ … | sql }}"
+            raise _refusal(bare.hole.source, f"stands where VALUES takes rows and gives {given}; {way_out}")
         elif bare.place is Place.NAME or (bare.place is Place.OPEN and isinstance(value, str | list)):
             parts.append(_names(bare, self._open(bare.hole, value)))
         elif not bare.bindable:

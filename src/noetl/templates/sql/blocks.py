@@ -8,9 +8,11 @@ what a value may do in it is then settled as in SQL without blocks. Blocks that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from noetl.errors import ToolError
 from noetl.templates.budget import Run
@@ -18,9 +20,10 @@ from noetl.templates.expression import Template, parse
 from noetl.templates.guards import constant
 from noetl.templates.leaving import leave
 from noetl.templates.missing import Missing
-from noetl.templates.program import label
+from noetl.templates.program import expression, label
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.cutting import Hole
+from noetl.templates.sql.idiom_trees import joining
 from noetl.templates.sql.idioms import block_template
 from noetl.templates.sql.lexer import HOLE
 from noetl.templates.syntax import children, read_tree
@@ -37,6 +40,8 @@ class Filled(Hole, frozen=True):
     given: Any = None
     as_written: str = ""
     roots: frozenset[str] = frozenset()
+    items: list[Any] | None = None  # the list that the expression joined, and what it put between the items
+    between: str = ""
 
     def value(self, scope: ScopeLike, now: float | None) -> Any:
         return self.given
@@ -46,6 +51,11 @@ class Filled(Hole, frozen=True):
 
     def reads(self, names: Collection[str]) -> bool:
         return not self.roots.isdisjoint(names)
+
+    def list_joined_with(self, separator: str) -> Hole | None:
+        if self.items is None or "".join(self.between.split()) != separator:
+            return None
+        return replace(self, given=self.items, items=None)
 
 
 def expanded(text: str, scope: ScopeLike, now: float | None) -> tuple[str, tuple[Filled, ...]]:
@@ -77,11 +87,13 @@ class _Recording:
         self.holes: list[Filled] = []
         self._whole = frozenset(read.root for read in template.references)
         self._roots: dict[int, frozenset[str]] = {}
+        self._lists: dict[int, Callable[[Run], Any]] = {}
 
     def __call__(self, run: Run, node: Any, value: Any) -> str:
         if _separates(node):
             return "" if isinstance(value, Missing) else str(value)
         given = leave(run, value, marks=True)
+        items, between = self._joined(run, node)
         self.holes.append(
             Filled(
                 self.template,
@@ -89,9 +101,20 @@ class _Recording:
                 given=given,
                 as_written="" if isinstance(given, dict | list) else run.text(written(run, value)),
                 roots=self._roots_of(node),
+                items=items,
+                between=between,
             )
         )
         return HOLE
+
+    def _joined(self, run: Run, node: Any) -> tuple[list[Any] | None, str]:
+        """The list that `list | join(', ')` joins in this round, since SQL may take the list and not its text."""
+        if (between := joining(node)) is None:
+            return None, ""
+        if id(node) not in self._lists:
+            self._lists[id(node)] = expression(node.node)
+        items = leave(run, self._lists[id(node)](run), marks=True)
+        return (items, between) if isinstance(items, list) else (None, "")
 
     def _roots_of(self, node: Any) -> frozenset[str]:
         """What the expression reads. A name that the template itself bound stands for all that the template reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from noetl.templates.sql.lexer import HOLE
 
 _OPENING = re.compile(r"\{\{[-+]?|\{#")
 _INSIDE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[({\[]|-?\}\}|[)}\]]", re.DOTALL)
+_JOIN = re.compile(r"\|\s*join\b")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -41,6 +43,35 @@ class Hole(msgspec.Struct, frozen=True):
     def reads(self, names: Collection[str]) -> bool:
         """Whether it reads one of `names`."""
         return any(read.root in names for read in self.template.references)
+
+    def list_joined_with(self, separator: str) -> Hole | None:
+        """The list whose items it joins with `separator`, blanks left out; None where it does not."""
+        if not is_joined(self):
+            return None
+        found = _joined_list(self.source)
+        if found is None or "".join(found[1].split()) != separator:
+            return None
+        return msgspec.structs.replace(self, template=parse(found[0]), source=found[0])
+
+
+def is_joined(hole: Hole) -> bool:
+    """Whether its value is, or may be, the text of a list."""
+    return _JOIN.search(hole.source) is not None
+
+
+@lru_cache(maxsize=1_024)
+def _joined_list(source: str) -> tuple[str, str] | None:
+    """The list that `{{ list | join(between) }}` joins, as a template, and what comes between its items."""
+    from noetl.templates.sql.idiom_trees import joining
+    from noetl.templates.syntax import read_tree
+
+    # the tree tells whether the last join is what the whole expression does: `a + b | join(',')` joins only b
+    tree: Any = read_tree(source)
+    between = joining(tree.body[0].nodes[0])
+    if between is None:
+        return None
+    last = [match.start() for match in _JOIN.finditer(source)][-1]
+    return f"{{{{ {source[2:last].strip()} }}}}", between
 
 
 def has_blocks(text: str) -> bool:

@@ -45,6 +45,14 @@ def read_block_values(tree: Any) -> bool:
     return reading.changed
 
 
+def joining(node: Any) -> str | None:
+    """What `list | join('…')` puts between the items, where it is a constant; None for every other expression."""
+    if type(node).__name__ != "Filter" or node.name != "join" or node.kwargs or len(node.args) != 1:
+        return None
+    between = node.args[0]
+    return between.value if type(between).__name__ == "Const" and isinstance(between.value, str) else None
+
+
 def _outputs(node: Any) -> Iterator[Any]:
     """What a template writes, in the order of its text."""
     if type(node).__name__ == "Output":

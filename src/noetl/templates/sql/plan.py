@@ -11,9 +11,8 @@ from functools import lru_cache
 import msgspec
 
 from noetl.errors import ToolError
-from noetl.templates.sql.cutting import Hole, cut
+from noetl.templates.sql.cutting import Hole, cut, is_joined
 from noetl.templates.sql.idioms import as_value, unescaped
-from noetl.templates.sql.joined import COMMA, ROWS, is_joined, unjoined
 from noetl.templates.sql.lexer import HOLE, Kind, Token, tokens
 from noetl.templates.sql.list_places import Listed, ListPlace, list_place
 from noetl.templates.sql.places import Place, Walk, words
@@ -253,9 +252,11 @@ class _Planning:
 
 
 def _list_of(hole: Hole, listed: Listed, *, quoted: bool) -> tuple[Hole, Listed] | None:
-    """The list whose items a template joins with commas there, or with the parentheses between rows."""
-    if listed.place is not ListPlace.ROWS and (found := unjoined(hole, COMMA, quoted=quoted)):
+    """The list whose items a template joins with commas there, or with the parentheses between rows. The text it would
+    make (`IN ({{ ids | join(', ') }})`, `IN ('{{ names | join("', '") }}')`) cannot be bound; the list can."""
+    comma, rows = ("','", "'),('") if quoted else (",", "),(")
+    if listed.place is not ListPlace.ROWS and (found := hole.list_joined_with(comma)):
         return found, listed
-    if listed.place is ListPlace.ROW and (found := unjoined(hole, ROWS, quoted=quoted)):
+    if listed.place is ListPlace.ROW and (found := hole.list_joined_with(rows)):
         return found, Listed(ListPlace.ROWS_INSIDE, listed.columns)
     return None
