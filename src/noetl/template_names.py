@@ -7,13 +7,16 @@ were written. What a name means is not known here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 import msgspec
-from jinja2 import Environment, TemplateSyntaxError
 
 from noetl.source import is_template
 
-_LEXER = Environment(autoescape=True)  # only its lexer is used: nothing is rendered here
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "if", "else", "elif", "for", "set", "true", "false", "none"})
 
 Renames = Mapping[str, str]  # a dotted path, or its beginning, and what stands in its place
@@ -26,12 +29,22 @@ class Token(msgspec.Struct, frozen=True):
 
 def tokens(text: str) -> list[Token] | None:
     """All of the text in pieces that join to it again; None if no template can be told from it."""
+    from jinja2 import TemplateSyntaxError
+
     try:
-        found = [Token(kind, value) for _, kind, value in _LEXER.lex(text)]
+        found = [Token(kind, value) for _, kind, value in _lexer().lex(text)]
     except TemplateSyntaxError:
         return None
     rest = text.removeprefix("".join(token.text for token in found))
     return [*found, Token("data", rest)] if rest else found  # the lexer drops a line break at the end
+
+
+@cache
+def _lexer() -> Environment:
+    """Only its lexer is used: nothing is rendered here. The import waits, as most runs need none."""
+    from jinja2 import Environment
+
+    return Environment(autoescape=True)
 
 
 def renamed(text: str, names: Renames) -> str | None:
