@@ -173,7 +173,7 @@ def test_templates_and_short_forms_are_accepted(document: Any) -> None:
 # What no schema of this kind can say: references, uniqueness, order, agreement of two keys, and what templates mean.
 BEYOND = {
     *("E_ELSE_ORDER", "E_EXECUTOR", "E_JUMP_TARGET", "E_KEYCHAIN", "E_LOOP_MODE", "E_NEXT_REF", "E_NO_START"),
-    *("E_STEP_DUP", "E_TASK_DUP", "E_TASK_KEY", "E_TEMPLATE", "E_WORKBOOK_REF", "E_YAML"),
+    *("E_STEP_DUP", "E_TASK_DUP", "E_TASK_KEY", "E_TEMPLATE", "E_UNDEFINED_NAME", "E_WORKBOOK_REF", "E_YAML"),
 }
 
 
