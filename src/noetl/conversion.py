@@ -18,7 +18,7 @@ from noetl.document.reading import read_playbook
 from noetl.document.yaml import read_yaml
 from noetl.migration.migrating import Migration, migrate
 from noetl.migration.notes import Note
-from noetl.migration.rescue import rescue, respell, with_typos_fixed
+from noetl.migration.rescue import repaired, rescue, respell, with_typos_fixed
 from noetl.net.kinds import Kinds
 from noetl.source import Source
 
@@ -62,7 +62,7 @@ def convert(
     if before.ok and before.dialect is not None:
         migration = _migrated(source, before.dialect)
         return _conversion(before, checked(migration.text), migration)
-    return _rescued(source, before, checked)
+    return _repaired(source, before, checked) or _rescued(source, before, checked)
 
 
 def _migrated(source: Source, dialect: Dialect) -> Migration:
@@ -78,6 +78,21 @@ def _migrated(source: Source, dialect: Dialect) -> Migration:
         return done
     done = done.relocated(root)
     return msgspec.structs.replace(done, notes=(*spelled.notes, *done.notes))
+
+
+def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion | None:
+    """A document of an older dialect that lacks little: put right, then migrated like one that was accepted. None where
+    its own dialect does not read it even so."""
+    dialect = before.dialect
+    if dialect not in (Dialect.V2_EVAL, Dialect.V2_CASE):
+        return None
+    first = repaired(source, dialect)
+    root, own = read_yaml(source, Findings()), checked(first.text)
+    if root is None or first.text == source.text or not own.ok or own.dialect is not dialect:
+        return None
+    done = _migrated(own.source, dialect).relocated(root)
+    migration = msgspec.structs.replace(done, notes=(*first.notes, *done.notes))
+    return _conversion(before, checked(migration.text), migration)
 
 
 def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion:

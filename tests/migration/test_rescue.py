@@ -143,6 +143,47 @@ def test_a_construct_with_a_plain_v10_form_is_rewritten(steps: str, words: str) 
     assert done.notes
 
 
+@pytest.mark.req("MIG-06")
+def test_a_document_of_v2_eval_without_start_is_migrated_by_its_own_rules() -> None:
+    """The repairs of single constructs know nothing of `set_shared`; the rules of v2-eval do."""
+    done = converted(
+        V2
+        + dedent("""\
+        workload: {ids: [1, 2]}
+        workflow:
+          - step: sweep
+            loop: {in: "{{ workload.ids }}", iterator: id, spec: {mode: parallel}}
+            tool:
+              - ping:
+                  kind: noop
+                  eval: [{else: {do: continue, set_shared: {any_down: true}}}]
+        """)
+    )
+
+    assert done.outcome is Outcome.MIGRATED
+    assert "entry_step: sweep" in (done.text or "")
+    assert "reducers" in (done.text or "")
+    assert any("entry_step" in note.message for note in done.notes)
+
+
+@pytest.mark.req("MIG-06")
+def test_a_step_of_v2_case_that_does_nothing_ends_its_path() -> None:
+    done = converted(
+        V2
+        + dedent("""\
+        workflow:
+          - step: start
+            tool: {kind: http, url: x}
+            case:
+              - {when: "{{ event.name == 'call.error' }}", then: {next: dead_letter}}
+          - step: dead_letter
+        """)
+    )
+
+    assert done.outcome is Outcome.MIGRATED, [note.message for note in done.blocked]
+    assert visited(run_case(done.text or "", start_task=[refused(500)]))[-1] == "dead_letter"
+
+
 def test_a_template_without_quotes_gets_them() -> None:
     done = converted(
         f"{V10}workload: {{n: 1}}\nworkflow:\n  - step: start\n    set_ctx:\n      n: {{{{ workload.n }}}}\n"

@@ -25,7 +25,7 @@ from noetl.migration.fixes import apply_fixes, fix_for
 from noetl.migration.migrating import Migration
 from noetl.migration.notes import Note, Notes
 from noetl.migration.pieces import Copier
-from noetl.migration.repairs.table import REPAIRS
+from noetl.migration.repairs.table import OWN_DIALECT_REPAIRS, REPAIRS
 from noetl.migration.root import root_pieces
 from noetl.migration.sheet import Sheet
 from noetl.migration.tree_pieces import tree_pieces
@@ -49,6 +49,16 @@ def respell(source: Source, dialect: Dialect) -> Migration:
     rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
     repairs = [row for row in REPAIRS if row.id == "root-version"] if dialect is Dialect.V10_IO else []
     return _written(source, root, respelled(root, rewriting, repairs), findings)
+
+
+def repaired(source: Source, dialect: Dialect) -> Migration:
+    """The text with what its own dialect does not forgive put right; unchanged where there is nothing of that kind."""
+    findings = Findings()
+    root = read_yaml(source, findings)
+    if root is None:
+        return Migration(source.text)
+    rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
+    return _written(source, root, respelled(root, rewriting, OWN_DIALECT_REPAIRS), findings)
 
 
 def rescue(source: Source) -> Rescued | None:

@@ -22,6 +22,7 @@ from noetl.document.v2_case.tools import read_labelled_tasks, read_sink, read_to
 from noetl.document.waits.blocks import BLOCKS, WAITS, read_wait_blocks
 
 _KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
+STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
 _EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (DESIGN §8)
 _MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
 _REFUSED = {
@@ -77,7 +78,7 @@ def _block(reading: Reading, node: Mapping, key: str) -> Mapping | None:
 
 def _refuse_empty(reading: Reading, node: Mapping, name: Scalar) -> None:
     """A step that does nothing and leads nowhere is a slip, unless it is the end (VAL-05, C-29)."""
-    if name.value == "end" or any(_is_written(node.get(key)) for key in ("tool", "next", "case", *WAITS)):
+    if name.value == "end" or any(is_written(node.get(key)) for key in STEP_CONTENT):
         return
     reading.error(
         "E_STEP_EMPTY",
@@ -87,7 +88,8 @@ def _refuse_empty(reading: Reading, node: Mapping, name: Scalar) -> None:
     )
 
 
-def _is_written(node: Node | None) -> bool:
+def is_written(node: Node | None) -> bool:
+    """Whether a key is there and says something."""
     return node is not None and not (isinstance(node, Scalar) and node.value is None)
 
 

@@ -14,6 +14,7 @@ from noetl.document.spellings.trees import (
     with_value,
     without,
 )
+from noetl.document.v2_case.reader import STEP_CONTENT, is_written
 
 _TASK_INPUTS = frozenset(
     {"kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "json", "body", "form", "data"}
@@ -27,6 +28,15 @@ def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
         rewriting.note(node.keys["pipe"], '"pipe"', '"tool"')
         node = with_key(node, "pipe", "tool")
     return node
+
+
+def add_noop(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A step that only ends a path says so with a task that does nothing; one called `end` needs none."""
+    name = node.get("step")
+    if not isinstance(name, Scalar) or name.value == "end" or any(is_written(node.get(key)) for key in STEP_CONTENT):
+        return node
+    rewriting.note(name, "a step that does nothing", "tool: {kind: noop}")
+    return with_value(node, "tool", made_mapping([("kind", made_text("noop", name))], name), name)
 
 
 def move_inputs(node: Mapping, rewriting: Rewriting) -> Mapping:

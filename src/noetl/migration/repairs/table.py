@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.document.spellings.model import V10, Rewrite, Spelling, Where
+from noetl.document.spellings.model import V2_CASE, V2_EVAL, V10, Rewrite, Spelling, Where
 from noetl.migration.repairs import conditions, evals, roots, routes, steps, tasks
 
 
@@ -42,4 +42,25 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("arc-expr", Where.ARC, "`expr`", "`when`", conditions.name_expression),
     _row("arc-guard", Where.ARC, "a condition without braces", "`{{ … }}`", conditions.write_braces),
     _row("set-vars", Where.ACTION, "`set_vars`", "`set_ctx`", evals.name_variables),
+)
+
+# What may be put right before it is known which dialect reads the rest: a document that lacks nothing else is then
+# migrated by the rules of its own dialect, which know more than the repairs of single constructs.
+OWN_DIALECT_REPAIRS: tuple[Spelling, ...] = (
+    Spelling(
+        id="root-entry",
+        where=Where.DOCUMENT,
+        older="no step `start`",
+        canonical="`executor.spec.entry_step`",
+        dialects=(V2_EVAL, V2_CASE),
+        rewrite=roots.name_entry,
+    ),
+    Spelling(
+        id="step-empty",
+        where=Where.STEP,
+        older="a step that does nothing",
+        canonical="`tool: {kind: noop}`",
+        dialects=(V2_CASE,),
+        rewrite=steps.add_noop,
+    ),
 )
