@@ -85,6 +85,7 @@ def survived(
     done = noetl(*_command(play, folder), "-o", "json", cwd=folder)
     assert done.code == 0, f"{done.stdout}\n{done.stderr}"
     told = done.json()
+    del told["diagnostics"]  # of the text, not of the run
     replayed = asyncio.run(resume(told["execution_id"], db=folder / STORE))
     return Survived(told, replayed, tuple(kills), log_of(folder))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 from unittest import mock
@@ -11,6 +10,7 @@ import pytest
 
 from noetl.errors import BackendError
 from noetl.server.access.identity import Role
+from noetl.server.logs import JsonLines
 from noetl.server.problems import MEDIA_TYPE
 from tests.server.talking import PROTOCOL, talking
 
@@ -116,7 +116,7 @@ async def test_what_nobody_expected_is_told_by_a_reference_only(caplog: pytest.L
         assert answer.headers["content-type"] == MEDIA_TYPE
         assert "inner secret" not in answer.text
         assert "ZeroDivision" not in answer.text
-        assert answer.json()["reference"] in json.dumps([str(one.msg) for one in caplog.records])
+        assert answer.json()["reference"] in "".join(JsonLines().format(one) for one in caplog.records)
 
 
 async def test_a_store_that_fails_is_503_and_says_nothing_of_it() -> None:
