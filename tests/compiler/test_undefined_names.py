@@ -78,3 +78,37 @@ def test_a_key_that_iter_never_has_is_found(compiled, read: str, meant: str):
 @pytest.mark.parametrize("read", ["iter.page", "iter.seen", "iter.index", "iter.parent.x", "iter.more | default(1)"])
 def test_a_key_that_iter_can_have_is_fine(compiled, read: str):
     assert "E_UNDEFINED_NAME" not in compiled(LOOPED.format(read)).codes
+
+
+_PAGES = """
+apiVersion: noetl.io/v2
+kind: Playbook
+name: pages
+workflow:
+  - step: start
+    tool: {{kind: http, url: x}}
+    retry:
+      - when: "{{{{ response.data.more }}}}"
+        then: {{max_attempts: 9, collect: {{strategy: append, path: data.items, into: pages}}}}
+    {vars}
+    next: flatten
+  - step: flatten
+    args: {{pages: "{{{{ {read} }}}}"}}
+    tool: {{kind: python, args: {{n: "{{{{ pages }}}}"}}, code: "result = n"}}
+"""
+
+
+@pytest.mark.req("O-28")
+@pytest.mark.parametrize(
+    ("read", "vars_", "warned"),
+    [
+        ("pages", "", ["write start.pages"]),
+        ("start.pages", "", []),
+        ("pages | default([])", "", []),
+        ("pages", 'vars: {pages: "{{ pages }}"}', []),
+    ],
+)
+def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(compiled_document, read, vars_, warned):
+    found = compiled_document(_PAGES.format(read=read, vars=vars_))
+
+    assert [one.hint for one in found.found if one.code == "W_FOREIGN_NAME"] == warned

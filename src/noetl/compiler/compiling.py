@@ -31,7 +31,7 @@ from noetl.compiler.task_results import check_task_results
 from noetl.compiler.template_syntax import check_template_syntax
 from noetl.compiler.tool_kinds import check_tool_kinds
 from noetl.compiler.undefined_keys import check_undefined_keys
-from noetl.compiler.undefined_names import check_undefined_names
+from noetl.compiler.undefined_names import check_collected_names, check_undefined_names
 from noetl.compiler.unmatched import check_unmatched
 from noetl.compiler.workbook import resolve_workbook
 from noetl.compiler.writes import check_writes
@@ -89,4 +89,5 @@ def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, ex
     net = lower_playbook(playbook, kinds, debug)
     if net is not None:
         check_undefined_names(playbook, net, compilation)
+        check_collected_names(playbook, net, compilation)
     return Compiled(net, debug)

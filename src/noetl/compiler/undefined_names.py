@@ -6,17 +6,20 @@ is not known is which of them have run. Names under `is defined` and `default(â€
 
 from __future__ import annotations
 
+import re
+
 from noetl.compiler.compilation import Compilation
 from noetl.compiler.parsed_templates import parsed
 from noetl.compiler.scope_names import refuses_undefined
 from noetl.compiler.text_places import name_in
 from noetl.compiler.written_texts import Text, written_texts
-from noetl.document.playbook import Playbook
+from noetl.document.playbook import Dialect, Playbook
 from noetl.document.shapes import nearest
-from noetl.net.names import defined_names
+from noetl.net.names import collecting_steps, defined_names, names_beside_collected
 from noetl.net.net import Net
-from noetl.templates.scopes import foreign, is_reserved, visible
+from noetl.templates.scopes import Site, foreign, is_reserved, visible
 
+_STEP = re.compile(r"workflow\[(\d+)\]")
 _WAY_OUT = "declare it under workload (null if the start brings it), or write | default(â€¦)"
 
 
@@ -39,6 +42,28 @@ def check_undefined_names(playbook: Playbook, net: Net, compilation: Compilation
                 _note_dashed(step, written, playbook, compilation)
         for name in unknown:
             _note(name, here, written, playbook, compilation)
+
+
+def check_collected_names(playbook: Playbook, net: Net, compilation: Compilation) -> None:
+    """W_FOREIGN_NAME for pages that v2-case collects and another step reads by their bare name, where it is null."""
+    collecting = collecting_steps(net) if playbook.dialect is Dialect.V2_CASE else {}
+    for written in written_texts(playbook, compilation) if collecting else ():
+        template = parsed(written.text)
+        read = {one.root for one in template.references if not one.defaulted} if template else set()
+        here = _step_at(written.scalar.path, playbook)
+        for name in sorted(read & collecting.keys()):
+            with_args = written.site not in (Site.STEP_ARGS, Site.LOOP_ARGS)
+            known = names_beside_collected(net, here, with_args=with_args) | written.own_args
+            if collecting[name] != here and name not in known:
+                message = f'"{name}" is collected by the step "{collecting[name]}" and is null in {written.what}'
+                place = name_in(written.scalar, name, playbook.source)
+                compilation.note("W_FOREIGN_NAME", place, message, f"write {collecting[name]}.{name}")
+
+
+def _step_at(path: str, playbook: Playbook) -> str:
+    """The step that a place in the document belongs to; nothing outside of steps."""
+    found = _STEP.match(path)
+    return playbook.steps[int(found[1])].name if found and int(found[1]) < len(playbook.steps) else ""
 
 
 def _note(name: str, here: frozenset[str], written: Text, playbook: Playbook, compilation: Compilation) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc
 from noetl.net.task import Task
@@ -41,7 +43,8 @@ def known_names(net: Net) -> frozenset[str] | None:
 
 def defined_names(net: Net) -> frozenset[str] | None:
     """Every name that the net can define; None where one is computed, so that it may be any."""
-    keys = [*_keys(net), *(key for step in net.transitions for key in _keys_of_step(step))]
+    of_steps = (key for step in net.transitions for key in (*_keys_of_step(step), *_collected(step)))
+    keys = [*_keys(net), *of_steps]
     if any(is_template(key) for key in keys):
         return None
     names = {key.partition(".")[0] for key in keys}  # a write to `a.b` makes `a`
@@ -50,6 +53,27 @@ def defined_names(net: Net) -> frozenset[str] | None:
         names.update(task.name for task in tasks_of(step))
         names.update(_iterators(step))
     return frozenset(names)
+
+
+def collecting_steps(net: Net) -> dict[str, str]:
+    """The step that collects pages under each name (O-28)."""
+    return {into: step.name for step in net.transitions for into in _collected(step)}
+
+
+def names_beside_collected(net: Net, reader: str, *, with_args: bool) -> frozenset[str]:
+    """What templates of the step `reader` can read by a bare name, collected pages left out; its own args by choice."""
+    names = set(_keys(net))
+    for step in net.transitions:
+        seen = step if step.name == reader and with_args else msgspec.structs.replace(step, args=None)
+        names |= {step.name, *_keys_of_step(seen), *_iterators(step)}
+        names |= {task.name for task in tasks_of(step)}
+    return frozenset(key.partition(".")[0] for key in names)
+
+
+def _collected(step: Transition) -> Iterator[str]:
+    in_rules = (repeat for rule in (step.case.rules if step.case else ()) for repeat in rule.repeat)
+    in_tasks = (repeat for task in tasks_of(step) for repeat in task.repeat)
+    yield from (repeat.collect.into for repeat in (*in_rules, *in_tasks) if repeat.collect is not None)
 
 
 def _keys(net: Net) -> Iterator[str]:
@@ -65,20 +89,17 @@ def _keys_of_step(step: Transition) -> Iterator[str]:
     rules = step.case.rules if step.case else ()
     for action in (action for rule in rules for action in rule.actions):
         yield from _keys_in(action.set_ctx)
-    repeats = (repeat for rule in rules for repeat in rule.repeat)
-    yield from (repeat.collect.into for repeat in repeats if repeat.collect is not None)
     for task in tasks_of(step):
         yield from _keys_of_task(task)
 
 
 def _keys_of_task(task: Task) -> Iterator[str]:
-    """What its rules write, what a reference gives its workbook task, and what its pages are collected as."""
+    """What its rules write and what a reference gives its workbook task."""
     for written in (task.args, *task.inner_args):
         yield from _keys_in(written)
     for rule in task.policy.rules if task.policy else ():
         if rule.mutations is not None:
             yield from _keys_in(rule.mutations.set_ctx)
-    yield from (repeat.collect.into for repeat in task.repeat if repeat.collect is not None)
 
 
 def _arcs(step: Transition) -> Iterable[Arc]:
