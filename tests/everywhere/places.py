@@ -220,7 +220,7 @@ class Processes(Here):
         return child
 
 
-OPEN = ("--allow-address", "127.0.0.1")
+LOOPBACK = ("--allow-address", "127.0.0.1")
 
 
 @contextmanager
@@ -239,11 +239,12 @@ def served(name: str, folder: Path) -> Iterator[Server]:
 def _start(name: str, place: Processes) -> None:
     stand_ins, sealed = {"NOETL_QUANTUM_PROVIDERS": ",".join(STAND_INS)}, {"NOETL_MASTER_KEY": MASTER_KEY}
     db = fresh_url() if "PostgreSQL" in name else str(place.folder / "s.db")
+    reached = (*LOOPBACK, *postgres.server().allowed())  # the endpoints and the tables of the cases
     if "inside" in name:
-        place.server("--db", db, "--workers-in-process", "8", *OPEN, **stand_ins, **sealed)
+        place.server("--db", db, "--workers-in-process", "8", *reached, **stand_ins, **sealed)
         return
     place.server("--db", db, *(["--nats", nats.server().url] if "NATS" in name else []), **sealed)
-    place.worker("--concurrency", "8", *OPEN, **stand_ins)
+    place.worker("--concurrency", "8", *reached, **stand_ins)
 
 
 SERVERS = (

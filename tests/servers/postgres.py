@@ -63,6 +63,10 @@ class Server:
         """A credential for the `postgres` tool."""
         return {"host": self.socket, "user": "postgres", "database": database}
 
+    def allowed(self) -> tuple[str, str]:
+        """The options of a server or a worker whose tools may reach it: sockets are closed to them otherwise."""
+        return ("--allow-address", f"unix:{self.socket}")
+
     def restart(self) -> None:
         """As an operator does it: connections are cut, what is not committed is undone."""
         command = [

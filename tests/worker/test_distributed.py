@@ -15,6 +15,7 @@ from noetl.records.envelope import Event
 from tests.cli.processes_here import Here, here
 from tests.fixtures.running import PASSWORD, Tables, fixture
 from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
+from tests.servers import postgres
 from tests.servers.http import HttpServer, reply
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
 
@@ -32,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     folder = tmp_path_factory.mktemp("distributed")
     with here(folder) as place:
         place.server("--allow-address", "127.0.0.1", NOETL_MASTER_KEY_FILE=str(_key(folder)))
-        place.worker("--allow-address", "127.0.0.1", "--name", "far")
+        place.worker("--allow-address", "127.0.0.1", *postgres.server().allowed(), "--name", "far")
         yield place
 
 
@@ -70,6 +71,27 @@ def test_a_worker_without_a_listening_socket_and_without_a_store_completes_f_000
     assert _open_stores(worker.pid) == []
     workers = {event.payload.worker_id for event in events if event.event_type == "token.claimed"}
     assert {one.partition(":")[0] for one in workers} <= {"far", "server"}, "steps without tools are the server's"
+
+
+@pytest.mark.req("WRK-06")
+def test_a_worker_reaches_no_socket_but_the_ones_it_was_allowed(place: Here) -> None:
+    """Tools of an embedded run reach every socket; those of a worker process reach what its operator named."""
+    text = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: closed, path: tests/closed }
+keychain: [{ name: closed_pg, kind: credential }]
+workflow:
+  - step: start
+    tool: [{ name: ask, kind: postgres, auth: closed_pg, command: "SELECT 1" }]
+"""
+    with place.client() as client:
+        client.set_credential("closed_pg", {"host": "/run/closed", "user": "u", "database": "d"}, kind="postgres")
+    started, _ = _run(place, text)
+
+    assert started.status == "failed"
+    assert started.error["kind"] == "tool.not_allowed"
+    assert "--allow-address unix:/run/closed" in started.error["message"]
 
 
 def _open_files(pid: int) -> list[str]:
