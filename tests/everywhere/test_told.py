@@ -86,3 +86,10 @@ def test_the_beginning_of_a_task_that_never_ended_does_not_count_and_that_of_oth
 def test_whatever_a_run_left_is_compared(change: dict[str, Any]) -> None:
     one = told(CHAIN)
     assert [*differences(msgspec.structs.replace(one, **change), one)] == [*change]
+
+
+def test_a_list_that_ends_too_early_is_shown_from_where_it_ends() -> None:
+    short, whole = Told(calls=["GET /a 1"]), Told(calls=["GET /a 1", "GET /a 2", "GET /b 1", "GET /b 2"])
+
+    assert differences(short, whole)["calls"] == (short.calls, whole.calls)
+    assert differences(whole, short)["calls"] == (whole.calls, short.calls)

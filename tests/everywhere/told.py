@@ -48,7 +48,8 @@ def narrowed(here: Any, there: Any) -> Any:
     """Of two long lists only what surrounds the first difference."""
     if not isinstance(here, list) or not isinstance(there, list):
         return here, there
-    at = next((n for n, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), len(there))
+    shared = min(len(here), len(there))
+    at = next((n for n, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), shared)
     return here[max(0, at - 2) : at + 4], there[max(0, at - 2) : at + 4]
 
 
