@@ -190,3 +190,102 @@ def test_old_and_new_give_the_same_task_events_and_the_same_end(fetched: list[An
     assert [one.decision.delay_s for one in decisions] == [
         one.decision.delay_s for one in old.payloads("task.processed")
     ]
+
+
+WORK_OF_BOTH_KINDS = (
+    HEAD
+    + """\
+workflow:
+  - step: start
+    tool: { kind: http, url: u }
+    case:
+      - when: "{{ event.name == 'call.done' }}"
+        then:
+          - summarise: { tool: { kind: python, code: result = 1, args: { n: "{{ result.n }}" } } }
+          - next: { next: [{ step: end }] }
+      - when: "{{ event.name == 'call.error' }}"
+        then:
+          - complain: { tool: { kind: python, code: result = 1 } }
+          - next: { next: [{ step: end }] }
+"""
+)
+
+
+@pytest.mark.req("MIG-03", "V2C-11")
+@pytest.mark.parametrize(
+    ("failing", "calls", "status"),
+    [
+        ((), ["start_task", "summarise"], "completed"),
+        (("start_task",), ["start_task", "complain"], "completed"),
+        (("summarise",), ["start_task", "summarise", "complain"], "completed"),
+        (("start_task", "complain"), ["start_task", "complain"], "failed"),
+        (("summarise", "complain"), ["start_task", "summarise", "complain"], "failed"),
+    ],
+)
+def test_work_after_a_success_and_after_a_failure_is_done_as_before(
+    failing: tuple[str, ...], calls: list[str], status: str
+) -> None:
+    answers: dict[str, Any] = {"start_task": answer({"n": 1}), "summarise": {"n": 1}, "complain": {"n": 1}}
+    answers |= {name: refused(500) for name in failing}
+    migration = migrated(WORK_OF_BOTH_KINDS)
+
+    old, new = run_case(WORK_OF_BOTH_KINDS, **answers), run_case(migration.text, **answers)
+
+    assert (migration.blocked, migration.differing) == ((), ())
+    assert [name for name, _ in old.tool.calls] == calls
+    assert [name for name, _ in new.tool.calls] == calls
+    assert (old.result.status, new.result.status) == (status, status)
+
+
+@pytest.mark.req("MIG-03", "V2C-08")
+@pytest.mark.parametrize(("fails", "status"), [(False, "completed"), (True, "failed")])
+def test_else_is_not_taken_when_the_work_of_another_rule_fails(fails: bool, status: str) -> None:
+    text = (
+        HEAD
+        + """\
+workflow:
+  - step: start
+    tool: { kind: python, code: result = 1 }
+    case:
+      - when: "{{ event.name == 'step.exit' and response.ok }}"
+        then:
+          - log_ok: { tool: { kind: python, code: result = 1 } }
+          - next: { next: [{ step: end }] }
+      - else:
+          - next: { next: [{ step: other }] }
+  - step: other
+    tool: { kind: python, code: result = 1 }
+"""
+    )
+    answers: dict[str, Any] = {"start_task": {"ok": True}, "log_ok": refused(500) if fails else {"n": 1}}
+    migration = migrated(text)
+
+    old, new = run_case(text, **answers), run_case(migration.text, **answers)
+
+    assert (migration.blocked, migration.differing) == ((), ())
+    assert [name for name, _ in old.tool.calls] == [name for name, _ in new.tool.calls] == ["start_task", "log_ok"]
+    assert (old.result.status, new.result.status) == (status, status)
+
+
+@pytest.mark.req("MIG-03", "V2C-21")
+@pytest.mark.parametrize(
+    ("kept", "written", "ctx"),
+    [("x: 1", "x: 5", {"x": 1}), ("y: '{{ vars.x }}'", "x: 5", {"x": 5, "y": 5})],
+)
+def test_vars_of_a_step_are_written_after_what_its_rule_sets(kept: str, written: str, ctx: dict[str, int]) -> None:
+    text = (
+        HEAD
+        + f"""\
+workflow:
+  - step: start
+    tool: {{ kind: python, code: result = 1 }}
+    vars: {{ {kept} }}
+    case:
+      - when: "{{{{ event.name == 'call.done' }}}}"
+        then: {{ set: {{ {written} }}, next: [{{ step: end }}] }}
+"""
+    )
+
+    old, new = run_case(text), run_case(migrated(text).text)
+
+    assert (old.result.ctx, new.result.ctx) == (ctx, ctx)

@@ -47,6 +47,7 @@ class CaseSorting:
         self.set_ctx: list[Mapping] = []
         self.choices: list[Choice] = []
         self.extras: list[Item] = []
+        self._left: list[Parts] = []  # the rules that are steps of their own
         case = looks.step.case
         self._rules = [take_apart(rule, notes) for rule in case.rules] if case is not None else []
 
@@ -54,6 +55,14 @@ class CaseSorting:
     def works(self) -> int:
         """How many rules do more than lead on."""
         return sum(bool(parts.works) for parts in self._rules)
+
+    @property
+    def is_success_and_failure(self) -> bool:
+        """Whether one rule works after every success and the other one after every failure, that of the first one's
+        work too (V2C-11): a pipeline and an arc on step.failed do the same."""
+        guards = [parts.guard for parts in self._rules if parts.guard is not None and not parts.guard.rest]
+        alone = len(self._rules) == 2 and not self.inclusive and not self.looks.looped and self.looks.step.tasks
+        return bool(alone) and [any(one.only(event) for one in guards) for event in (DONE, ERROR)] == [True, True]
 
     def sort(self) -> None:
         """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
@@ -138,7 +147,8 @@ class CaseSorting:
     def _follow(self, parts: Parts, guard: Guard) -> None:
         """Tasks after every successful call join the pipeline."""
         self._note_failures(parts, guard)
-        items = self._work(parts, self._in_pipeline(), in_pipeline=bool(parts.tasks) or self.looks.looped)
+        in_turn = bool(parts.tasks) or self.looks.looped or self._is_before_vars(parts)
+        items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
             if (
@@ -197,6 +207,7 @@ class CaseSorting:
         on_failure = [] if guard.only(ERROR) else self._failure_choices()
         step, target = self.apart.step(parts, guard, on_failure)
         self.extras.append(step)
+        self._left.append(parts)
         self.choices.append(Choice(when or self._any_end, guard, (target,), self.copier))
 
     # their parts -----------------------------------------------------------------------------------------------
@@ -211,6 +222,16 @@ class CaseSorting:
             return self.copier
         return self.copier.with_names(pipeline_names(call_name(self.looks.step)))
 
+    def _is_before_vars(self, parts: Parts) -> bool:
+        """Whether the step's vars write or read what this rule sets before them (O-29): set_ctx writes all at once."""
+        step_vars = self.looks.step.vars
+        if step_vars is None:
+            return False
+        keys = {key for one in parts.sets for key in one.values.values}
+        read = {path for text in _texts([step_vars]) for path in paths(text)}
+        names = {path[:2] if path[0] in _STATE else path[:1] for path in read}
+        return bool(keys & step_vars.values.keys()) or any(name[-1] in keys or name[-1] in _STATE for name in names)
+
     def _note_failures(self, parts: Parts, guard: Guard) -> None:
         """A pipeline ends with its first failure, and only an arc sees that one."""
         if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
@@ -218,10 +239,12 @@ class CaseSorting:
             self.notes.differs(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
 
     def _note_failed_tasks(self, parts: Parts, others: list[Parts]) -> None:
-        """Such a rule had matched, so that else was out (V2C-08); an arc cannot tell its failure from the call's."""
+        """Such a rule had matched, so that else was out (V2C-08); an arc cannot tell its failure from the call's.
+        A rule that is a step of its own fails there, where no else is."""
         guards = [other.guard for other in others if other.guard is not None]
+        here = [other for other in others if not any(other is left for left in self._left)]
         takes_failures = any(its.after_failure and not its.rest for its in guards)
-        if not takes_failures and any(other.tasks for other in others):
+        if not takes_failures and any(other.tasks for other in here):
             message = "this else is now taken when a task of another rule fails, too"
             self.notes.differs(parts.rule, message, "write a rule on call.error before it")
 

@@ -93,7 +93,7 @@ class CaseStep:
                 "on_error: continue holds for the work of these rules too, and arcs cannot tell whose failure it was"
             )
             self.notes.differs(self.step.case, message, hint)
-        elif self.sorting.works > 1 or (self.sorting.works and self.step.sink is not None):
+        elif self._works_in_several_parts():
             message = "several parts of this step work, and when one fails the others went on as v10 does not"
             self.notes.differs(self.step.case, message, hint)
         elif self.sorting.works and self.call is None and len(self.step.case.rules) > 1:
@@ -102,6 +102,11 @@ class CaseStep:
         elif self.step.loop is not None and len(self.step.case.rules) > 1:
             message = "these rules were looked at in every iteration, and a v10 router looks once"
             self.notes.differs(self.step.case, message, "keep one rule, or collect what decides with set_ctx")
+
+    def _works_in_several_parts(self) -> bool:
+        """The sink is such a part, too."""
+        works = self.sorting.works
+        return (works > 1 and not self.sorting.is_success_and_failure) or (works > 0 and self.step.sink is not None)
 
     def _pages(self) -> Pages | None:
         if self.call is None or not any(is_pages(retry) for retry in self.step.retry):
