@@ -325,12 +325,33 @@ def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled):
 
 
 @pytest.mark.req("V2C-23", "VAL-20")
-def test_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled):
-    text = """
+def test_a_task_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled):
+    def found(then: str):
+        text = f"""
+        - step: start
+          loop: {{ in: [1], iterator: x, mode: sequential }}
+          tool: {{ kind: noop }}
+          case: [{{ when: "{{{{ event.name == 'loop.done' }}}}", then: {then} }}]
+        """
+        return compiled(text, api="noetl.io/v2")
+
+    assert found("{ next: end }").loud == []
+    assert found("{ set: { n: '{{ loop.total }}' }, next: end }").loud == []
+    for then in ("[{ report: { tool: { kind: noop } } }]", "{ retry: { max_attempts: 2 } }"):
+        never = found(then).only("W_EVENT_NEVER")
+        assert "its tasks never run" in never.message
+        assert "lead to a step that has them" in never.hint
+
+
+@pytest.mark.req("V2C-23", "VAL-20")
+@pytest.mark.parametrize("name", ["loop.done", "loop.iteration.done"])
+def test_a_case_rule_waits_in_vain_for_a_loop_its_step_does_not_have(compiled, name):
+    text = f"""
     - step: start
-      loop: { in: [1], iterator: x, mode: sequential }
-      tool: { kind: noop }
-      case: [{ when: "{{ event.name == 'loop.done' }}", then: { next: end } }]
+      tool: {{ kind: noop }}
+      case: [{{ when: "{{{{ event.name == '{name}' }}}}", then: {{ next: end }} }}]
     """
 
-    assert "lead on with next" in compiled(text, api="noetl.io/v2").only("W_EVENT_NEVER").hint
+    never = compiled(text, api="noetl.io/v2").only("W_EVENT_NEVER")
+    assert "it has no loop" in never.message
+    assert "call.done" in never.hint
