@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from noetl.records.executions import Final, PlaybookProcessed
 from noetl.records.outcomes import Error
 from noetl.records.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
-from noetl.store.sqlite.migration import known_migrations
+from noetl.store.sqlite.migration import known_migrations, refuse_others
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.test_store import commit, event
 
@@ -121,3 +123,35 @@ async def test_two_processes_may_open_one_file_and_the_slower_one_is_told(path: 
     assert await two.events("x1") == [event(1)]
     await one.close()
     await two.close()
+
+
+class _Overtaken:
+    """A connection to a new file: another process makes its store there right after the first read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._connection, self._reads = path, sqlite3.connect(path), 0
+
+    def execute(self, sql: str) -> sqlite3.Cursor:
+        found = self._connection.execute(sql)
+        rows = found.fetchall()
+        self._reads += 1
+        if self._reads == 1:
+            asyncio.run(SqliteStore.open(self._path).close())
+        return _rows(self._connection, rows)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _rows(connection: sqlite3.Connection, rows: list[Any]) -> sqlite3.Cursor:
+    """A cursor that gives what was read before the other process came."""
+    return connection.execute("SELECT 1 WHERE ?", (bool(rows),))
+
+
+@pytest.mark.req("SRV-12")
+def test_a_new_file_that_another_process_makes_its_store_meanwhile_is_ours(tmp_path: Path) -> None:
+    overtaken = _Overtaken(tmp_path / "s.db")
+
+    refuse_others(overtaken, "s.db")  # type: ignore[arg-type]
+
+    overtaken.close()

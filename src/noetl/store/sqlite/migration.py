@@ -43,7 +43,9 @@ def is_store(connection: sqlite3.Connection) -> bool:
 
 def refuse_others(connection: sqlite3.Connection, where: str) -> None:
     """BackendError when another program keeps its data here: ours would not belong among them."""
-    if not is_store(connection) and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+    # Tables first: another process may migrate the same new file between the two reads. Whoever sees its tables also
+    # sees that they are ours, since a migration is one transaction.
+    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_store(connection):
         raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
 
 
