@@ -1,0 +1,4 @@
+"""Lowering: checked document parts become parts of the net, each dialect's defaults written out.
+
+Read first: `nets.py`, `steps.py`, `tasks.py`.
+"""

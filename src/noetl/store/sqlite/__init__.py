@@ -1,0 +1,4 @@
+"""The store in one SQLite file: WAL, `synchronous=FULL`, one transaction per commit.
+
+Read first: `store.py`, `history.py`.
+"""
