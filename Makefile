@@ -43,11 +43,15 @@ test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
 soak: $(READY) ## an hour of loads on real processes that are killed and frozen (ARGS="--minutes 5" for less)
 	@$(PY) -m tests.cluster.soak $(ARGS)
 
+# The tools of ui/ are installed with its build: a machine without Node checks the Python alone, and says so.
 check: $(READY) ## format, lint and strict types only
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet . && .venv/bin/mypy
+	@if [ -x ui/node_modules/.bin/eslint ] && command -v npm >/dev/null; then cd ui && npm run --silent lint; \
+	else echo "make: ui/ was not checked (make ui installs its tools)" >&2; fi
 
 format: $(READY) ## rewrite the code in the house style
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+	@if [ -x ui/node_modules/.bin/eslint ] && command -v npm >/dev/null; then cd ui && npm run --silent format; fi
 
 bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute, ARGS=--cluster with servers)
 	@$(PY) bench/run.py $(ARGS)

@@ -60,7 +60,10 @@ export function match(patterns: Record<string, string>, path: string): Match | n
     });
     const found = new RegExp(`^${source}/?$`).exec(path);
     if (found) {
-      return { name, params: Object.fromEntries(names.map((key, at) => [key, decodeURIComponent(found[at + 1] ?? "")])) };
+      return {
+        name,
+        params: Object.fromEntries(names.map((key, at) => [key, decodeURIComponent(found[at + 1] ?? "")])),
+      };
     }
   }
   return null;

@@ -20,6 +20,8 @@ export const ROUTES: Record<string, string> = {
   audit: "/audit",
 };
 
+// Each screen has its own props: they are the parts of its address, which the router gives as text.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Loaded = Promise<{ default: Component<any> }>;
 
 export const SCREENS: Record<string, () => Loaded> = {

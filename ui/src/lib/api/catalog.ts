@@ -9,20 +9,26 @@ const at = (path: string): string => path.split("/").map(encodeURIComponent).joi
 
 export const listPlaybooks = () => get<{ playbooks: Version[] }>("catalog", { limit: 1000 });
 export const listVersions = (path: string) => get<{ versions: Version[] }>(`catalog/${at(path)}/versions`);
-export const sourceOf = (path: string, version?: string | number | null) => getText(`catalog/${at(path)}/source`, { version });
-export const certificateOf = (path: string, version?: string | number | null) => get<Certificate>(`catalog/${at(path)}/certificate`, { version });
-export const inputsOf = (path: string, version?: string | number | null) => get<Inputs>(`catalog/${at(path)}/inputs`, { version });
+export const sourceOf = (path: string, version?: string | number | null) =>
+  getText(`catalog/${at(path)}/source`, { version });
+export const certificateOf = (path: string, version?: string | number | null) =>
+  get<Certificate>(`catalog/${at(path)}/certificate`, { version });
+export const inputsOf = (path: string, version?: string | number | null) =>
+  get<Inputs>(`catalog/${at(path)}/inputs`, { version });
 export const register = (source: string) => send<Registered>("POST", "catalog", { source });
-export const validate = (source: string, signal?: AbortSignal) => send<Outline>("POST", "validate", { source }, { signal });
+export const validate = (source: string, signal?: AbortSignal) =>
+  send<Outline>("POST", "validate", { source }, { signal });
 export const format = (source: string) => send<{ source: string; changed: boolean }>("POST", "format", { source });
 export const migrate = (source: string) => send<Migrated>("POST", "migrate", { source });
-export const draw = async (source: string, signal?: AbortSignal) => (await send<{ drawing: Drawing }>("POST", "graph", { source, format: "json" }, { signal })).drawing;
+export const draw = async (source: string, signal?: AbortSignal) =>
+  (await send<{ drawing: Drawing }>("POST", "graph", { source, format: "json" }, { signal })).drawing;
 export const analyse = (source: string) => send<Certificate>("POST", "analyze", { source });
 export const start = (path: string, body: { version?: string | number; payload: unknown }) =>
   send<Started>("POST", "executions", { path, ...body }, { headers: { "Idempotency-Key": crypto.randomUUID() } });
 
 export const limitsOf = (path: string) => get<PlaybookLimits>("limits", { path });
-export const limitPlaybook = (path: string, asked: { limit: number; reason?: string }) => send("PUT", `limits/${at(path)}`, asked);
+export const limitPlaybook = (path: string, asked: { limit: number; reason?: string }) =>
+  send("PUT", `limits/${at(path)}`, asked);
 export const unlimitPlaybook = (path: string) => send("DELETE", `limits/${at(path)}`);
 
 let schema: Promise<Schema> | null = null;

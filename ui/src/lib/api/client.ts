@@ -25,7 +25,9 @@ export class ApiError extends Error {
 
   /** The fields of a form that do not fit; none where the problem is another. */
   get fields(): FieldProblem[] {
-    return (this.problem.errors ?? []).filter((one): one is Record<string, unknown> & FieldProblem => typeof one.field === "string");
+    return (this.problem.errors ?? []).filter(
+      (one): one is Record<string, unknown> & FieldProblem => typeof one.field === "string",
+    );
   }
 }
 
@@ -71,7 +73,11 @@ async function ask(method: string, path: string, { query, body, headers, signal 
     });
   } catch (cause) {
     if ((cause as Error).name === "AbortError") throw cause;
-    throw new ApiError({ title: "The server cannot be reached", status: 0, detail: "Is it running? This page tries again by itself." });
+    throw new ApiError({
+      title: "The server cannot be reached",
+      status: 0,
+      detail: "Is it running? This page tries again by itself.",
+    });
   }
   if (answer.ok) return answer;
   throw new ApiError(await problemOf(answer));
@@ -95,7 +101,12 @@ export async function getText(path: string, query?: Query): Promise<string> {
   return (await ask("GET", path, { query, headers: { Accept: "*/*" } })).text();
 }
 
-export async function send<T>(method: "POST" | "PUT" | "DELETE" | "PATCH", path: string, body?: unknown, options: Omit<Options, "body"> = {}): Promise<T> {
+export async function send<T>(
+  method: "POST" | "PUT" | "DELETE" | "PATCH",
+  path: string,
+  body?: unknown,
+  options: Omit<Options, "body"> = {},
+): Promise<T> {
   const answer = await ask(method, path, { ...options, body });
   const text = await answer.text();
   return (text ? JSON.parse(text) : undefined) as T;

@@ -1,7 +1,18 @@
 // What is asked of the server about executions.
 
 import { get, send } from "./client";
-import type { Bulk, ExecutionDetail, ExecutionPage, Explanation, LimitRate, Rerun, Started, StateView, StepLimits, Timeline } from "./shapes";
+import type {
+  Bulk,
+  ExecutionDetail,
+  ExecutionPage,
+  Explanation,
+  LimitRate,
+  Rerun,
+  Started,
+  StateView,
+  StepLimits,
+  Timeline,
+} from "./shapes";
 import type { Drawing } from "../net/drawing";
 
 export interface ExecutionFilter {
@@ -20,12 +31,18 @@ export const getExecution = (id: string) => get<ExecutionDetail>(`executions/${i
 export const getState = (id: string, at?: number) => get<StateView>(`executions/${id}/state`, { at });
 export const getTimeline = (id: string) => get<Timeline>(`executions/${id}/steps`);
 export const explain = (id: string) => get<Explanation>(`executions/${id}/explain`);
-export const getDrawing = async (id: string) => (await get<{ drawing: Drawing }>(`executions/${id}/graph`, { format: "json" })).drawing;
+export const getDrawing = async (id: string) =>
+  (await get<{ drawing: Drawing }>(`executions/${id}/graph`, { format: "json" })).drawing;
 
 /** Limits of steps; null is as the playbook says. */
 export const getLimits = (id: string) => get<StepLimits>(`executions/${id}/limits`);
-export const setLimit = (id: string, step: string, asked: { limit: number | null; rate: LimitRate | null; reason?: string }) => send("PUT", `executions/${id}/limits/${encodeURIComponent(step)}`, asked);
-export const resetLimit = (id: string, step: string) => send("DELETE", `executions/${id}/limits/${encodeURIComponent(step)}`);
+export const setLimit = (
+  id: string,
+  step: string,
+  asked: { limit: number | null; rate: LimitRate | null; reason?: string },
+) => send("PUT", `executions/${id}/limits/${encodeURIComponent(step)}`, asked);
+export const resetLimit = (id: string, step: string) =>
+  send("DELETE", `executions/${id}/limits/${encodeURIComponent(step)}`);
 
 export type Action = "pause" | "resume" | "cancel";
 /** What may be said with it: why, and, of cancelling, whether what was done is undone first. */
@@ -33,7 +50,9 @@ export interface Steering {
   reason?: string;
   compensate?: boolean;
 }
-export const steer = (id: string, action: Action, asked: Steering = {}) => send("POST", `executions/${id}/${action}`, asked);
-export const bulk = (action: Action, ids: string[], asked: Steering = {}) => send<Bulk>("POST", "executions/bulk", { action, execution_ids: ids, ...asked });
+export const steer = (id: string, action: Action, asked: Steering = {}) =>
+  send("POST", `executions/${id}/${action}`, asked);
+export const bulk = (action: Action, ids: string[], asked: Steering = {}) =>
+  send<Bulk>("POST", "executions/bulk", { action, execution_ids: ids, ...asked });
 export const rerun = (id: string, body: Partial<Rerun> = {}) =>
   send<Started>("POST", `executions/${id}/rerun`, body, { headers: { "Idempotency-Key": crypto.randomUUID() } });

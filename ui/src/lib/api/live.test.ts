@@ -27,7 +27,10 @@ describe("one stream for all screens", () => {
   it("is opened once, tells everybody, and is closed when nobody listens", async () => {
     vi.useFakeTimers();
     const rows: string[] = [];
-    const [one, two] = [hear({ row: (row) => rows.push(`1 ${row.status}`) }), hear({ row: (row) => rows.push(`2 ${row.status}`) })];
+    const [one, two] = [
+      hear({ row: (row) => rows.push(`1 ${row.status}`) }),
+      hear({ row: (row) => rows.push(`2 ${row.status}`) }),
+    ];
     expect(Source.made).toHaveLength(1);
     Source.made[0]!.say("message", { status: "running" });
     expect(rows).toEqual(["1 running", "2 running"]);

@@ -6,4 +6,8 @@ import type { HumanTask, TaskPage } from "./shapes";
 export const listTasks = (query: { state?: string; mine?: boolean; limit?: number }) => get<TaskPage>("tasks", query);
 export const getTask = (id: string) => get<HumanTask>(`tasks/${id}`);
 export const act = (task: HumanTask, action: "claim" | "release" | "complete", values?: Record<string, unknown>) =>
-  send<HumanTask>("POST", `tasks/${task.task_id}/${action}`, action === "complete" ? { values: values ?? {}, version: task.version } : { version: task.version });
+  send<HumanTask>(
+    "POST",
+    `tasks/${task.task_id}/${action}`,
+    action === "complete" ? { values: values ?? {}, version: task.version } : { version: task.version },
+  );

@@ -3,7 +3,16 @@ import { describe, expect, it } from "vitest";
 import { pathAt, schemasAt, type Schema } from "./completion";
 
 const TEXT = Text.of(
-  ["workflow:", "  - step: start", "    tool:", "      kind: http", "    next:", "      arcs:", "        - step: end", "          "].slice(),
+  [
+    "workflow:",
+    "  - step: start",
+    "    tool:",
+    "      kind: http",
+    "    next:",
+    "      arcs:",
+    "        - step: end",
+    "          ",
+  ].slice(),
 );
 
 describe("the path of the cursor", () => {
@@ -20,7 +29,10 @@ describe("the schema at a path", () => {
     $defs: { step: { properties: { tool: { anyOf: [{ properties: { kind: { enum: ["http", "python"] } } }] } } } },
   };
   it("follows references, lists and choices", () => {
-    expect(schemasAt(root, ["workflow", "-", "tool", "kind"]).flatMap((one) => one.enum ?? [])).toEqual(["http", "python"]);
+    expect(schemasAt(root, ["workflow", "-", "tool", "kind"]).flatMap((one) => one.enum ?? [])).toEqual([
+      "http",
+      "python",
+    ]);
   });
   it("knows nothing where nothing is said", () => expect(schemasAt(root, ["nowhere", "-"])).toEqual([]));
 });

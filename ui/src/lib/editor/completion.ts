@@ -106,7 +106,13 @@ function keys(root: Schema, path: string[]): Completion[] {
   const found = new Map<string, Completion>();
   for (const one of schemasAt(root, path)) {
     for (const [name, inner] of Object.entries(one.properties ?? {})) {
-      if (!found.has(name)) found.set(name, { label: name, apply: `${name}: `, type: "property", detail: inner.description?.split(". ")[0] });
+      if (!found.has(name))
+        found.set(name, {
+          label: name,
+          apply: `${name}: `,
+          type: "property",
+          detail: inner.description?.split(". ")[0],
+        });
     }
   }
   return [...found.values()];
@@ -115,13 +121,18 @@ function keys(root: Schema, path: string[]): Completion[] {
 function values(root: Schema, path: string[]): Completion[] {
   const found = new Map<string, Completion>();
   for (const one of schemasAt(root, path)) {
-    const choices = [...(one.enum ?? []), ...(one.const !== undefined ? [one.const] : []), ...(one.type === "boolean" ? [true, false] : [])];
+    const choices = [
+      ...(one.enum ?? []),
+      ...(one.const !== undefined ? [one.const] : []),
+      ...(one.type === "boolean" ? [true, false] : []),
+    ];
     for (const choice of choices) found.set(String(choice), { label: String(choice), type: "enum" });
   }
   return [...found.values()];
 }
 
-const plain = (names: string[] | undefined, type: string): Completion[] => (names ?? []).map((label) => ({ label, type }));
+const plain = (names: string[] | undefined, type: string): Completion[] =>
+  (names ?? []).map((label) => ({ label, type }));
 
 /** Names that a value of this key may have, beyond what the schema lists. */
 function named(key: string, words: Words): Completion[] {

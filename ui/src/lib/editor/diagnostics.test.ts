@@ -3,8 +3,14 @@ import { describe, expect, it } from "vitest";
 import { fixed, offset, underlines, type Diagnostic } from "./diagnostics";
 
 const found: Diagnostic = {
-  code: "E_NEXT_REF", severity: "error", message: 'leads to "aks"', hint: 'did you mean "ask"?',
-  line: 2, column: 9, end_line: 2, end_column: 12,
+  code: "E_NEXT_REF",
+  severity: "error",
+  message: 'leads to "aks"',
+  hint: 'did you mean "ask"?',
+  line: 2,
+  column: 9,
+  end_line: 2,
+  end_column: 12,
   fix: { replacement: "ask", line: 2, column: 9, end_column: 12 },
 };
 

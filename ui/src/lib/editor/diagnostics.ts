@@ -4,7 +4,10 @@ import type { Diagnostic as Underline } from "@codemirror/lint";
 import type { Text } from "@codemirror/state";
 import type { Found } from "../api/shapes";
 
-export type Diagnostic = Pick<Found, "code" | "severity" | "message" | "hint" | "line" | "column" | "end_line" | "end_column" | "fix">;
+export type Diagnostic = Pick<
+  Found,
+  "code" | "severity" | "message" | "hint" | "line" | "column" | "end_line" | "end_column" | "fix"
+>;
 
 /** The server counts characters, JavaScript halves of them where they are beyond the basic plane. */
 function units(line: string, column: number): number {
@@ -16,7 +19,8 @@ function units(line: string, column: number): number {
 export function fixed(text: string, fix: NonNullable<Diagnostic["fix"]>): string {
   const lines = text.split("\n");
   const line = lines[fix.line - 1] ?? "";
-  lines[fix.line - 1] = line.slice(0, units(line, fix.column)) + fix.replacement + line.slice(units(line, fix.end_column));
+  lines[fix.line - 1] =
+    line.slice(0, units(line, fix.column)) + fix.replacement + line.slice(units(line, fix.end_column));
   return lines.join("\n");
 }
 
@@ -40,7 +44,19 @@ export function underlines(document: Text, found: readonly Diagnostic[]): Underl
       source: one.code,
       message: one.hint ? `${one.message}\n${one.hint}` : one.message,
       actions: fix
-        ? [{ name: `Replace with ${fix.replacement}`, apply: (view) => view.dispatch({ changes: { from: offset(view.state.doc, fix.line, fix.column), to: offset(view.state.doc, fix.line, fix.end_column), insert: fix.replacement } }) }]
+        ? [
+            {
+              name: `Replace with ${fix.replacement}`,
+              apply: (view) =>
+                view.dispatch({
+                  changes: {
+                    from: offset(view.state.doc, fix.line, fix.column),
+                    to: offset(view.state.doc, fix.line, fix.end_column),
+                    insert: fix.replacement,
+                  },
+                }),
+            },
+          ]
         : [],
     };
   });

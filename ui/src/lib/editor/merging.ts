@@ -8,7 +8,20 @@ import { yaml } from "@codemirror/lang-yaml";
 import { syntaxHighlighting } from "@codemirror/language";
 
 export function openComparison(root: ShadowRoot, before: string, after: string): () => void {
-  const extensions = [lineNumbers(), yaml(), syntaxHighlighting(COLOURS), LOOK, EditorState.readOnly.of(true), EditorView.lineWrapping];
-  const view = new MergeView({ a: { doc: before, extensions }, b: { doc: after, extensions }, parent: root, root, collapseUnchanged: { margin: 3, minSize: 6 } });
+  const extensions = [
+    lineNumbers(),
+    yaml(),
+    syntaxHighlighting(COLOURS),
+    LOOK,
+    EditorState.readOnly.of(true),
+    EditorView.lineWrapping,
+  ];
+  const view = new MergeView({
+    a: { doc: before, extensions },
+    b: { doc: after, extensions },
+    parent: root,
+    root,
+    collapseUnchanged: { margin: 3, minSize: 6 },
+  });
   return () => view.destroy();
 }

@@ -7,7 +7,14 @@ import { bracketMatching, foldGutter, foldKeymap, indentOnInput, syntaxHighlight
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { Annotation, EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
 import { complete, type Words } from "./completion";
 import { underlines, type Diagnostic } from "./diagnostics";
 import { COLOURS, LOOK } from "./look";
@@ -56,12 +63,23 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
         syntaxHighlighting(COLOURS),
         LOOK,
         autocompletion({ override: [(context) => complete(words, context)], icons: false }),
-        keymap.of([save, { key: "Tab", run: acceptCompletion }, ...defaultKeymap, ...historyKeymap, ...searchKeymap, ...foldKeymap, ...lintKeymap, ...completionKeymap, indentWithTab]),
+        keymap.of([
+          save,
+          { key: "Tab", run: acceptCompletion },
+          ...defaultKeymap,
+          ...historyKeymap,
+          ...searchKeymap,
+          ...foldKeymap,
+          ...lintKeymap,
+          ...completionKeymap,
+          indentWithTab,
+        ]),
         EditorState.readOnly.of(readonly),
         EditorState.tabSize.of(2),
         EditorView.contentAttributes.of({ "aria-label": label }),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged && !update.transactions.some((one) => one.annotation(fromOutside))) onchange(update.state.doc.toString());
+          if (update.docChanged && !update.transactions.some((one) => one.annotation(fromOutside)))
+            onchange(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;
           if (update.selectionSet && now !== line) oncursor((line = now));
         }),
@@ -72,7 +90,10 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
   return {
     setText(next) {
       if (next === view.state.doc.toString()) return;
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next }, annotations: fromOutside.of(true) });
+      view.dispatch({
+        changes: { from: 0, to: view.state.doc.length, insert: next },
+        annotations: fromOutside.of(true),
+      });
     },
     setDiagnostics: (found) => view.dispatch(setDiagnostics(view.state, underlines(view.state.doc, found))),
     setWords: (next) => (words = next),

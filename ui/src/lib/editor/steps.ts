@@ -22,7 +22,8 @@ function isTop(lines: string[], at: number, own: number): boolean {
     const text = lines[above]!;
     if (!text.trim() || text.trimStart().startsWith("#")) continue;
     const indent = text.length - text.trimStart().length;
-    if (indent < own || (indent === own && !text.trimStart().startsWith("-"))) return /^\s*(workflow|steps)\s*:/.test(text);
+    if (indent < own || (indent === own && !text.trimStart().startsWith("-")))
+      return /^\s*(workflow|steps)\s*:/.test(text);
   }
   return false;
 }

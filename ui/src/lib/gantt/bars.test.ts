@@ -1,11 +1,22 @@
 import { describe, expect, it } from "vitest";
 import { reach, ticks, x, type Bar } from "./bars";
 
-const bar = (from: number, to: number | null): Bar => ({ id: `${from}`, label: "", step: "", depth: 0, from, to, state: "running", parts: [] });
+const bar = (from: number, to: number | null): Bar => ({
+  id: `${from}`,
+  label: "",
+  step: "",
+  depth: 0,
+  from,
+  to,
+  state: "running",
+  parts: [],
+});
 
 describe("the reach of a chart", () => {
-  it("goes to now while something runs", () => expect(reach([bar(10, 12), bar(11, null)], 20)).toEqual({ from: 10, to: 20 }));
-  it("ends with the last bar when all is over", () => expect(reach([bar(10, 12), bar(11, 15)], 99)).toEqual({ from: 10, to: 15 }));
+  it("goes to now while something runs", () =>
+    expect(reach([bar(10, 12), bar(11, null)], 20)).toEqual({ from: 10, to: 20 }));
+  it("ends with the last bar when all is over", () =>
+    expect(reach([bar(10, 12), bar(11, 15)], 99)).toEqual({ from: 10, to: 15 }));
   it("is never empty", () => expect(reach([bar(10, 10)], 99).to).toBeGreaterThan(10));
 });
 

@@ -39,7 +39,10 @@ export function x(moment: number, scale: Scale): number {
   return ((moment - scale.from) / (scale.to - scale.from)) * scale.width;
 }
 
-const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400];
+const STEPS = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200,
+  21_600, 43_200, 86_400,
+];
 
 /** Round moments for the axis, seconds since the beginning, at most `most` of them. */
 export function ticks(scale: Scale, origin: number, most = 10): number[] {

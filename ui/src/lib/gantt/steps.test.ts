@@ -5,29 +5,62 @@ import { barOf, errandBar, ordered, tasksOf } from "./steps";
 
 const AT = (s: number): string => new Date(s * 1000).toISOString();
 const STEP: StepBar = {
-  step: "ask", step_run_id: "r", scheduled_at: AT(10), started_at: AT(11), waiting_at: null, waits_for: [], finished_at: AT(15), status: "done",
-  worker_id: "w", error: null, total: null, done: 0, failed: 0, task_runs: 0, tasks: [],
+  step: "ask",
+  step_run_id: "r",
+  scheduled_at: AT(10),
+  started_at: AT(11),
+  waiting_at: null,
+  waits_for: [],
+  finished_at: AT(15),
+  status: "done",
+  worker_id: "w",
+  error: null,
+  total: null,
+  done: 0,
+  failed: 0,
+  task_runs: 0,
+  tasks: [],
 };
 
 describe("a step as a bar", () => {
   it("was queued, then ran", () => {
-    expect(barOf(STEP, 99).parts.map((part) => [part.kind, part.from, part.to])).toEqual([["queued", 10, 11], ["running", 11, 15]]);
+    expect(barOf(STEP, 99).parts.map((part) => [part.kind, part.from, part.to])).toEqual([
+      ["queued", 10, 11],
+      ["running", 11, 15],
+    ]);
   });
   it("that waits has not ended", () => {
-    const bar = barOf({ ...STEP, waiting_at: AT(12), waits_for: ["message go"], finished_at: null, status: "waiting" }, 99);
+    const bar = barOf(
+      { ...STEP, waiting_at: AT(12), waits_for: ["message go"], finished_at: null, status: "waiting" },
+      99,
+    );
     expect(bar.to).toBeNull();
     expect(bar.parts.at(-1)).toMatchObject({ kind: "waiting", from: 12, to: null });
     expect(bar.parts.at(-1)!.title).toContain("message go");
   });
   it("that nobody has taken is queued until now", () => {
-    expect(barOf({ ...STEP, started_at: null, finished_at: null, status: "scheduled" }, 99).parts[0]!.title).toBe("queued 1 min 29 s");
+    expect(barOf({ ...STEP, started_at: null, finished_at: null, status: "scheduled" }, 99).parts[0]!.title).toBe(
+      "queued 1 min 29 s",
+    );
   });
 });
 
 describe("tasks of a step", () => {
-  const task = (attempt: number, from: number, to: number | null, more = {}) => ({ task: "t", attempt, started_at: AT(from), finished_at: to === null ? null : AT(to), status: "error", do: "retry", delay_s: 2, ...more });
+  const task = (attempt: number, from: number, to: number | null, more = {}) => ({
+    task: "t",
+    attempt,
+    started_at: AT(from),
+    finished_at: to === null ? null : AT(to),
+    status: "error",
+    do: "retry",
+    delay_s: 2,
+    ...more,
+  });
   it("show the pause before another attempt", () => {
-    const [first, second] = tasksOf({ ...STEP, tasks: [task(1, 11, 12), task(2, 14, null, { do: null, status: "running", delay_s: 0 })] }, 20);
+    const [first, second] = tasksOf(
+      { ...STEP, tasks: [task(1, 11, 12), task(2, 14, null, { do: null, status: "running", delay_s: 0 })] },
+      20,
+    );
     expect(first!.parts[1]).toMatchObject({ kind: "backoff", from: 12, to: 14 });
     expect(second).toMatchObject({ label: "t #2", to: null });
   });
@@ -37,20 +70,43 @@ describe("tasks of a step", () => {
 });
 
 describe("what runs beside the tokens", () => {
-  const errand: Errand = { id: "c", kind: "compensation", step: "car", label: "car_compensate", index: 2, state: "failed", from: 10, begun: 12, to: 13, note: "no answer" };
+  const errand: Errand = {
+    id: "c",
+    kind: "compensation",
+    step: "car",
+    label: "car_compensate",
+    index: 2,
+    state: "failed",
+    from: 10,
+    begun: 12,
+    to: 13,
+    note: "no answer",
+  };
 
   it("was queued, then ran, and says how it went wrong", () => {
     const bar = errandBar(errand, 99);
-    expect(bar.parts.map((part) => [part.kind, part.from, part.to])).toEqual([["queued", 10, 12], ["running", 12, 13]]);
+    expect(bar.parts.map((part) => [part.kind, part.from, part.to])).toEqual([
+      ["queued", 10, 12],
+      ["running", 12, 13],
+    ]);
     expect(bar.parts[1]!.title).toContain("no answer");
     expect([bar.sign, bar.label]).toEqual(["↶", "undo car [2]"]);
   });
   it("has a name of its kind", () => {
-    const labels = [{ ...errand, index: -1 }, { ...errand, kind: "handler" as const, label: "audit, for paid" }, { ...errand, kind: "async" as const, label: "insert" }, { ...errand, kind: "hook" as const }].map((one) => errandBar(one, 99).label);
+    const labels = [
+      { ...errand, index: -1 },
+      { ...errand, kind: "handler" as const, label: "audit, for paid" },
+      { ...errand, kind: "async" as const, label: "insert" },
+      { ...errand, kind: "hook" as const },
+    ].map((one) => errandBar(one, 99).label);
     expect(labels).toEqual(["undo car", "audit, for paid", "insert beside car", "hook of car"]);
   });
   it("stands among the steps in the order of time, below no step of another", () => {
-    const rows = ordered([[barOf(STEP, 99), { ...barOf(STEP, 99), id: "task" }], [errandBar({ ...errand, from: 5 }, 99)], [errandBar({ ...errand, id: "later", from: 11 }, 99)]]);
+    const rows = ordered([
+      [barOf(STEP, 99), { ...barOf(STEP, 99), id: "task" }],
+      [errandBar({ ...errand, from: 5 }, 99)],
+      [errandBar({ ...errand, id: "later", from: 11 }, 99)],
+    ]);
     expect(rows.map((row) => row.id)).toEqual(["c", "r", "task", "later"]);
   });
 });

@@ -9,16 +9,50 @@ const seconds = (text: string | null): number | null => (text ? Date.parse(text)
 const NOTICEABLE_S = 0.0005;
 
 export function barOf(step: StepBar, now: number): Bar {
-  const [from, started, waiting, to] = [seconds(step.scheduled_at)!, seconds(step.started_at), seconds(step.waiting_at), seconds(step.finished_at)];
+  const [from, started, waiting, to] = [
+    seconds(step.scheduled_at)!,
+    seconds(step.started_at),
+    seconds(step.waiting_at),
+    seconds(step.finished_at),
+  ];
   const parts: Part[] = [];
-  if (started === null || started - from > NOTICEABLE_S) parts.push({ kind: "queued", from, to: started ?? to, state: "queued", title: `queued ${span((started ?? to ?? now) - from)}` });
+  if (started === null || started - from > NOTICEABLE_S)
+    parts.push({
+      kind: "queued",
+      from,
+      to: started ?? to,
+      state: "queued",
+      title: `queued ${span((started ?? to ?? now) - from)}`,
+    });
   if (started !== null && (waiting === null || waiting - started > NOTICEABLE_S)) {
     const until = waiting ?? to;
     const state = waiting === null ? step.status : "completed";
-    parts.push({ kind: "running", from: started, to: until, state, title: `${waiting === null ? step.status : "ran"} ${span((until ?? now) - started)}${step.worker_id ? ` on ${step.worker_id}` : ""}` });
+    parts.push({
+      kind: "running",
+      from: started,
+      to: until,
+      state,
+      title: `${waiting === null ? step.status : "ran"} ${span((until ?? now) - started)}${step.worker_id ? ` on ${step.worker_id}` : ""}`,
+    });
   }
-  if (waiting !== null) parts.push({ kind: "waiting", from: waiting, to, state: "waiting", title: `waiting ${span((to ?? now) - waiting)} for ${step.waits_for.join(", or ")}` });
-  return { id: step.step_run_id, label: step.total === null ? step.step : `${step.step} (${step.done + step.failed}/${step.total})`, step: step.step, depth: 0, from, to, state: step.status, parts };
+  if (waiting !== null)
+    parts.push({
+      kind: "waiting",
+      from: waiting,
+      to,
+      state: "waiting",
+      title: `waiting ${span((to ?? now) - waiting)} for ${step.waits_for.join(", or ")}`,
+    });
+  return {
+    id: step.step_run_id,
+    label: step.total === null ? step.step : `${step.step} (${step.done + step.failed}/${step.total})`,
+    step: step.step,
+    depth: 0,
+    from,
+    to,
+    state: step.status,
+    parts,
+  };
 }
 
 export function tasksOf(step: StepBar, now: number): Bar[] {
@@ -26,15 +60,41 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
     const from = seconds(task.started_at) ?? seconds(task.finished_at);
     if (from === null) return [];
     const to = seconds(task.finished_at);
-    const parts: Part[] = [{ kind: "running", from, to, state: task.status, title: `${task.task}, attempt ${task.attempt}: ${task.status} ${span((to ?? now) - from)}` }];
+    const parts: Part[] = [
+      {
+        kind: "running",
+        from,
+        to,
+        state: task.status,
+        title: `${task.task}, attempt ${task.attempt}: ${task.status} ${span((to ?? now) - from)}`,
+      },
+    ];
     const next = step.tasks[at + 1];
     const isRetried = to !== null && task.do === "retry";
     if (isRetried) {
       const again = seconds(next?.started_at ?? null) ?? Math.min(now, to + task.delay_s);
-      if (again - to > NOTICEABLE_S) parts.push({ kind: "backoff", from: to, to: again, state: "paused", title: `waits ${span(again - to)} before attempt ${task.attempt + 1}` });
+      if (again - to > NOTICEABLE_S)
+        parts.push({
+          kind: "backoff",
+          from: to,
+          to: again,
+          state: "paused",
+          title: `waits ${span(again - to)} before attempt ${task.attempt + 1}`,
+        });
     }
     const end = parts.at(-1)!.to;
-    return [{ id: `${step.step_run_id}/${at}`, label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}`, step: step.step, depth: 1, from, to: end, state: task.status, parts }];
+    return [
+      {
+        id: `${step.step_run_id}/${at}`,
+        label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}`,
+        step: step.step,
+        depth: 1,
+        from,
+        to: end,
+        state: task.status,
+        parts,
+      },
+    ];
   });
 }
 
@@ -42,10 +102,41 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
 export function errandBar(errand: Errand, now: number): Bar {
   const { sign, word, does } = KINDS[errand.kind];
   const parts: Part[] = [];
-  if (errand.begun === null || errand.begun - errand.from > NOTICEABLE_S) parts.push({ kind: "queued", from: errand.from, to: errand.begun, state: "queued", title: `${word} queued ${span((errand.begun ?? now) - errand.from)}` });
-  if (errand.begun !== null) parts.push({ kind: "running", from: errand.begun, to: errand.to, state: errand.state, title: `${word} ${errand.state} ${span((errand.to ?? now) - errand.begun)}${errand.note ? `: ${errand.note}` : ""}` });
-  const label = errand.kind === "compensation" ? `${does} ${errand.step}${errand.index >= 0 ? ` [${errand.index}]` : ""}` : errand.kind === "handler" ? errand.label : errand.kind === "hook" ? `${word} of ${errand.step}` : `${errand.label} ${does} ${errand.step}`;
-  return { id: errand.id, label, step: errand.step, depth: 0, sign, from: errand.from, to: errand.to, state: errand.state, parts };
+  if (errand.begun === null || errand.begun - errand.from > NOTICEABLE_S)
+    parts.push({
+      kind: "queued",
+      from: errand.from,
+      to: errand.begun,
+      state: "queued",
+      title: `${word} queued ${span((errand.begun ?? now) - errand.from)}`,
+    });
+  if (errand.begun !== null)
+    parts.push({
+      kind: "running",
+      from: errand.begun,
+      to: errand.to,
+      state: errand.state,
+      title: `${word} ${errand.state} ${span((errand.to ?? now) - errand.begun)}${errand.note ? `: ${errand.note}` : ""}`,
+    });
+  const label =
+    errand.kind === "compensation"
+      ? `${does} ${errand.step}${errand.index >= 0 ? ` [${errand.index}]` : ""}`
+      : errand.kind === "handler"
+        ? errand.label
+        : errand.kind === "hook"
+          ? `${word} of ${errand.step}`
+          : `${errand.label} ${does} ${errand.step}`;
+  return {
+    id: errand.id,
+    label,
+    step: errand.step,
+    depth: 0,
+    sign,
+    from: errand.from,
+    to: errand.to,
+    state: errand.state,
+    parts,
+  };
 }
 
 /** Rows in the order they began; what belongs to a step run stays below it. */

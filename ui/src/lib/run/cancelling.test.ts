@@ -14,7 +14,8 @@ describe("cancelling", () => {
   });
 
   it("offers to undo only where something may be undone", () => {
-    const names = (undoable: number | null): string[] => cancelling("", undoable, () => undefined).blanks!.map((one) => one.name);
+    const names = (undoable: number | null): string[] =>
+      cancelling("", undoable, () => undefined).blanks!.map((one) => one.name);
     expect(names(0)).toEqual(["reason"]);
     expect(names(1)).toEqual(["reason", "compensate"]);
     expect(names(null)).toEqual(["reason", "compensate"]);

@@ -3,7 +3,20 @@ import { ErrandHistory, withErrands } from "./errands";
 import type { Slim } from "./events";
 
 function event(type: string, more: Partial<Slim> = {}): Slim {
-  return { seq: 0, type, at: 0, status: "", step: "", run: "", target: "", index: -1, total: -1, key: "", gist: "", ...more };
+  return {
+    seq: 0,
+    type,
+    at: 0,
+    status: "",
+    step: "",
+    run: "",
+    target: "",
+    index: -1,
+    total: -1,
+    key: "",
+    gist: "",
+    ...more,
+  };
 }
 
 const SAGA = [

@@ -26,7 +26,14 @@ export const KINDS: Record<ErrandKind, { sign: string; word: string; does: strin
   hook: { sign: "⊸", word: "hook", does: "hook of" },
 };
 
-const ENDS = new Set(["handler.done", "handler.failed", "task.async_done", "compensation.done", "compensation.failed", "compensation.unknown"]);
+const ENDS = new Set([
+  "handler.done",
+  "handler.failed",
+  "task.async_done",
+  "compensation.done",
+  "compensation.failed",
+  "compensation.unknown",
+]);
 
 export class ErrandHistory {
   private readonly ready = new Map<string, Errand>(); // compensations that stand by
@@ -61,7 +68,14 @@ export class ErrandHistory {
         this.begin(event, made(event.run, "async", event));
         return;
       case "hook.failed":
-        this.asked.set(`hook ${event.seq}`, { ...made(`hook ${event.seq}`, "hook", event), label: "", state: "failed", begun: event.at, to: event.at, note: event.gist });
+        this.asked.set(`hook ${event.seq}`, {
+          ...made(`hook ${event.seq}`, "hook", event),
+          label: "",
+          state: "failed",
+          begun: event.at,
+          to: event.at,
+          note: event.gist,
+        });
         return;
       case "compensation.registered":
         this.ready.set(event.key, made(event.key, "compensation", event));
@@ -103,12 +117,27 @@ export class ErrandHistory {
     if (!one) return;
     const isBad = event.type.endsWith(".failed") || event.type.endsWith(".unknown") || event.status === "error";
     const state = event.status === "stopped" ? "cancelled" : isBad ? "failed" : "completed";
-    const note = event.type.endsWith(".unknown") ? `perhaps undone, somebody has to look: ${event.gist}` : isBad ? event.gist : "";
+    const note = event.type.endsWith(".unknown")
+      ? `perhaps undone, somebody has to look: ${event.gist}`
+      : isBad
+        ? event.gist
+        : "";
     Object.assign(one, { state, begun: one.begun ?? event.at, to: event.at, note });
   }
 }
 
-const made = (id: string, kind: ErrandKind, event: Slim): Errand => ({ id, kind, step: event.step, label: event.gist, index: event.index, state: "queued", from: event.at, begun: null, to: null, note: "" });
+const made = (id: string, kind: ErrandKind, event: Slim): Errand => ({
+  id,
+  kind,
+  step: event.step,
+  label: event.gist,
+  index: event.index,
+  state: "queued",
+  from: event.at,
+  begun: null,
+  to: null,
+  note: "",
+});
 
 /** The marks of the net with errands at their steps. */
 export function withErrands(marks: Marks, errands: readonly Errand[]): Marks {
@@ -117,7 +146,10 @@ export function withErrands(marks: Marks, errands: readonly Errand[]): Marks {
   for (const one of errands) {
     const before = found[one.step] ?? { tokens: 0, running: 0, done: 0, failed: 0 };
     const states = before.errands?.[one.kind] ?? {};
-    found[one.step] = { ...before, errands: { ...before.errands, [one.kind]: { ...states, [one.state]: (states[one.state] ?? 0) + 1 } } };
+    found[one.step] = {
+      ...before,
+      errands: { ...before.errands, [one.kind]: { ...states, [one.state]: (states[one.state] ?? 0) + 1 } },
+    };
   }
   return found;
 }

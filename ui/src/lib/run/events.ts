@@ -25,13 +25,17 @@ export interface Slim {
   gist: string; // what it says, in a line
 }
 
-const TEXT = (value: unknown): string => (typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value));
+const TEXT = (value: unknown): string =>
+  typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);
 
 function gistOf(event: RawEvent): string {
   const payload = event.payload;
-  const error = (payload.error ?? (payload.outcome as Record<string, unknown> | undefined)?.error) as { kind?: string; message?: string } | null | undefined;
-  if (error?.message) return `${event.event_type === "hook.failed" ? `${TEXT(payload.phase)} ${TEXT(payload.hook)}, ` : ""}${error.kind}: ${error.message}`;
-  if (event.event_type === "handler.started") return `${TEXT(payload.task)}, for ${TEXT((payload.event as { name?: string } | undefined)?.name)}`;
+  const error = (payload.error ?? (payload.outcome as Record<string, unknown> | undefined)?.error) as
+    { kind?: string; message?: string } | null | undefined;
+  if (error?.message)
+    return `${event.event_type === "hook.failed" ? `${TEXT(payload.phase)} ${TEXT(payload.hook)}, ` : ""}${error.kind}: ${error.message}`;
+  if (event.event_type === "handler.started")
+    return `${TEXT(payload.task)}, for ${TEXT((payload.event as { name?: string } | undefined)?.name)}`;
   if (payload.task) {
     const decision = payload.decision as { do?: string } | undefined;
     return `${TEXT(payload.task)}${payload.attempt && payload.attempt !== 1 ? `, attempt ${TEXT(payload.attempt)}` : ""}${decision?.do && decision.do !== "continue" ? ` → ${decision.do}` : ""}`;
@@ -41,7 +45,12 @@ function gistOf(event: RawEvent): string {
     case "token.created":
       return `→ ${TEXT(payload.step)}`;
     case "next.selected":
-      return ((payload.arcs as { step: string; fired?: boolean }[] | undefined) ?? []).filter((arc) => arc.fired).map((arc) => `→ ${arc.step}`).join(" ") || `ends ${TEXT(payload.ended)}`;
+      return (
+        ((payload.arcs as { step: string; fired?: boolean }[] | undefined) ?? [])
+          .filter((arc) => arc.fired)
+          .map((arc) => `→ ${arc.step}`)
+          .join(" ") || `ends ${TEXT(payload.ended)}`
+      );
     case "compensation.requested":
       return `${((payload.registrations as unknown[] | undefined) ?? []).length} to undo (${TEXT(payload.cause)})`;
     case "ctx.patched":
@@ -68,7 +77,12 @@ export function slim(event: RawEvent): Slim {
     step: event.step ?? "",
     run: event.step_run_id ?? "",
     target: typeof payload.step === "string" ? payload.step : "",
-    index: typeof payload.index === "number" ? payload.index : event.event_type === "compensation.registered" ? ((payload.path as number[] | undefined)?.at(-1) ?? -1) : -1,
+    index:
+      typeof payload.index === "number"
+        ? payload.index
+        : event.event_type === "compensation.registered"
+          ? ((payload.path as number[] | undefined)?.at(-1) ?? -1)
+          : -1,
     total: typeof payload.total === "number" ? payload.total : -1,
     key: typeof payload.registration_id === "string" ? payload.registration_id : "",
     gist: gistOf(event).slice(0, 200),

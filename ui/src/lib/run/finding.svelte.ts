@@ -11,7 +11,9 @@ export interface Wanted {
 const SLICE = 4000; // events between two breaths: some milliseconds
 
 export const fits = (event: Slim, { step, kind, text }: Wanted): boolean =>
-  (!step || event.step === step) && (!kind || event.type === kind) && (!text || `${event.type} ${event.step} ${event.gist}`.toLowerCase().includes(text));
+  (!step || event.step === step) &&
+  (!kind || event.type === kind) &&
+  (!text || `${event.type} ${event.step} ${event.gist}`.toLowerCase().includes(text));
 
 export class Finding {
   rows = $state.raw<readonly Slim[]>([]);

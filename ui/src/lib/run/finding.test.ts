@@ -2,7 +2,19 @@ import { describe, expect, it, vi } from "vitest";
 import type { Slim } from "./events";
 import { Finding } from "./finding.svelte";
 
-const event = (seq: number, type: string): Slim => ({ seq, type, at: 0, status: "", step: `s${seq % 3}`, run: "", target: "", index: -1, total: -1, key: "", gist: `Event ${seq}` });
+const event = (seq: number, type: string): Slim => ({
+  seq,
+  type,
+  at: 0,
+  status: "",
+  step: `s${seq % 3}`,
+  run: "",
+  target: "",
+  index: -1,
+  total: -1,
+  key: "",
+  gist: `Event ${seq}`,
+});
 const LOG = Array.from({ length: 10_000 }, (_, n) => event(n + 1, n % 2 ? "step.done" : "step.started"));
 
 describe("finding events", () => {

@@ -13,21 +13,30 @@ export function rateWords(rate: { limit: unknown; per: unknown } | null): string
 }
 
 const blank = (answers: Answers, name: string): boolean => String(answers[name] ?? "").trim() === "";
-const reasonOf = (answers: Answers): { reason?: string } => (blank(answers, "reason") ? {} : { reason: String(answers.reason).trim() });
+const reasonOf = (answers: Answers): { reason?: string } =>
+  blank(answers, "reason") ? {} : { reason: String(answers.reason).trim() };
 
 /** A whole number from 1 on, in the words of whoever typed something else. */
 function whole(text: unknown, what: string): number {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new Error(`${what}: found "${String(text)}"; a whole number from 1 on is allowed`);
+  if (!Number.isInteger(number) || number < 1)
+    throw new Error(`${what}: found "${String(text)}"; a whole number from 1 on is allowed`);
   return number;
 }
 
-export function ofPlaybook(path: string, now: number | null, set: (asked: { limit: number; reason?: string }) => unknown): Question {
+export function ofPlaybook(
+  path: string,
+  now: number | null,
+  set: (asked: { limit: number; reason?: string }) => unknown,
+): Question {
   return {
     title: "Limit this playbook",
     text: `How many executions of ${path} go on at once. Those that wait are let in as soon as there is room; nothing that runs is stopped.`,
     verb: "Set the limit",
-    blanks: [{ name: "limit", label: "At once", kind: "number", value: String(now ?? ""), required: true, hint: "executions" }, REASON],
+    blanks: [
+      { name: "limit", label: "At once", kind: "number", value: String(now ?? ""), required: true, hint: "executions" },
+      REASON,
+    ],
     act: (answers) => set({ limit: whole(answers.limit, "at once"), ...reasonOf(answers) }),
   };
 }
@@ -38,15 +47,37 @@ export interface StepAsked {
   reason?: string;
 }
 
-export function ofStep(step: string, now: Pick<StepLimit, "limit" | "rate"> | undefined, set: (asked: StepAsked) => unknown): Question {
+export function ofStep(
+  step: string,
+  now: Pick<StepLimit, "limit" | "rate"> | undefined,
+  set: (asked: StepAsked) => unknown,
+): Question {
   return {
     title: `Limits of the step ${step}`,
     text: "For this execution alone, and at once: runs that wait begin where there is room; nothing that runs is stopped.",
     verb: "Set",
     blanks: [
-      { name: "limit", label: "At once", kind: "number", value: String(now?.limit ?? ""), hint: "runs of the step; empty for what the playbook says" },
-      { name: "begin", label: "Begin in a window", kind: "number", value: String(now?.rate?.limit ?? ""), hint: "runs of the step; empty for what the playbook says" },
-      { name: "per", label: "Length of the window", kind: "number", value: String(now?.rate?.per ?? 1), hint: "seconds" },
+      {
+        name: "limit",
+        label: "At once",
+        kind: "number",
+        value: String(now?.limit ?? ""),
+        hint: "runs of the step; empty for what the playbook says",
+      },
+      {
+        name: "begin",
+        label: "Begin in a window",
+        kind: "number",
+        value: String(now?.rate?.limit ?? ""),
+        hint: "runs of the step; empty for what the playbook says",
+      },
+      {
+        name: "per",
+        label: "Length of the window",
+        kind: "number",
+        value: String(now?.rate?.per ?? 1),
+        hint: "seconds",
+      },
       REASON,
     ],
     act: (answers) => set(asked(answers)),
@@ -55,6 +86,8 @@ export function ofStep(step: string, now: Pick<StepLimit, "limit" | "rate"> | un
 
 function asked(answers: Answers): StepAsked {
   const limit = blank(answers, "limit") ? null : whole(answers.limit, "at once");
-  const rate = blank(answers, "begin") ? null : { limit: whole(answers.begin, "begin in a window"), per: Number(answers.per) };
+  const rate = blank(answers, "begin")
+    ? null
+    : { limit: whole(answers.begin, "begin in a window"), per: Number(answers.per) };
   return { limit, rate, ...reasonOf(answers) };
 }

@@ -49,7 +49,9 @@ export class Log {
     if (this.seen.size !== this.kinds.length) this.kinds = [...this.seen].sort();
     const isOld = performance.now() - this.begun < 1000 && before === 0; // the past is not played
     const fresh = this.events.slice(Math.max(before, this.length - 200)).filter((one) => one.type === "next.enqueued");
-    this.journeys = isOld ? [] : fresh.slice(-JOURNEYS_AT_ONCE).map((one) => ({ id: String(one.seq), source: one.step, target: one.target }));
+    this.journeys = isOld
+      ? []
+      : fresh.slice(-JOURNEYS_AT_ONCE).map((one) => ({ id: String(one.seq), source: one.step, target: one.target }));
   }
 
   private end({ status }: { status: string }): void {

@@ -2,11 +2,28 @@ import { describe, expect, it } from "vitest";
 import type { Slim } from "./events";
 import { LoopHistory, pixel, pixels, raster } from "./loops";
 
-const event = (type: string, index = -1, total = -1): Slim => ({ seq: 0, type, at: 0, status: "", step: "each", run: "r", target: "", index, total, key: "", gist: "" });
+const event = (type: string, index = -1, total = -1): Slim => ({
+  seq: 0,
+  type,
+  at: 0,
+  status: "",
+  step: "each",
+  run: "r",
+  target: "",
+  index,
+  total,
+  key: "",
+  gist: "",
+});
 
 describe("iterations", () => {
   it("are counted once each, forwards and back", () => {
-    const log = [event("loop.started", -1, 3), event("loop.iteration.started", 0), event("loop.iteration.done", 0), event("loop.iteration.failed", 2)];
+    const log = [
+      event("loop.started", -1, 3),
+      event("loop.iteration.started", 0),
+      event("loop.iteration.done", 0),
+      event("loop.iteration.failed", 2),
+    ];
     const history = new LoopHistory(log);
     expect(history.at(4)[0]).toMatchObject({ total: 3, done: 1, failed: 1 });
     expect([...history.at(4)[0]!.cells]).toEqual([2, 0, 3]);

@@ -13,7 +13,11 @@ export interface Grid {
   failed: number;
 }
 
-const STATE: Record<string, number> = { "loop.iteration.started": RUNS!, "loop.iteration.done": DONE!, "loop.iteration.failed": FAILED! };
+const STATE: Record<string, number> = {
+  "loop.iteration.started": RUNS!,
+  "loop.iteration.done": DONE!,
+  "loop.iteration.failed": FAILED!,
+};
 
 export class LoopHistory {
   readonly grids = new Map<string, Grid>();
@@ -33,7 +37,14 @@ export class LoopHistory {
 
   private take(event: Slim): void {
     if (event.type === "loop.started" && event.total >= 0 && !this.grids.has(event.run)) {
-      this.grids.set(event.run, { step: event.step, run: event.run, total: event.total, cells: new Uint8Array(Math.max(event.total, 1)), done: 0, failed: 0 });
+      this.grids.set(event.run, {
+        step: event.step,
+        run: event.run,
+        total: event.total,
+        cells: new Uint8Array(Math.max(event.total, 1)),
+        done: 0,
+        failed: 0,
+      });
       return;
     }
     const state = STATE[event.type];

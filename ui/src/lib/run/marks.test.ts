@@ -6,7 +6,13 @@ function event(type: string, step = "", run = "", more: Partial<Slim> = {}): Sli
   return { seq: 0, type, at: 0, status: "", step, run, target: "", index: -1, total: -1, key: "", gist: "", ...more };
 }
 
-const ONE_STEP = [event("token.created", "", "", { target: "a" }), event("step.scheduled", "a", "r1"), event("step.started", "a", "r1"), event("step.done", "a", "r1"), event("token.consumed", "a", "r1")];
+const ONE_STEP = [
+  event("token.created", "", "", { target: "a" }),
+  event("step.scheduled", "a", "r1"),
+  event("step.started", "a", "r1"),
+  event("step.done", "a", "r1"),
+  event("token.consumed", "a", "r1"),
+];
 
 describe("marks", () => {
   it("follow a token into a step and out of it", () => {
@@ -17,7 +23,11 @@ describe("marks", () => {
   });
 
   it("count a failure once, and not as done", () => {
-    const history = new MarkHistory([...ONE_STEP.slice(0, 3), event("step.failed", "a", "r1"), event("token.consumed", "a", "r1")]);
+    const history = new MarkHistory([
+      ...ONE_STEP.slice(0, 3),
+      event("step.failed", "a", "r1"),
+      event("token.consumed", "a", "r1"),
+    ]);
     expect(history.at(5).a).toMatchObject({ done: 0, failed: 1, running: 0, state: "failed" });
   });
 
@@ -27,7 +37,11 @@ describe("marks", () => {
   });
 
   it("let tokens meet without a step run of their own", () => {
-    const twice = [event("token.created", "", "", { target: "j" }), event("token.created", "", "", { target: "j" }), event("token.consumed", "j", "r9")];
+    const twice = [
+      event("token.created", "", "", { target: "j" }),
+      event("token.created", "", "", { target: "j" }),
+      event("token.consumed", "j", "r9"),
+    ];
     expect(new MarkHistory(twice).at(3).j?.tokens).toBe(1);
   });
 

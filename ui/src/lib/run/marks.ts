@@ -24,7 +24,9 @@ function empty(): Tally {
 }
 
 function copied(tally: Tally): Tally {
-  const steps = new Map([...tally.steps].map(([name, count]) => [name, { ...count, loop: count.loop && { ...count.loop } }]));
+  const steps = new Map(
+    [...tally.steps].map(([name, count]) => [name, { ...count, loop: count.loop && { ...count.loop } }]),
+  );
   return { steps, inside: new Map(tally.inside) };
 }
 
@@ -87,7 +89,13 @@ export function apply(tally: Tally, event: Slim): void {
 function shown(tally: Tally): Marks {
   const marks: Marks = {};
   for (const [step, one] of tally.steps) {
-    const mark: StepMark = { tokens: Math.max(0, one.tokens), running: one.running, done: one.done, failed: one.failed, loop: one.loop && { ...one.loop } };
+    const mark: StepMark = {
+      tokens: Math.max(0, one.tokens),
+      running: one.running,
+      done: one.done,
+      failed: one.failed,
+      loop: one.loop && { ...one.loop },
+    };
     if (one.running > 0) mark.state = one.waiting === one.running ? "waiting" : "running";
     else if (one.failed > 0) mark.state = "failed";
     else if (one.done > 0) mark.state = "completed";

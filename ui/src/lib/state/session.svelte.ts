@@ -3,7 +3,11 @@
 import { ApiError, get, rememberCsrf, send } from "../api/client";
 import type { Who } from "../api/shapes";
 
-export const session = $state<{ who: Who | null; known: boolean; problem: string }>({ who: null, known: false, problem: "" });
+export const session = $state<{ who: Who | null; known: boolean; problem: string }>({
+  who: null,
+  known: false,
+  problem: "",
+});
 
 function welcome(who: Who): void {
   rememberCsrf(who.csrf ?? "");

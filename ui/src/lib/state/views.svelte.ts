@@ -10,7 +10,9 @@ const KEY = "noetl.views";
 function stored(): View[] {
   try {
     const found: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    return Array.isArray(found) ? found.filter((one): one is View => typeof one?.name === "string" && typeof one?.search === "string") : [];
+    return Array.isArray(found)
+      ? found.filter((one): one is View => typeof one?.name === "string" && typeof one?.search === "string")
+      : [];
   } catch {
     return [];
   }

@@ -2,11 +2,26 @@ import { describe, expect, it } from "vitest";
 import type { Move } from "../../lib/api/shapes";
 import { frame } from "./witness";
 
-const move = (step: string, tokens: string[], isRemark = false): Move => ({ step, arcs: isRemark ? [] : [`${step}/arcs/0`], tokens, text: `${step} moves` });
-const tokensOf = (moves: Move[], at: number): Record<string, number> => Object.fromEntries(Object.entries(frame(moves, at).marks).filter(([, mark]) => mark.tokens).map(([step, mark]) => [step, mark.tokens]));
+const move = (step: string, tokens: string[], isRemark = false): Move => ({
+  step,
+  arcs: isRemark ? [] : [`${step}/arcs/0`],
+  tokens,
+  text: `${step} moves`,
+});
+const tokensOf = (moves: Move[], at: number): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(frame(moves, at).marks)
+      .filter(([, mark]) => mark.tokens)
+      .map(([step, mark]) => [step, mark.tokens]),
+  );
 
 // A fork into three, of which the witness follows two: the third token stays where it is.
-const FORK = [move("start", ["left", "right", "aside"]), move("left", ["right", "aside", "other"]), move("right", ["aside", "other", "both"]), move("both", ["aside", "other", "both"], true)];
+const FORK = [
+  move("start", ["left", "right", "aside"]),
+  move("left", ["right", "aside", "other"]),
+  move("right", ["aside", "other", "both"]),
+  move("both", ["aside", "other", "both"], true),
+];
 
 describe("a witness", () => {
   it("marks what a move has just moved", () => {
@@ -22,7 +37,11 @@ describe("a witness", () => {
 
   it("blames at its end the step it speaks of and no other", () => {
     const { marks } = frame(FORK, 3);
-    expect(Object.entries(marks).filter(([, mark]) => mark.state === "failed").map(([step]) => step)).toEqual(["both"]);
+    expect(
+      Object.entries(marks)
+        .filter(([, mark]) => mark.state === "failed")
+        .map(([step]) => step),
+    ).toEqual(["both"]);
     expect(marks.start!.state).toBe("completed");
   });
 
@@ -32,7 +51,11 @@ describe("a witness", () => {
   });
 
   it("sends a token along each way that was taken, and none for a remark", () => {
-    expect(frame(FORK, 0).journeys.map((one) => [one.source, one.target])).toEqual([["start", "left"], ["start", "right"], ["start", "aside"]]);
+    expect(frame(FORK, 0).journeys.map((one) => [one.source, one.target])).toEqual([
+      ["start", "left"],
+      ["start", "right"],
+      ["start", "aside"],
+    ]);
     expect(frame(FORK, 3).journeys).toEqual([]);
   });
 

@@ -24,7 +24,8 @@ function reached(before: readonly string[], after: readonly string[]): string[] 
   return [...counted(after)].filter(([name, number]) => number > (had.get(name) ?? 0)).map(([name]) => name);
 }
 
-const isRemark = (before: readonly string[], move: Move): boolean => move.arcs.length === 0 && before.join("\n") === move.tokens.join("\n");
+const isRemark = (before: readonly string[], move: Move): boolean =>
+  move.arcs.length === 0 && before.join("\n") === move.tokens.join("\n");
 
 /** What the net shows after move `at`. */
 export function frame(moves: readonly Move[], at: number): Frame {
@@ -46,6 +47,8 @@ export function frame(moves: readonly Move[], at: number): Frame {
   }
   const isBlamed = told.some((step) => marks[step]?.state === "failed");
   if (isLast && !isBlamed) marks[move.step] = { ...(marks[move.step] ?? BLANK), state: "failed" }; // no token is left to blame
-  const journeys = move.arcs.length ? gained.map((target) => ({ id: `${at} ${target}`, source: move.step, target })) : [];
+  const journeys = move.arcs.length
+    ? gained.map((target) => ({ id: `${at} ${target}`, source: move.step, target }))
+    : [];
   return { marks, journeys, text: move.text };
 }
