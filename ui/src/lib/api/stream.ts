@@ -1,28 +1,153 @@
-// Live updates by server-sent events. The browser resumes with Last-Event-ID by itself while the page lives; when the
-// server closes a stream for good (401, 404) the browser gives up and we say so.
+// The live connection to the server, held once for all pages of a browser. A browser opens six connections to one host
+// over HTTP/1.1 and no more: pages with a connection each would block one another from the sixth on.
+//
+// `StreamHub` holds the EventSource and passes on what it tells. It runs in a SharedWorker (stream_worker.ts); where
+// there is none (Chrome on Android) each page has a hub of its own and disconnects while it is hidden (live.ts).
 
-import { address, type Query } from "./client";
+import type { ExecutionRow } from "./shapes";
 
-export interface Stream {
-  close(): void;
+/** What a page tells the hub. */
+export type PageMessage =
+  /** Connect. `about` names the executions whose rows it wants; null is all of them. */
+  | { kind: "subscribe"; url: string; about: string[] | null }
+  | { kind: "unsubscribe" }
+  /** Somebody signed in or out: what the connection may tell has changed. */
+  | { kind: "reconnect" };
+
+/** What the hub tells a page. */
+export type HubMessage =
+  /** refused: the server answered, and not with a stream. */
+  | { kind: "state"; state: "live" | "lost" | "refused" }
+  /** Rows that changed, of those it wants; none of them where others changed. */
+  | { kind: "rows"; rows: ExecutionRow[] }
+  /** What came before is not known: ask for everything again. */
+  | { kind: "reset" }
+  /** Nothing moved for some seconds. */
+  | { kind: "still" };
+
+export interface Port {
+  postMessage(message: HubMessage): void;
+  onmessage: ((event: MessageEvent<PageMessage>) => void) | null;
 }
 
-export interface Listeners {
-  /** Each event with its name, its id and its data. */
-  on: (name: string, data: unknown, id: string) => void;
-  /** live: connected · lost: trying again · over: nothing more will come. */
-  state?: (state: "live" | "lost" | "over") => void;
-}
+const GATHER_MS = 50; // rows that come together are passed on together
+const RETRY_MS = [500, 1000, 2000, 4000, 8000]; // after a refusal; of a lost connection the browser takes care itself
+const RECENT_MS = 5000; // rows are told again to a page that subscribes: it may have asked just before they changed
+const SILENCE_MS = 60_000; // the server says something every 15 s: a connection that is silent for so long is dead
 
-export function listen(path: string, query: Query, names: string[], { on, state }: Listeners): Stream {
-  const source = new EventSource(address(path, query));
-  source.onopen = () => state?.("live");
-  source.onerror = () => state?.(source.readyState === EventSource.CLOSED ? "over" : "lost");
-  for (const name of names) {
-    source.addEventListener(name, (event) => {
-      const message = event as MessageEvent<string>;
-      on(name, message.data ? JSON.parse(message.data) : undefined, message.lastEventId);
-    });
+export class StreamHub {
+  private readonly pages = new Map<Port, Set<string> | null>();
+  private source: EventSource | null = null;
+  private url = "";
+  private state: "lost" | "live" | "refused" = "lost";
+  private refusals = 0;
+  private gathered: ExecutionRow[] = [];
+  private recent: { at: number; rows: ExecutionRow[] }[] = [];
+  private gathering: ReturnType<typeof setTimeout> | undefined;
+  private retrying: ReturnType<typeof setTimeout> | undefined;
+  private watching: ReturnType<typeof setTimeout> | undefined;
+
+  /** Take in a page, by the port to it. */
+  join(port: Port): void {
+    port.onmessage = ({ data }) => this.take(port, data);
   }
-  return { close: () => source.close() };
+
+  private take(port: Port, message: PageMessage): void {
+    if (message.kind === "subscribe") {
+      const isNew = !this.pages.has(port);
+      this.url = message.url;
+      this.pages.set(port, message.about && new Set(message.about));
+      if (!this.source && this.retrying === undefined) this.connect();
+      else if (isNew) port.postMessage({ kind: "state", state: this.state });
+      const rows = this.recentRows().flatMap((one) => one.rows);
+      if (rows.length) this.send(port, rows);
+    } else if (message.kind === "unsubscribe") {
+      this.pages.delete(port);
+      if (!this.pages.size) this.disconnect();
+    } else if (this.pages.size) {
+      this.disconnect();
+      this.connect();
+    }
+  }
+
+  private connect(): void {
+    this.retrying = undefined;
+    const source = (this.source = new EventSource(this.url));
+    this.watch();
+    source.onopen = () => {
+      this.refusals = 0;
+      this.tell({ kind: "state", state: (this.state = "live") });
+    };
+    source.onerror = () => (source.readyState === EventSource.CLOSED ? this.retry() : this.lose());
+    source.addEventListener("message", (event) => this.gather(JSON.parse(event.data as string) as ExecutionRow));
+    source.addEventListener("reset", () => this.pass({ kind: "reset" }));
+    source.addEventListener("still", () => this.pass({ kind: "still" }));
+  }
+
+  private disconnect(): void {
+    for (const timer of [this.retrying, this.watching, this.gathering]) clearTimeout(timer);
+    this.retrying = this.gathering = undefined;
+    [this.gathered, this.recent] = [[], []];
+    this.source?.close();
+    this.source = null;
+    this.state = "lost";
+  }
+
+  private lose(): void {
+    if (this.state !== "lost") this.tell({ kind: "state", state: (this.state = "lost") });
+  }
+
+  /** The browser gives up on anything but a stream (a proxy's 502, a session that is over); we do not. */
+  private retry(): void {
+    this.disconnect();
+    this.tell({ kind: "state", state: (this.state = "refused") });
+    const wait = RETRY_MS[Math.min(this.refusals++, RETRY_MS.length - 1)];
+    this.retrying = setTimeout(() => this.connect(), wait);
+  }
+
+  /** A server that vanished without a word leaves a connection that looks alive. */
+  private watch(): void {
+    clearTimeout(this.watching);
+    this.watching = setTimeout(() => {
+      this.lose();
+      this.disconnect();
+      this.connect();
+    }, SILENCE_MS);
+  }
+
+  private gather(row: ExecutionRow): void {
+    this.watch();
+    this.gathered.push(row);
+    this.gathering ??= setTimeout(() => this.flush(), GATHER_MS);
+  }
+
+  private flush(): void {
+    const rows = this.gathered;
+    clearTimeout(this.gathering);
+    [this.gathered, this.gathering] = [[], undefined];
+    if (!rows.length) return;
+    this.recent = [...this.recentRows(), { at: Date.now(), rows }];
+    for (const port of this.pages.keys()) this.send(port, rows);
+  }
+
+  private recentRows(): { at: number; rows: ExecutionRow[] }[] {
+    return this.recent.filter((one) => one.at > Date.now() - RECENT_MS);
+  }
+
+  private send(port: Port, rows: ExecutionRow[]): void {
+    const about = this.pages.get(port);
+    const isWanted = (row: ExecutionRow): boolean =>
+      !about || about.has(row.execution_id) || about.has(row.parent_execution_id ?? "");
+    port.postMessage({ kind: "rows", rows: rows.filter(isWanted) });
+  }
+
+  private pass(message: HubMessage): void {
+    this.watch();
+    this.flush(); // what was told before comes before
+    this.tell(message);
+  }
+
+  private tell(message: HubMessage): void {
+    for (const port of this.pages.keys()) port.postMessage(message);
+  }
 }

@@ -1,68 +1,110 @@
-// The log of one execution as it grows: read from the stream, resumed by it, shown some times a second, so that a flood
-// of events costs a few drawings.
+// The log of one execution as it grows: read in pages, the first at once and the next as its row is heard to have more
+// events, and shown some times a second, so that a flood of events costs a few drawings.
 
-import { listen, type Stream } from "../api/stream";
+import { ApiError, get } from "../api/client";
+import { subscribe } from "../api/live.svelte";
+import type { EventPage, ExecutionRow } from "../api/shapes";
 import type { Journey } from "../net/drawing";
 import { slim, type RawEvent, type Slim } from "./events";
 import { MarkHistory } from "./marks";
 
 const JOURNEYS_AT_ONCE = 24; // more than that at a time is a blur
 const BREATH_MS = 80; // between two drawings of a flood
+const PAGE = 1000; // events in one question; the server gives no more
+const RETRY_MS = 2000;
 
 export class Log {
   readonly events: Slim[] = [];
   readonly history = new MarkHistory(this.events);
   length = $state(0); // of `events`, told some times a second
+  total = $state(0); // events that the execution is known to have
   kinds = $state.raw<readonly string[]>([]); // of events there have been
-  state = $state<"connecting" | "live" | "lost" | "over">("connecting");
-  status = $state(""); // how it ended, once it has
+  /** Whether the server could be asked the last time. */
+  isLost = $state(false);
   journeys = $state.raw<Journey[]>([]);
-  private stream: Stream;
+  private readonly stop: () => void;
+  private reading = false;
+  private closed = false;
   private timer = 0;
+  private retrying = 0;
   private drawn = 0;
   private seen = new Set<string>();
-  private begun = performance.now();
 
-  constructor(executionId: string) {
-    this.stream = listen(`executions/${executionId}/stream`, {}, ["message", "end"], {
-      on: (name, data) => (name === "end" ? this.end(data as { status: string }) : this.take(data as RawEvent)),
-      state: (state) => {
-        if (this.state !== "over") this.state = state;
-      },
+  constructor(private readonly executionId: string) {
+    this.stop = subscribe({
+      about: executionId,
+      row: (row) => this.hear(row),
+      reset: () => void this.read(),
     });
+    document.addEventListener("visibilitychange", this.onshow);
+    void this.read();
   }
 
-  private take(event: RawEvent): void {
-    const last = this.events.at(-1);
-    if (last && event.seq <= last.seq) return; // a stream that was resumed may tell one again
-    this.events.push(slim(event));
-    this.seen.add(event.event_type);
+  /** Whether all events that are known of are here. */
+  get isWhole(): boolean {
+    return this.length > 0 && this.length >= this.total;
+  }
+
+  private onshow = (): void => {
+    if (document.visibilityState === "visible" && this.events.length < this.total) void this.read();
+  };
+
+  private hear(row: ExecutionRow): void {
+    if (row.execution_id !== this.executionId) return;
+    this.total = Math.max(this.total, row.events);
+    // Nobody sees a hidden page: it reads what it missed once it is shown.
+    if (this.events.length < this.total && document.visibilityState === "visible") void this.read();
+  }
+
+  /** Read on until nothing more is there. One reading at a time. */
+  private async read(): Promise<void> {
+    if (this.reading || this.closed) return;
+    this.reading = true;
+    clearTimeout(this.retrying);
+    try {
+      for (let isMore = true; isMore && !this.closed;) {
+        const after = this.events.at(-1)?.seq ?? 0;
+        const page = await get<EventPage>(`executions/${this.executionId}/events`, { after, limit: PAGE });
+        this.take(page);
+        isMore = page.events.length > 0 && (page.next !== null || this.events.length < this.total);
+      }
+      this.isLost = false;
+    } catch (problem) {
+      this.isLost = true;
+      const isGone = problem instanceof ApiError && problem.status === 404;
+      if (!this.closed && !isGone) this.retrying = window.setTimeout(() => void this.read(), RETRY_MS);
+    }
+    this.reading = false;
+  }
+
+  private take(page: EventPage): void {
+    for (const event of page.events as unknown as RawEvent[]) {
+      this.events.push(slim(event));
+      this.seen.add(event.event_type);
+    }
+    this.total = Math.max(this.total, page.last_seq);
     this.timer ||= window.setTimeout(() => this.show(), Math.max(0, this.drawn + BREATH_MS - performance.now()));
   }
 
   private show(): void {
-    clearTimeout(this.timer);
     this.timer = 0;
     this.drawn = performance.now();
     const before = this.length;
     this.length = this.events.length;
     if (this.seen.size !== this.kinds.length) this.kinds = [...this.seen].sort();
-    const isOld = performance.now() - this.begun < 1000 && before === 0; // the past is not played
-    const fresh = this.events.slice(Math.max(before, this.length - 200)).filter((one) => one.type === "next.enqueued");
-    this.journeys = isOld
-      ? []
-      : fresh.slice(-JOURNEYS_AT_ONCE).map((one) => ({ id: String(one.seq), source: one.step, target: one.target }));
-  }
-
-  private end({ status }: { status: string }): void {
-    this.status = status;
-    this.state = "over";
-    this.show();
-    this.stream.close();
+    // The past is not played: tokens move only for what happens while somebody looks.
+    const fresh = before && this.isWhole ? this.events.slice(Math.max(before, this.length - 200)) : [];
+    this.journeys = fresh
+      .filter((one) => one.type === "next.enqueued")
+      .slice(-JOURNEYS_AT_ONCE)
+      .map((one) => ({ id: String(one.seq), source: one.step, target: one.target }));
   }
 
   close(): void {
+    this.closed = true;
+    this.stop();
+    document.removeEventListener("visibilitychange", this.onshow);
     clearTimeout(this.timer);
-    this.stream.close();
+    clearTimeout(this.retrying);
   }
 }

@@ -1,6 +1,7 @@
 // Who is looking. The token is exchanged for a cookie that scripts cannot read; only the CSRF word stays here.
 
 import { ApiError, get, rememberCsrf, send } from "../api/client";
+import { reconnect } from "../api/live.svelte";
 import type { Who } from "../api/shapes";
 
 export const session = $state<{ who: Who | null; known: boolean; problem: string }>({
@@ -13,6 +14,7 @@ function welcome(who: Who): void {
   rememberCsrf(who.csrf ?? "");
   session.who = who;
   session.problem = "";
+  reconnect(); // it may have been somebody else's
 }
 
 /** Take up the session of this browser; a link that carries a token (`#token=…`) opens one. */
@@ -36,6 +38,7 @@ export async function signOut(): Promise<void> {
   await send("DELETE", "session");
   rememberCsrf("");
   session.who = null;
+  reconnect();
 }
 
 const ORDER: string[] = ["viewer", "operator", "author", "admin"];
