@@ -2,7 +2,7 @@
 
 import type { Schema } from "../editor/completion";
 import type { Drawing } from "../net/drawing";
-import { get, getText, send } from "./client";
+import { get, getText, idempotencyKey, send } from "./client";
 import type { Certificate, Inputs, Migrated, Outline, PlaybookLimits, Registered, Started, Version } from "./shapes";
 
 const at = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
@@ -24,7 +24,7 @@ export const draw = async (source: string, signal?: AbortSignal) =>
   (await send<{ drawing: Drawing }>("POST", "graph", { source, format: "json" }, { signal })).drawing;
 export const analyse = (source: string) => send<Certificate>("POST", "analyze", { source });
 export const start = (path: string, body: { version?: string | number; payload: unknown }) =>
-  send<Started>("POST", "executions", { path, ...body }, { headers: { "Idempotency-Key": crypto.randomUUID() } });
+  send<Started>("POST", "executions", { path, ...body }, { headers: { "Idempotency-Key": idempotencyKey() } });
 
 export const limitsOf = (path: string) => get<PlaybookLimits>("limits", { path });
 export const limitPlaybook = (path: string, asked: { limit: number; reason?: string }) =>

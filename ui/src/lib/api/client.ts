@@ -93,6 +93,11 @@ async function problemOf(answer: Response): Promise<Problem> {
   return { title: answer.statusText || `HTTP ${answer.status}`, status: answer.status };
 }
 
+/** A word of its own for one request, so that repeating it does nothing twice. `crypto.randomUUID` needs TLS. */
+export function idempotencyKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
   return (await ask("GET", path, { query, signal })).json() as Promise<T>;
 }

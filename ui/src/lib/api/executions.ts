@@ -1,6 +1,6 @@
 // What is asked of the server about executions.
 
-import { get, send } from "./client";
+import { get, idempotencyKey, send } from "./client";
 import type {
   Bulk,
   ExecutionDetail,
@@ -55,4 +55,4 @@ export const steer = (id: string, action: Action, asked: Steering = {}) =>
 export const bulk = (action: Action, ids: string[], asked: Steering = {}) =>
   send<Bulk>("POST", "executions/bulk", { action, execution_ids: ids, ...asked });
 export const rerun = (id: string, body: Partial<Rerun> = {}) =>
-  send<Started>("POST", `executions/${id}/rerun`, body, { headers: { "Idempotency-Key": crypto.randomUUID() } });
+  send<Started>("POST", `executions/${id}/rerun`, body, { headers: { "Idempotency-Key": idempotencyKey() } });
