@@ -49,6 +49,11 @@ export function count(value: number): string {
   return COUNT.format(value);
 }
 
+/** "7 of 1,000 failed". */
+export function failedOf(failed: number, total: number, what = ""): string {
+  return `${count(failed)} of ${count(total)}${what ? ` ${what}` : ""} failed`;
+}
+
 /** An id is told apart by its end: UUIDv7 begin with the time they share. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;

@@ -2,11 +2,16 @@
 
 import type { StepBar } from "../api/shapes";
 import { KINDS, type Errand } from "../run/errands";
-import { span } from "../words";
+import { failedOf, span } from "../words";
 import type { Bar, Part } from "./bars";
 
 const seconds = (text: string | null): number | null => (text ? Date.parse(text) / 1000 : null);
 const NOTICEABLE_S = 0.0005;
+
+function iterations({ total, done, failed }: StepBar): string {
+  if (total === null) return "";
+  return failed ? ` (${failedOf(failed, total)})` : ` (${done}/${total})`;
+}
 
 export function barOf(step: StepBar, now: number): Bar {
   const [from, started, waiting, to] = [
@@ -45,7 +50,7 @@ export function barOf(step: StepBar, now: number): Bar {
     });
   return {
     id: step.step_run_id,
-    label: step.total === null ? step.step : `${step.step} (${step.done + step.failed}/${step.total})`,
+    label: `${step.step}${iterations(step)}`,
     step: step.step,
     depth: 0,
     from,

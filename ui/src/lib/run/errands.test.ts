@@ -12,6 +12,7 @@ function event(type: string, more: Partial<Slim> = {}): Slim {
     run: "",
     target: "",
     index: -1,
+    path: "",
     total: -1,
     key: "",
     gist: "",

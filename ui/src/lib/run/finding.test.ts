@@ -11,6 +11,7 @@ const event = (seq: number, type: string): Slim => ({
   run: "",
   target: "",
   index: -1,
+  path: "",
   total: -1,
   key: "",
   gist: `Event ${seq}`,

@@ -11,6 +11,7 @@ const event = (type: string, index = -1, total = -1): Slim => ({
   run: "r",
   target: "",
   index,
+  path: index < 0 ? "" : String(index),
   total,
   key: "",
   gist: "",
@@ -28,6 +29,24 @@ describe("iterations", () => {
     expect(history.at(4)[0]).toMatchObject({ total: 3, done: 1, failed: 1 });
     expect([...history.at(4)[0]!.cells]).toEqual([2, 0, 3]);
     expect([...history.at(2)[0]!.cells]).toEqual([1, 0, 0]);
+  });
+
+  it("of nested loops are cells of the loop they are in", () => {
+    const of = (type: string, path: string, total = -1): Slim => ({
+      ...event(type, type === "loop.started" ? -1 : Number(path.split(".").at(-1)), total),
+      path,
+    });
+    const history = new LoopHistory([
+      of("loop.started", "", 2),
+      of("loop.iteration.started", "1"),
+      of("loop.started", "1", 3),
+      of("loop.iteration.failed", "1.0"),
+      of("loop.iteration.done", "1.2"),
+      of("loop.iteration.done", "1"),
+    ]);
+    const [around, inside] = history.at(6);
+    expect([around!.path, [...around!.cells], around!.failed]).toEqual(["", [0, 2], 0]);
+    expect([inside!.path, [...inside!.cells], [...inside!.failures.keys()]]).toEqual(["1", [3, 0, 2], [0]]);
   });
 
   it("of an unknown number make room", () => {

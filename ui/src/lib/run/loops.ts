@@ -7,11 +7,16 @@ export const [WAITS, RUNS, DONE, FAILED] = [0, 1, 2, 3];
 export interface Grid {
   step: string;
   run: string;
+  path: string; // of the iteration around it; empty for the outermost loop
   total: number;
   cells: Uint8Array;
   done: number;
   failed: number;
+  failures: Map<number, Slim>; // by index, the event that told
 }
+
+/** The iteration around one: "3" around "3.5", nothing around "3". */
+export const outer = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf(".")));
 
 const STATE: Record<string, number> = {
   "loop.iteration.started": RUNS!,
@@ -36,21 +41,24 @@ export class LoopHistory {
   }
 
   private take(event: Slim): void {
-    if (event.type === "loop.started" && event.total >= 0 && !this.grids.has(event.run)) {
-      this.grids.set(event.run, {
-        step: event.step,
-        run: event.run,
-        total: event.total,
-        cells: new Uint8Array(Math.max(event.total, 1)),
-        done: 0,
-        failed: 0,
-      });
+    if (event.type === "loop.started") {
+      const key = `${event.run}/${event.path}`;
+      if (event.total >= 0 && !this.grids.has(key)) this.grids.set(key, begun(event));
       return;
     }
     const state = STATE[event.type];
-    const grid = state === undefined || event.index < 0 ? undefined : this.grids.get(event.run);
-    if (grid) mark(grid, event.index, state!);
+    if (state === undefined || event.index < 0) return;
+    const grid = this.grids.get(`${event.run}/${outer(event.path)}`);
+    if (!grid) return;
+    mark(grid, event.index, state);
+    if (state === FAILED) grid.failures.set(event.index, event);
   }
+}
+
+function begun(event: Slim): Grid {
+  const cells = new Uint8Array(Math.max(event.total, 1));
+  const { step, run, path, total } = event;
+  return { step, run, path, total, cells, done: 0, failed: 0, failures: new Map() };
 }
 
 function mark(grid: Grid, index: number, state: number): void {

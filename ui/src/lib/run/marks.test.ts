@@ -3,7 +3,21 @@ import type { Slim } from "./events";
 import { MarkHistory } from "./marks";
 
 function event(type: string, step = "", run = "", more: Partial<Slim> = {}): Slim {
-  return { seq: 0, type, at: 0, status: "", step, run, target: "", index: -1, total: -1, key: "", gist: "", ...more };
+  return {
+    seq: 0,
+    type,
+    at: 0,
+    status: "",
+    step,
+    run,
+    target: "",
+    index: -1,
+    path: "",
+    total: -1,
+    key: "",
+    gist: "",
+    ...more,
+  };
 }
 
 const ONE_STEP = [
@@ -54,5 +68,18 @@ describe("marks", () => {
       const fresh = new MarkHistory(log.slice(0, length));
       expect(history.at(length)).toEqual(fresh.at(length));
     }
+  });
+
+  it("count failed iterations over all runs of a step, of nested loops the innermost", () => {
+    const loop = (run: string): Slim[] => [
+      event("loop.started", "a", run, { total: 2 }),
+      event("loop.started", "a", run, { path: "0", total: 3 }),
+      event("loop.iteration.failed", "a", run, { path: "0.1", index: 1 }),
+      event("loop.iteration.done", "a", run, { path: "0.2", index: 2 }),
+      event("loop.iteration.done", "a", run, { path: "0", index: 0 }),
+    ];
+    const history = new MarkHistory([...loop("r1"), ...loop("r2")]);
+    expect(history.at(5).a?.loop).toMatchObject({ total: 3, done: 1, failed: 1 });
+    expect(history.at(10).a?.loop).toMatchObject({ total: 6, done: 2, failed: 2 });
   });
 });

@@ -9,7 +9,7 @@ interface Count {
   done: number;
   failed: number;
   waiting: number;
-  loop?: { done: number; failed: number; total: number };
+  loop?: { done: number; failed: number; total: number; depth: number }; // of the innermost iterations
 }
 
 interface Tally {
@@ -46,6 +46,16 @@ function leave(tally: Tally, event: Slim): "running" | "waiting" | "failed" | un
   return was;
 }
 
+const depthOf = (path: string): number => (path ? path.split(".").length : 0);
+
+/** A loop begins. Iterations are counted over all runs of the step; of nested loops the innermost, which do the work. */
+function begin(here: Count, event: Slim): void {
+  if (event.total < 0) return;
+  const depth = depthOf(event.path) + 1;
+  if (here.loop?.depth === depth) here.loop.total += event.total;
+  else if (!here.loop || depth > here.loop.depth) here.loop = { done: 0, failed: 0, total: event.total, depth };
+}
+
 export function apply(tally: Tally, event: Slim): void {
   switch (event.type) {
     case "token.created":
@@ -70,12 +80,12 @@ export function apply(tally: Tally, event: Slim): void {
       if (leave(tally, event) === undefined) count(tally, event.step).tokens -= 1;
       return;
     case "loop.started":
-      if (event.total >= 0) count(tally, event.step).loop = { done: 0, failed: 0, total: event.total };
+      begin(count(tally, event.step), event);
       return;
     case "loop.iteration.done":
     case "loop.iteration.failed": {
       const loop = count(tally, event.step).loop;
-      if (loop) loop[event.type === "loop.iteration.done" ? "done" : "failed"] += 1;
+      if (loop?.depth === depthOf(event.path)) loop[event.type === "loop.iteration.done" ? "done" : "failed"] += 1;
       return;
     }
     default:
@@ -102,6 +112,13 @@ function shown(tally: Tally): Marks {
     marks[step] = mark;
   }
   return marks;
+}
+
+/** Iterations that failed, of all loops in which some did. */
+export function lostIterations(marks: Marks): { failed: number; total: number } {
+  const loops = Object.values(marks).flatMap((mark) => (mark.loop?.failed ? [mark.loop] : []));
+  const sum = (numbers: number[]): number => numbers.reduce((all, one) => all + one, 0);
+  return { failed: sum(loops.map((one) => one.failed)), total: sum(loops.map((one) => one.total)) };
 }
 
 const EVERY = 2000; // events between two kept counts

@@ -1,0 +1,93 @@
+"""Iterations that failed in a loop that went on: the net, the header and the loop say so, and each leads to its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture
+from tests.browser.serving import Site
+
+PARTIAL = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: partial, path: tests/partial }
+workload: { n: 50 }
+workflow:
+  - step: start
+    loop:
+      in: "{{ range(workload.n) | list }}"
+      iterator: customer
+      spec: { mode: parallel }
+    spec: { policy: { failure: { mode: best_effort } } }
+    tool:
+      name: fetch
+      kind: python
+      args: { customer: "{{ iter.customer }}" }
+      code: |
+        print("asking for", customer)
+        if customer % 7 == 3:
+            raise ValueError(f"no such customer: {customer}")
+        result = {"customer": customer}
+    next: { arcs: [{ step: end }] }
+  - step: end
+"""
+CELL = 11  # pixels of one iteration in a loop of this size
+
+
+@pytest.fixture(scope="module")
+def partial(here: Site) -> str:
+    here.register(PARTIAL)
+    execution_id = here.start("tests/partial")
+    assert here.ended(execution_id) == "completed"
+    return execution_id
+
+
+def test_a_completed_run_says_in_its_header_and_net_how_many_iterations_failed(
+    open_at: Callable[[str], Page], partial: str, picture: Picture
+) -> None:
+    page = open_at(f"/executions/{partial}")
+    expect(page.locator("header .status")).to_contain_text("completed")
+    expect(page.locator(".step", has_text="start")).to_contain_text("7 of 50 failed")
+    picture(page, "partial")
+    assert findings(page) == []
+
+    page.get_by_role("link", name="7 of 50 iterations failed").click()
+
+    expect(page.get_by_role("tab", name="Loops")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(7)
+
+
+def test_a_failed_iteration_opens_from_the_list_and_tells_why(
+    open_at: Callable[[str], Page], partial: str, picture: Picture
+) -> None:
+    page = open_at(f"/executions/{partial}?tab=loops")
+    page.get_by_role("list", name="Failed iterations of start").get_by_role("button", name="no such customer: 17").click()
+    panel = page.get_by_role("complementary", name="Iteration 17 of start")
+    expect(panel).to_contain_text("ValueError: no such customer: 17")
+    expect(panel).to_contain_text("asking for 17")
+    expect(panel.get_by_label("Item")).to_contain_text("17")
+    picture(page, "iteration")
+    assert findings(page) == []
+
+    page.reload()
+
+    expect(panel).to_contain_text("no such customer: 17")
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_have_count(0)
+
+
+def test_every_cell_of_the_grid_opens_its_iteration(open_at: Callable[[str], Page], partial: str) -> None:
+    page = open_at(f"/executions/{partial}?tab=loops")
+    page.get_by_role("img", name="start: 43 of 50 iterations done, 7 failed").wait_for()
+    page.locator("canvas").click(position={"x": 20 * CELL + 5, "y": 5})
+    expect(page.get_by_role("complementary", name="Iteration 20 of start")).to_contain_text("asking for 20")
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("complementary", name="Iteration 19 of start")).to_be_visible()
+
+
+def test_the_timeline_says_how_many_failed(open_at: Callable[[str], Page], partial: str) -> None:
+    page = open_at(f"/executions/{partial}?tab=time")
+    expect(page.get_by_role("button", name="start").first).to_contain_text("7 of 50 failed")
