@@ -1,4 +1,4 @@
-"""Iterations that failed in a loop that went on: the net, the header and the loop say so, and each leads to its reason."""
+"""Iterations that failed in a loop that went on: net, header and loop say so, and each leads to its reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_a_failed_iteration_opens_from_the_list_and_tells_why(
     open_at: Callable[[str], Page], partial: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{partial}?tab=loops")
-    page.get_by_role("list", name="Failed iterations of start").get_by_role("button", name="no such customer: 17").click()
+    page.get_by_role("list", name="Failed iterations of start").get_by_role(
+        "button", name="no such customer: 17"
+    ).click()
     panel = page.get_by_role("complementary", name="Iteration 17 of start")
     expect(panel).to_contain_text("ValueError: no such customer: 17")
     expect(panel).to_contain_text("asking for 17")
