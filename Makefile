@@ -1,10 +1,12 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs ui lock sbom audit clean
+.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs docs-site ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
 QUANTUM := .venv/.quantum
+DOCS := .venv/.docs
+DEPLOY := .venv/.deploy
 UI := src/noetl/_ui/index.html
 
 help: ## list the verbs
@@ -17,6 +19,13 @@ $(READY): requirements.lock pyproject.toml tools/bootstrap.sh
 $(QUANTUM): requirements-quantum.lock $(READY)
 	@sh tools/bootstrap.sh quantum || echo "make: QISKIT WAS NOT INSTALLED; its tests are skipped" >&2
 
+$(DOCS): requirements-docs.lock $(READY)
+	@sh tools/bootstrap.sh docs
+
+# Without these the files of deploy/ are not checked: that is said here, and by the tests that are skipped for it.
+$(DEPLOY): requirements-deploy.lock $(READY)
+	@sh tools/bootstrap.sh deploy || echo "make: THE TOOLS THAT CHECK deploy/ WERE NOT INSTALLED; its tests are skipped" >&2
+
 setup: $(READY) ## make .venv with everything the other verbs need
 
 demo: $(READY) ## check, draw, prove and run an example, from nothing
@@ -27,7 +36,7 @@ $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-re
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
 # The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
-test: $(READY) $(QUANTUM) $(UI) ## what CI runs: style, types and the tests
+test: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## what CI runs: style, types and the tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
 	@.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser
 	@.venv/bin/pytest -m "not deep" tests/browser
@@ -36,7 +45,7 @@ test: $(READY) $(QUANTUM) $(UI) ## what CI runs: style, types and the tests
 test-ui: $(UI)
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
 
-test-deep: $(READY) $(QUANTUM) $(UI) ## the same with large volumes; takes long
+test-deep: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## the same with large volumes; takes long
 	@NOETL_DEEP=1 .venv/bin/pytest -n 3 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
@@ -67,12 +76,18 @@ conformance: $(READY) ## every requirement with the tests that show it
 docs: $(READY) ## rewrite the generated pages of docs/
 	@$(PY) tools/docs.py
 
+docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
+	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+
 ui: $(READY) ## build the web UI into the package
 	@sh tools/ui.sh
 
 lock: ## pin the newest versions of all dependencies, with hashes and without addresses
 	@uv export --quiet --no-emit-project --no-header --no-annotate --group dev --format requirements-txt -o requirements.lock
 	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group quantum --format requirements-txt -o requirements-quantum.lock
+	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group docs --format requirements-txt -o requirements-docs.lock
+	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group deploy --format requirements-txt -o requirements-deploy.lock
+	@uv export --quiet --no-emit-project --no-header --no-annotate --no-default-groups --extra postgres --extra nats --extra duckdb --extra storage --extra otel --format requirements-txt -o deploy/requirements.lock
 
 sbom: $(READY) ## write a bill of materials of the locked dependencies (CycloneDX) to dist/
 	@sh tools/supply_chain.sh sbom

@@ -1,0 +1,49 @@
+"""Hooks of MkDocs, for `make docs-site`: examples become part of the site, and fences keep their own words.
+
+The pages are read on a code forge and by tests as well, so they stay as they are, and what MkDocs needs is changed on
+the way: links to `../examples/` lead to copies in the site, and `yaml step` is YAML.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+_FENCE = re.compile(r"^```yaml (?:step|task)$", re.M)
+_TO_EXAMPLES = re.compile(r"\]\(((?:\.\./)+)examples/")
+_TO_DOCS = re.compile(r"\]\(\.\./docs/")
+
+
+def slug(text: str, separator: str) -> str:
+    """The anchor of a heading as code forges make it: lower case, words by hyphens, nothing else."""
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    for path in sorted((ROOT / "examples").rglob("*")):
+        if path.suffix in (".yaml", ".md"):
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(text: str, *, page: Any, config: Any, files: Any) -> str:
+    text = _FENCE.sub("```yaml", text)
+    if page.file.src_uri.startswith("examples/"):
+        return _TO_DOCS.sub("](../", text)
+    # docs/ is the root of the site, so the way to the examples is one folder shorter.
+    return _TO_EXAMPLES.sub(lambda found: f"]({found[1].removeprefix('../')}examples/", text)
+
+
+def on_post_build(*, config: Any) -> None:
+    """Leave out what an English site without diagrams never loads, and the host that its parts would come from."""
+    scripts = Path(config["site_dir"]) / "assets" / "javascripts"
+    shutil.rmtree(scripts / "lunr", ignore_errors=True)
+    for part in Path(config["site_dir"]).rglob("*.map"):
+        part.unlink()
+    for bundle in scripts.glob("bundle.*.js"):
+        bundle.write_text(bundle.read_text("utf-8").replace("https://unpkg.com/", "not-shipped/"), "utf-8")
