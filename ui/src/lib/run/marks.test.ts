@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Slim } from "./events";
-import { MarkHistory } from "./marks";
+import type { StepBar } from "../api/shapes";
+import { MarkHistory, marksOfRuns } from "./marks";
 
 function event(type: string, step = "", run = "", more: Partial<Slim> = {}): Slim {
   return {
@@ -81,5 +82,19 @@ describe("marks", () => {
     const history = new MarkHistory([...loop("r1"), ...loop("r2")]);
     expect(history.at(5).a?.loop).toMatchObject({ total: 3, done: 1, failed: 1 });
     expect(history.at(10).a?.loop).toMatchObject({ total: 6, done: 2, failed: 2 });
+  });
+
+  it("of a long log are first those of its step runs", () => {
+    const run = (step: string, status: string, ended: boolean, loop: Partial<StepBar> = {}): StepBar =>
+      ({ step, status, finished_at: ended ? "x" : null, total: null, done: 0, failed: 0, ...loop }) as StepBar;
+    const marks = marksOfRuns([
+      run("a", "done", true),
+      run("a", "running", false),
+      run("b", "done", true, { total: 9, done: 7, failed: 2 }),
+      run("c", "failed", true),
+    ]);
+    expect(marks.a).toMatchObject({ done: 1, running: 1, state: "running" });
+    expect(marks.b).toMatchObject({ state: "done", loop: { total: 9, done: 7, failed: 2 } });
+    expect(marks.c).toMatchObject({ failed: 1, state: "failed" });
   });
 });

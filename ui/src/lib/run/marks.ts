@@ -1,5 +1,6 @@
 // What the net shows after each event: counted, not judged. Going back in time starts from the nearest kept count.
 
+import type { StepBar } from "../api/shapes";
 import type { Marks, StepMark } from "../net/drawing";
 import type { Slim } from "./events";
 
@@ -110,6 +111,25 @@ function shown(tally: Tally): Marks {
     else if (one.failed > 0) mark.state = "failed";
     else if (one.done > 0) mark.state = "completed";
     marks[step] = mark;
+  }
+  return marks;
+}
+
+/** The marks as the server's list of step runs has them, for as long as the log is not here. */
+export function marksOfRuns(runs: readonly StepBar[]): Marks {
+  const marks: Marks = {};
+  for (const run of runs) {
+    const mark = (marks[run.step] ??= { tokens: 0, running: 0, done: 0, failed: 0 });
+    const isOver = run.finished_at !== null;
+    if (!isOver) mark.running += 1;
+    else if (run.status === "failed") mark.failed += 1;
+    else mark.done += 1;
+    mark.state = isOver && mark.running ? mark.state : run.status === "scheduled" ? "queued" : run.status;
+    if (run.total === null) continue;
+    mark.loop ??= { total: 0, done: 0, failed: 0 };
+    mark.loop.total += run.total;
+    mark.loop.done += run.done;
+    mark.loop.failed += run.failed;
   }
   return marks;
 }
