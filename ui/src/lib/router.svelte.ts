@@ -1,5 +1,7 @@
 // Addresses: every view has one, and it keeps the view. Works under any prefix, since it starts from the page's base.
 
+import { version } from "./state/version.svelte";
+
 const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
 
 function here(): { path: string; query: URLSearchParams } {
@@ -25,6 +27,11 @@ export function href(path: string, query: Record<string, string | number | undef
 }
 
 export function go(address: string, { replace = false } = {}): void {
+  const isOther = new URL(address, location.href).pathname !== location.pathname;
+  if (version.isOld && isOther) {
+    location.assign(address); // another screen: the server's new page shows it
+    return;
+  }
   history[replace ? "replaceState" : "pushState"](null, "", address);
   arrive();
 }

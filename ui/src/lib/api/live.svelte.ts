@@ -16,7 +16,7 @@ export interface Listener {
   reset?: () => void;
 }
 
-/** Whether the page hears of changes. `losses` counts how often it did not, so that what it shows may be old. */
+/** Whether the page hears of changes. `losses` counts how often it was told that it does not. */
 export const connection = $state<{ state: "connecting" | "live" | "lost" | "refused"; losses: number }>({
   state: "connecting",
   losses: 0,
@@ -47,7 +47,7 @@ function connectedHub(): Hub {
 
 function hear(message: HubMessage): void {
   if (message.kind === "state") {
-    if (message.state !== "live" && connection.state === "live") connection.losses += 1;
+    if (message.state !== "live") connection.losses += 1;
     connection.state = message.state;
     // Nobody was told of what changed between a screen's question and now.
     if (message.state === "live") for (const one of [...listeners]) one.reset?.();

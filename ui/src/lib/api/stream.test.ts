@@ -96,6 +96,13 @@ describe("the connection that all pages share", () => {
     ]);
   });
 
+  it("says that it is lost where it never was there too", () => {
+    const page = new Page(new StreamHub());
+    page.subscribe();
+    Source.made[0]!.onerror?.();
+    expect(page.told).toEqual([{ kind: "state", state: "lost" }]);
+  });
+
   it("says that it is lost once, and tries again by itself where the browser gives up", () => {
     const hub = new StreamHub();
     const page = new Page(hub);

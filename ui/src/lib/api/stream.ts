@@ -39,7 +39,7 @@ export class StreamHub {
   private readonly pages = new Map<Port, Set<string> | null>();
   private source: EventSource | null = null;
   private url = "";
-  private state: "lost" | "live" | "refused" = "lost";
+  private state: "connecting" | "lost" | "live" | "refused" = "connecting";
   private refusals = 0;
   private gathered: ExecutionRow[] = [];
   private recent: { at: number; rows: ExecutionRow[] }[] = [];
@@ -58,7 +58,7 @@ export class StreamHub {
       this.url = message.url;
       this.pages.set(port, message.about && new Set(message.about));
       if (!this.source && this.retrying === undefined) this.connect();
-      else if (isNew) port.postMessage({ kind: "state", state: this.state });
+      else if (isNew && this.state !== "connecting") port.postMessage({ kind: "state", state: this.state });
       const rows = this.recentRows().flatMap((one) => one.rows);
       if (rows.length) this.send(port, rows);
     } else if (message.kind === "unsubscribe") {
@@ -90,7 +90,7 @@ export class StreamHub {
     [this.gathered, this.recent] = [[], []];
     this.source?.close();
     this.source = null;
-    this.state = "lost";
+    this.state = "connecting";
   }
 
   private lose(): void {
@@ -111,6 +111,7 @@ export class StreamHub {
     this.watching = setTimeout(() => {
       this.lose();
       this.disconnect();
+      this.state = "lost"; // as the pages were told
       this.connect();
     }, SILENCE_MS);
   }

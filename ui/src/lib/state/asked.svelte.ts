@@ -1,6 +1,8 @@
 // Something asked of the server and shown: loading, there, or refused. `again` asks once more, keeping what is shown.
 // Answers may come in another order than they were asked for: one that is older than what is shown is dropped.
 
+import { isAway } from "../api/client";
+
 export class Asked<T> {
   value = $state.raw<T | null>(null);
   error = $state<Error | null>(null);
@@ -17,7 +19,7 @@ export class Asked<T> {
       const value = await this.ask();
       if (this.isNews(turn)) [this.value, this.error] = [value, null];
     } catch (problem) {
-      if (this.isNews(turn)) this.error = problem as Error;
+      if (this.isNews(turn) && !(this.value !== null && isAway(problem))) this.error = problem as Error;
     }
   };
 

@@ -10,11 +10,11 @@ export const session = $state<{ who: Who | null; known: boolean; problem: string
   problem: "",
 });
 
-function welcome(who: Who): void {
+function welcome(who: Who, isNew = true): void {
   rememberCsrf(who.csrf ?? "");
   session.who = who;
   session.problem = "";
-  reconnect(); // it may have been somebody else's
+  if (isNew) reconnect(); // it may have been somebody else's
 }
 
 /** Take up the session of this browser; a link that carries a token (`#token=…`) opens one. */
@@ -28,6 +28,17 @@ export async function recall(): Promise<void> {
     if (!(problem instanceof ApiError) || problem.status !== 401) session.problem = (problem as Error).message;
   }
   session.known = true;
+}
+
+/** Whether the session still is: without one, the way in is shown. */
+export async function checkSession(): Promise<void> {
+  try {
+    welcome(await get<Who>("session"), false);
+  } catch (problem) {
+    if (!(problem instanceof ApiError) || problem.status !== 401 || !session.who) return;
+    session.problem = "Your session has ended. Sign in again.";
+    session.who = null;
+  }
 }
 
 export async function signIn(token: string): Promise<void> {

@@ -1,0 +1,177 @@
+"""A server that goes away, comes back, or comes back as another version: the page stays, says so, and goes on."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.browser.conftest import PATIENCE_MS, Picture
+from tests.browser.serving import Site
+
+
+class Way:
+    """The way to a server through an address of its own, which can be cut and mended."""
+
+    def __init__(self, url: str) -> None:
+        self._target = (str(urlsplit(url).hostname), int(urlsplit(url).port or 0))
+        self._open: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._accept()
+
+    def _accept(self) -> None:
+        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+
+    def _serve(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(self._target)
+                self._open |= {near, far}
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _copy(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._accept()
+
+
+@pytest.fixture
+def way(here: Site) -> Iterator[Way]:
+    found = Way(here.url)
+    yield found
+    found.cut()
+
+
+@pytest.fixture
+def page(browser: Browser, here: Site, way: Way) -> Iterator[Page]:
+    """A page that reaches the server by a way that can be cut."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB")
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE_MS)
+    opened.goto(f"{way.url}/#token={here.token}")
+    expect(opened.get_by_role("heading", level=1)).to_have_text("Home")
+    yield opened
+    context.close()
+
+
+def menu(page: Page, name: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+
+
+def test_a_lost_server_is_told_of_on_every_screen_and_the_page_goes_on_when_it_is_back(
+    page: Page, way: Way, picture: Picture
+) -> None:
+    menu(page, "Executions")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
+    lost = page.get_by_role("status").filter(has_text="Connection lost")
+    expect(lost).to_have_count(0)
+
+    way.cut()
+
+    expect(lost).to_be_visible()
+    menu(page, "Home")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    expect(lost).to_be_visible()
+    picture(page, "connection-lost")
+    way.mend()
+    expect(lost).to_have_count(0)
+
+
+def test_a_screen_that_cannot_be_loaded_keeps_the_menu_and_comes_when_it_can(
+    page: Page, way: Way, picture: Picture
+) -> None:
+    way.cut()
+    menu(page, "Workers")  # it was never opened, so its script is not here
+
+    waiting = page.get_by_role("alert").filter(has_text="could not be loaded")
+    expect(waiting).to_be_visible()
+    expect(page.get_by_role("navigation")).to_be_visible()
+    picture(page, "screen-lost")
+    menu(page, "Home")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    menu(page, "Workers")
+    expect(waiting).to_be_visible()
+    way.mend()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers and pools")
+    expect(waiting).to_have_count(0)
+
+
+def other_version(here: Site) -> Callable[[Route], None]:
+    """Answers scripts that ask for the page as another version would: its script has another name."""
+    text = re.sub(r"assets/index-[^\"]+\.js", "assets/index-NEW.js", httpx2.get(here.url).text)
+
+    def answer(route: Route) -> None:
+        if route.request.resource_type == "document":
+            route.continue_()
+        else:
+            route.fulfill(body=text, content_type="text/html")
+
+    return answer
+
+
+def test_a_page_of_an_older_version_loads_itself_anew_when_a_screen_is_gone(page: Page, here: Site) -> None:
+    gone = re.compile(r"assets/Workers-.*\.js")
+    page.route(re.compile(r":\d+/$"), other_version(here))
+    page.route(gone, lambda route: route.fulfill(status=404))
+    page.on("domcontentloaded", lambda _: page.unroute(gone))
+    page.evaluate("window.isOld = true")
+
+    menu(page, "Workers")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers and pools")
+    assert page.evaluate("window.isOld") is None
+    assert page.url.endswith("/workers")
+
+
+def test_after_an_upgrade_the_page_says_so_and_the_next_screen_is_the_new_one(page: Page, here: Site, way: Way) -> None:
+    page.evaluate("window.isOld = true")
+    way.cut()
+    expect(page.get_by_role("status").filter(has_text="Connection lost")).to_be_visible()
+    page.route(re.compile(r":\d+/$"), other_version(here))
+    way.mend()
+
+    expect(page.get_by_role("status").filter(has_text="new version")).to_be_visible()
+    menu(page, "Executions")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
+    page.wait_for_function("window.isOld === undefined")
+
+
+def test_a_session_that_is_over_leads_to_the_way_in(page: Page, way: Way) -> None:
+    way.cut()
+    expect(page.get_by_role("status").filter(has_text="Connection lost")).to_be_visible()
+    page.context.clear_cookies()
+    way.mend()
+
+    expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("session has ended")
