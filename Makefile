@@ -66,7 +66,7 @@ bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--qui
 	@$(PY) bench/run.py $(ARGS)
 
 golden: $(READY) ## rewrite the golden files; read the diff before you commit it
-	@NOETL_GOLDEN=1 .venv/bin/pytest -q -m "not deep" tests/golden tests/compiler tests/scenarios || true
+	@NOETL_GOLDEN=1 .venv/bin/pytest -q -m "not deep" tests/golden tests/language/compiling tests/scenarios || true
 	@$(MAKE) --no-print-directory docs
 	@git status --short tests docs
 

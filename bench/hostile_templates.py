@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.template_bombs import BOMBS, SCOPE
-from noetl.errors import TemplateError
-from noetl.templates.budget import MAX_STEPS, Run
+from noetl.base.errors import TemplateError
+from noetl.templates.budget import MAX_STEPS, Evaluation
 from noetl.templates.expression import parse
 from noetl.templates.filters.table import FILTERS
+from noetl.templates.jinja_tests import PREDICATES
 from noetl.templates.methods import methods_of
-from noetl.templates.predicates import PREDICATES
 
 KINDS = ("methods", "filters", "tests", "operators")
 OPERATORS = ("==", "!=", "<", ">=", "in", "+", "-", "*", "/", "//", "%", "**", "~")
@@ -170,7 +170,7 @@ def evaluated(text: str, scope: dict[str, Any], max_steps: int = MAX_STEPS) -> C
         template = parse(text)
     except TemplateError:
         return Case(text, 0, 0.0)
-    run = Run(scope.__getitem__, now=0.0, max_steps=max_steps)
+    run = Evaluation(scope.__getitem__, now=0.0, max_steps=max_steps)
     error, began = "", time.process_time()
     try:
         template.evaluate_in(run)

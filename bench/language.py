@@ -13,15 +13,15 @@ from typing import Any
 from bench import templates
 from bench.cold import cold
 from bench.playbooks import hostile_texts, long_playbook, parallel_playbook
-from noetl.analysis.certificate import analyse
-from noetl.checking import check
-from noetl.source import Source
+from noetl.base.source import Source
+from noetl.language.checking import check
+from noetl.language.proving.certificate import analyse
 from noetl.tools.kinds import KINDS
 
 CHECK_TEXT = """
 import resource, sys, time
-from noetl.checking import check
-from noetl.source import Source
+from noetl.language.checking import check
+from noetl.base.source import Source
 from noetl.tools.kinds import KINDS
 text = open(sys.argv[1]).read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

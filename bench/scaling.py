@@ -19,9 +19,9 @@ from bench.capacity import Costs, Installation, Simulation, steps_per_s  # noqa:
 from bench.cluster import SLOTS, submitted  # noqa: E402
 from bench.machines import Cluster, Connection, cluster  # noqa: E402
 from bench.playbooks import chain  # noqa: E402
-from noetl.embedded import compiled, driving  # noqa: E402
+from noetl.operations.embedded import compiled, driving  # noqa: E402
 from noetl.store.contract import Commit  # noqa: E402
-from noetl.store.opening import open_store  # noqa: E402
+from noetl.store.open_store import open_store  # noqa: E402
 
 CROWD, STEPS = 128, 10
 BATCHES = (1, 2, 4, 8, 16, 32, 64)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bench.playbooks import waiting
-from noetl.embedded import compiled, driving
+from noetl.operations.embedded import compiled, driving
 
 _BLOCK = 2_000
 

@@ -22,7 +22,7 @@ from typing import Any
 from bench.figures import quantile
 from bench.playbooks import NOOP, PYTHON, chain, cycle, loop
 from bench.waits import fill
-from noetl.embedded import Driver, compiled, driving
+from noetl.operations.embedded import Driver, compiled, driving
 
 Figures = dict[str, float]
 _ROUNDS_OF_LATENCY = 200

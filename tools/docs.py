@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checks_page import checks_page
 from cli_page import cli_page
-from noetl.records.taxonomy import TAXONOMY
+from noetl.events.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 from patterns_page import patterns_page
 from spellings_page import spelling_pages
@@ -28,7 +28,7 @@ $ noetl run -o jsonl examples/hello.yaml | head -n 1
 {"event_id":"…","execution_id":"…","seq":1,"event_type":"playbook.execution_requested","name":"playbook.execution_requested",…}
 ```
 
-The table is generated from `noetl/records/taxonomy.py`.
+The table is generated from `noetl/events/taxonomy.py`.
 
 | event | written by | about |
 |---|---|---|

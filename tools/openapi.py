@@ -12,12 +12,12 @@ PLACE = Path(__file__).parents[1] / "ui" / "openapi.json"
 
 def described() -> dict[str, Any]:
     """As the server tells it, but for the version of the package, which changes without it."""
-    from noetl.clock import SystemClock
+    from noetl.base.clock import SystemClock
     from noetl.server.app import build
     from noetl.server.configuration import ServerSettings
     from noetl.server.services import make_services
     from noetl.store.memory import MemoryStore
-    from noetl.store.results import MemoryResults
+    from noetl.store.results.files import MemoryResults
     from noetl.tools.registry import Registry
 
     settings = ServerSettings(db=":memory:", workers=0)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noetl.client import AsyncClient as AsyncClient
     from noetl.client import Client as Client
-    from noetl.embedded import RunResult as RunResult
-    from noetl.embedded import arun as arun
-    from noetl.embedded import driving as driving
-    from noetl.embedded import run as run
+    from noetl.operations.embedded import RunResult as RunResult
+    from noetl.operations.embedded import arun as arun
+    from noetl.operations.embedded import driving as driving
+    from noetl.operations.embedded import run as run
 
 __all__ = ["AsyncClient", "Client", "RunResult", "arun", "driving", "run"]
 
@@ -26,6 +26,6 @@ def __getattr__(name: str) -> Any:
         from noetl import client
 
         return getattr(client, name)
-    from noetl import embedded
+    from noetl.operations import embedded
 
     return getattr(embedded, name)

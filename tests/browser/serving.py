@@ -88,7 +88,7 @@ async def _serve(db: str) -> None:
     import signal
 
     from noetl.server.configuration import ServerSettings
-    from noetl.server.serving import Served, serve
+    from noetl.server.server_process import Served, serve
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

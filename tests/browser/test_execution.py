@@ -196,7 +196,7 @@ def test_what_runs_beside_the_tokens_is_at_its_step_and_has_rows_of_its_own(open
     page = open_at(f"/executions/{execution_id}?step=talk")
     side = page.get_by_role("complementary", name="Step talk")
     expect(side).to_contain_text("audit, for audit.required")
-    expect(side.locator(".errand")).to_contain_text("completed")
+    expect(side.locator(".side_run")).to_contain_text("completed")
     expect(page.locator(".step", has_text="start").locator("xpath=..").locator(".beside")).to_contain_text("∥")
     page.get_by_role("tab", name="Timeline").click()
     rows = page.get_by_role("list", name="Step runs by time").get_by_role("listitem")

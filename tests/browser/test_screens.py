@@ -81,7 +81,7 @@ READY = {  # what a screen shows once its data is there
     "executions": "tbody tr",
     "execution": ".step.completed",
     "step": "aside details",
-    "undone": ".errand",
+    "undone": ".side_run",
     "undone-timeline": ".bar .sign",
     "timeline": "rect.backoff",
     "events": ".event",

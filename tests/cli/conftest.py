@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.cli import message, steering, suggesting, telling
+from noetl.cli import control, live_completion, message, requests
 
 PATIENT_S = 60.0
 
@@ -21,9 +21,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is asked and does not answer in time is done without, which is another way to the same end."""
     for module, name in (
         (message, "_PATIENCE_S"),
-        (steering, "PATIENCE_S"),
-        (suggesting, "PATIENCE_S"),
-        (telling, "PATIENCE_S"),
+        (control, "PATIENCE_S"),
+        (live_completion, "PATIENCE_S"),
+        (requests, "PATIENCE_S"),
     ):
         monkeypatch.setattr(module, name, PATIENT_S)
 
@@ -31,5 +31,5 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nobody_is_waited_for(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that begins to wait for a running process fails."""
-    for module in (steering, telling):
+    for module in (control, requests):
         monkeypatch.setattr(module, "PATIENCE_S", NoPatience())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from noetl.embedded import RunResult, run
-from tests.conversing import playbook
+from noetl.operations.embedded import RunResult, run
+from tests.engine_script import playbook
 
 ORDERS = """
 workload: {n: 3}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.clock import SystemClock
-from noetl.server.access.tokens import Token, Tokens
+from noetl.base.clock import SystemClock
+from noetl.server.access.tokens import AccessToken, AccessTokens
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import call, process
 
@@ -27,11 +27,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def identified(home: Path, text: str) -> Token | None:
-    async def look() -> Token | None:
+def identified(home: Path, text: str) -> AccessToken | None:
+    async def look() -> AccessToken | None:
         store = SqliteStore.open(home / "noetl.db")
         try:
-            return await Tokens(store.shelf, SystemClock()).identified(text)
+            return await AccessTokens(store.key_values, SystemClock()).identified(text)
         finally:
             await store.close()
 

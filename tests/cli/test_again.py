@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.embedded import RunResult, run
+from noetl.operations.embedded import RunResult, run
 from tests.cli.running import call
 from tests.cli.stored import stored
 from tests.cli.waiting_run import left_waiting
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 Runs = tuple[str, RunResult, RunResult]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import call
-from tests.conversing import playbook
-from tests.last_words import last_words
+from tests.engine_script import playbook
+from tests.process_output import last_words
 
 TEXT = """
 workflow:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.errors import RefusedError
-from noetl.settings import Loaded, load_settings
+from noetl.base.errors import RefusedError
+from noetl.base.settings import Loaded, load_settings
 from tests.cli.running import call
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.embedded import run
+from noetl.operations.embedded import run
 from noetl.store.postgres.address import address_of
 from tests.cli.running import call, process
 from tests.contracts.stores import fresh_url
-from tests.conversing import playbook
+from tests.engine_script import playbook
 from tests.servers.postgres import server
 
 SMALL = """

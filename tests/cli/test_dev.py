@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.processes_here import Here, here, until
 from tests.cli.running import FIXTURES
-from tests.living import is_alive
+from tests.process_liveness import is_alive
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 HELLO = str(FIXTURES / "F-000-A.yaml")

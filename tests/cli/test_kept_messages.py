@@ -11,8 +11,8 @@ import pytest
 from tests.cli.running import call
 from tests.cli.served_here import served_here
 from tests.cli.waiting_run import done, left_waiting, refused, told
-from tests.conversing import playbook
-from tests.orchestrator.waiting import MESSAGE
+from tests.control.waiting import MESSAGE
+from tests.engine_script import playbook
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.running import call
 from tests.cli.served_here import served_here
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 STEPS = playbook("""
 workflow:

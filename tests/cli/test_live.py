@@ -9,20 +9,20 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from noetl.base.clock import ManualClock
 from noetl.cli.live import is_for_people
 from noetl.cli.live_lines import Lines, output_lines
 from noetl.cli.live_screen import Screen
-from noetl.cli.live_words import lasted, told
-from noetl.cli.progress import Progress
-from noetl.clock import ManualClock
-from noetl.records.control import PlaybookPaused, TokenHeld
-from noetl.records.envelope import Event
-from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
-from noetl.records.outcomes import Error, Meta, Outcome, Status
-from noetl.records.steps import StepScheduled, StepStarted
-from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
-from noetl.records.taxonomy import Source
-from tests.running_here import broken, run_here
+from noetl.cli.live_text import lasted, told
+from noetl.cli.progress import RunProgress
+from noetl.events.control import PlaybookPaused, TokenHeld
+from noetl.events.envelope import Event
+from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
+from noetl.events.outcomes import Error, Meta, Outcome, Status
+from noetl.events.steps import StepScheduled, StepStarted
+from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
+from noetl.events.taxonomy import EventSource
+from tests.playbook_runs import broken, run_here
 from tests.tools.printing import printing
 
 LOOP = """
@@ -46,7 +46,7 @@ def happened(*payloads: object, at: float = 0.0, first: int = 1) -> list[Event]:
             seq=seq,
             event_id=f"e{seq}",
             ts=START + at,
-            source=Source.SERVER,
+            source=EventSource.SERVER,
             payload=payload,  # type: ignore[arg-type]
             trace_id="t",
             step="each",
@@ -329,7 +329,7 @@ def test_an_error_is_one_line_with_its_cause() -> None:
 
 
 def test_progress_tells_nested_executions_apart() -> None:
-    progress = Progress()
+    progress = RunProgress()
     [own, other] = happened(StepScheduled(token_id="k1"), StepScheduled(token_id="k2"))
     progress.take(own)
     progress.take(msgspec.structs.replace(other, execution_id="x2", step_run_id="r2"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.live_screen import Screen
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 LOOP = """
 workflow:

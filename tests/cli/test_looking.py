@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.embedded import RunResult
+from noetl.operations.embedded import RunResult
 from tests.cli.running import call, process
 from tests.cli.stored import stored
 

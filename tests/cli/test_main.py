@@ -11,11 +11,19 @@ from importlib.metadata import version
 import click
 import pytest
 
+from noetl.base.errors import BackendError, NoetlError, PlaybookError
 from noetl.cli import main as entry
-from noetl.errors import BackendError, NoetlError, PlaybookError
 from tests.cli.running import FIXTURES, call, process
 
-HEAVY = ("yaml", "jinja2", "rich", "sqlite3", "noetl.document", "noetl.compiler", "noetl.checking")
+HEAVY = (
+    "yaml",
+    "jinja2",
+    "rich",
+    "sqlite3",
+    "noetl.language.reading",
+    "noetl.language.compiling",
+    "noetl.language.checking",
+)
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("check", "--help"), ("run", "--help")])

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.conversing import playbook
-from tests.orchestrator.waiting import MESSAGE
+from tests.control.waiting import MESSAGE
+from tests.engine_script import playbook
 
 
 @pytest.fixture

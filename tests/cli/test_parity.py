@@ -16,7 +16,7 @@ import yaml
 from tests.cli.processes_here import until
 from tests.cli.running import call
 from tests.cli.served_here import served_here
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 WAITING = playbook(
     """

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.cli.payload import doubts
 from tests.cli.running import call
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 WORKLOAD = ("region", "n", "order_id", "dry_run")
 

@@ -9,14 +9,14 @@ import click
 import jsonschema
 import pytest
 
-from noetl.checking import Checked
+from noetl.base.diagnostics import Diagnostic
+from noetl.base.source import Source, Span
 from noetl.cli.excerpt import excerpt
 from noetl.cli.machine_report import as_annotations, as_json, as_sarif
 from noetl.cli.report import counted, report, summary, text_report
 from noetl.cli.terminal import color_from, visible, width
-from noetl.diagnostics import Diagnostic
-from noetl.document.playbook import Dialect
-from noetl.source import Source, Span
+from noetl.language.checking import Checked
+from noetl.language.reading.playbook import Dialect
 
 TEXT = "workflow:\n" + "\n" * 39 + "      - step: valdate_results\n"
 WRONG = Diagnostic(

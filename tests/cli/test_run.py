@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.live_lines import Lines
-from noetl.records.taxonomy import TAXONOMY
+from noetl.events.taxonomy import TAXONOMY
 from tests.cli.running import call
-from tests.conversing import playbook
-from tests.running_here import broken, run_here
+from tests.engine_script import playbook
+from tests.playbook_runs import broken, run_here
 
 HELLO = """
 workload: {who: world}
@@ -221,7 +221,7 @@ def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> Non
 def test_a_run_that_needs_no_template_engine_does_not_import_one(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
-        "heavy = [m for m in ('jinja2', 'rich', 'noetl.analysis') if m in sys.modules]; print(code, heavy)"
+        "heavy = [m for m in ('jinja2', 'rich', 'noetl.language.proving') if m in sys.modules]; print(code, heavy)"
     )
 
     done = subprocess.run(

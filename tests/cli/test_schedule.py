@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.waiting_run import done, refused, told
-from tests.conversing import HEAD
+from tests.engine_script import HEAD
 
 DAILY = (
     HEAD

@@ -13,7 +13,7 @@ import pytest
 
 from noetl.cli.processes import Record, is_alive, leave, listed, own_record, stop
 from tests.cli.processes_here import Here, here, until
-from tests.living import is_alive as lives
+from tests.process_liveness import is_alive as lives
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 SLOW = """

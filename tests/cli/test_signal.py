@@ -8,9 +8,9 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.conversing import playbook
-from tests.orchestrator.test_deliveries import LISTENING
-from tests.orchestrator.waiting import SIGNAL, TIMER
+from tests.control.outside.test_delivery import LISTENING
+from tests.control.waiting import SIGNAL, TIMER
+from tests.engine_script import playbook
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.running import FIXTURES, call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.conversing import playbook
-from tests.orchestrator.waiting import TASK
+from tests.control.waiting import TASK
+from tests.engine_script import playbook
 
 PURCHASE = FIXTURES / "F-002-M.yaml"
 MANAGER = ("--as", "bea", "--role", "finance_manager")

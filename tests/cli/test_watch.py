@@ -12,8 +12,8 @@ from noetl.cli.main import noetl
 from tests.cli.running import call, process
 from tests.cli.stored import stored
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.conversing import playbook
-from tests.orchestrator.waiting import MESSAGE
+from tests.control.waiting import MESSAGE
+from tests.engine_script import playbook
 
 
 @pytest.fixture(scope="module")

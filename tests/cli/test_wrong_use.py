@@ -8,7 +8,7 @@ import pytest
 
 from noetl.cli import main as entry
 from tests.cli.running import FIXTURES, call
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 HELLO = playbook("workflow:\n  - {step: start, tool: {kind: noop}}\n")
 NOBODY = "http://127.0.0.1:9"
@@ -34,7 +34,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(home))
     for name in ("NOETL_SERVER", "NOETL_TOKEN", "NOETL_DB"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("noetl.client.delivery.TRIES", 1)  # nobody will be there the second time either
+    monkeypatch.setattr("noetl.client.retries.TRIES", 1)  # nobody will be there the second time either
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from noetl.embedded import driving
-from noetl.orchestrator.presence import KIND
+from noetl.control.background.presence import KIND
+from noetl.operations.embedded import driving
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import call
-from tests.last_words import last_words
+from tests.process_output import last_words
 
 
 class WaitingRun:
@@ -59,7 +59,7 @@ def until_present(db: str) -> None:
 
     async def present() -> None:
         store = SqliteStore.open(Path(db))
-        while not await store.shelf.list(KIND):
+        while not await store.key_values.list(KIND):
             await asyncio.sleep(0.01)
         await store.close()
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 
 
 @asynccontextmanager

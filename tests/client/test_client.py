@@ -14,10 +14,10 @@ import noetl
 from noetl.client import ApiError, AsyncClient, Client, UnreachableError
 from noetl.client.history import RemoteRecords, RemoteResults
 from noetl.client.requests import make_token
-from noetl.client.streams import Message, Reader, event_of
-from noetl.records.envelope import readable
-from noetl.server.serving import Served
-from noetl.store.contract import Only
+from noetl.client.streams import Reader, StreamMessage, event_of
+from noetl.events.envelope import readable
+from noetl.server.server_process import Served
+from noetl.store.contract import SingleRow
 from tests.client.serving_here import served
 
 PLAYBOOK = """
@@ -137,7 +137,7 @@ async def test_what_is_not_there_is_an_error_with_its_status(client: AsyncClient
 
 
 async def test_nobody_there_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.client.delivery.delay_s", lambda *_: 0.0)
+    monkeypatch.setattr("noetl.client.retries.delay_s", lambda *_: 0.0)
     async with AsyncClient("http://127.0.0.1:9") as client:
         with pytest.raises(UnreachableError, match="does not answer"):
             await client.list()
@@ -233,7 +233,7 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
         ended = await client.run("tests/adds")
         records = RemoteRecords(client)
         newest = await records.events(
-            ended.execution_id, only=Only(types=("step.done", "playbook.processed"), limit=1, newest=True)
+            ended.execution_id, only=SingleRow(types=("step.done", "playbook.processed"), limit=1, newest=True)
         )
         row = await records.execution(ended.execution_id)
         stored = await server.services.store.events(ended.execution_id)
@@ -258,14 +258,17 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
 @pytest.mark.parametrize(
     ("lines", "messages"),
     [
-        (["data: a", ""], [Message("message", "a", None)]),
-        (["id: 7", "event: end", "data: {}", ""], [Message("end", "{}", "7")]),
+        (["data: a", ""], [StreamMessage("message", "a", None)]),
+        (["id: 7", "event: end", "data: {}", ""], [StreamMessage("end", "{}", "7")]),
         ([": still here", ""], []),
-        (["data: a", "data: b", ""], [Message("message", "a\nb", None)]),
-        (["id: 1", "data: a", "", "data: b", ""], [Message("message", "a", "1"), Message("message", "b", "1")]),
+        (["data: a", "data: b", ""], [StreamMessage("message", "a\nb", None)]),
+        (
+            ["id: 1", "data: a", "", "data: b", ""],
+            [StreamMessage("message", "a", "1"), StreamMessage("message", "b", "1")],
+        ),
     ],
 )
-def test_lines_become_messages(lines: list[str], messages: list[Message]) -> None:
+def test_lines_become_messages(lines: list[str], messages: list[StreamMessage]) -> None:
     reader = Reader()
 
     assert [message for line in lines for message in reader.take(line)] == messages

@@ -11,7 +11,7 @@ from contextlib import suppress
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from tests.living import is_alive
+from tests.process_liveness import is_alive
 from tests.servers import nats, postgres
 from tests.servers.ports import free_port
 

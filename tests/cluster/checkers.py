@@ -10,16 +10,16 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from noetl.records.control import PlaybookCancelled
-from noetl.records.envelope import Event
-from noetl.records.errands import OrderClaimed
-from noetl.records.executions import PlaybookProcessed, WorkflowFinished
-from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.records.tokens import TokenClaimed
+from noetl.events.control import PlaybookCancelled
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed, WorkflowFinished
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.side_runs import OrderClaimed
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenClaimed
 from noetl.store.contract import Store
-from noetl.store.opening import open_store
+from noetl.store.open_store import open_store
 
 Log = Sequence[Event]
 _CLAIMS = (TokenClaimed, OrderClaimed)

@@ -15,12 +15,12 @@ from typing import Any
 import httpx2
 import msgspec
 
-from noetl.records.orders import Answer, Order, Report, Timed, Turn
-from noetl.records.outcomes import TaskResult
-from noetl.records.steps import StepDone
+from noetl.events.orders import Order, Report, Timed, Turn, TurnAnswer
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone
 
 POLITE = (429, 503)  # with Retry-After
-_ANSWERS = msgspec.json.Decoder(Answer)
+_ANSWERS = msgspec.json.Decoder(TurnAnswer)
 
 
 class Herd:

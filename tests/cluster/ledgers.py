@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 from uuid import uuid4
 
+from noetl.base.errors import BackendError
 from noetl.client.errors import ApiError
-from noetl.errors import BackendError
 from tests.cluster.machines import Cluster
 from tests.servers.http import HttpServer, Reply, Request, reply
 

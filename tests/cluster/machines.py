@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from noetl.base.crash_points import VARIABLE
 from noetl.client import Client
 from noetl.client.requests import make_token
-from noetl.crash_points import VARIABLE
 from tests.cluster.backends import Nats, Postgres
 from tests.servers.ports import free_port
 

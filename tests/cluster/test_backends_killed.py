@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from noetl.crash_points import SERVER_POINTS, VICTIM
+from noetl.base.crash_points import SERVER_POINTS, VICTIM
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.records.waits import TimerFired
+from noetl.events.waits import TimerFired
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import Log, check, lost_leases
 from tests.cluster.ledgers import Effects, Starts

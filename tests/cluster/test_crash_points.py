@@ -14,8 +14,8 @@ from threading import Thread
 
 import pytest
 
-from noetl.crash_points import SERVER_POINTS, VARIABLE, WORKER_POINTS, pass_for
-from noetl.errors import NoetlError
+from noetl.base.crash_points import SERVER_POINTS, VARIABLE, WORKER_POINTS, pass_for
+from noetl.base.errors import NoetlError
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts
@@ -152,7 +152,7 @@ def test_without_the_variable_a_pass_does_nothing_and_a_wrong_one_is_told() -> N
 @pytest.mark.parametrize(("wanted", "passes"), [("append.before", 1), ("append.before:3", 3), ("worker.claimed=b", 2)])
 def test_the_process_dies_at_the_pass_that_was_named(tmp_path: Path, wanted: str, passes: int) -> None:
     code = (
-        "from noetl.crash_points import crash_point\n"
+        "from noetl.base.crash_points import crash_point\n"
         "for n in range(1, 9):\n"
         "    print(n, flush=True)\n"
         "    crash_point('append.before'); crash_point('append.after')\n"

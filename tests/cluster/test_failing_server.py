@@ -21,7 +21,7 @@ FAILING = """
 import functools, os, sys
 
 def spoil(store):
-    from noetl.errors import BackendError
+    from noetl.base.errors import BackendError
 
     passes = {{}}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.crash_points import BY
-from noetl.records.executions import PlaybookProcessed
+from noetl.base.crash_points import BY
+from noetl.events.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, retaken_leases

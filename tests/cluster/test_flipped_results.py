@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.tasks import TaskProcessed
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.tasks import TaskProcessed
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import Cluster, cluster, until

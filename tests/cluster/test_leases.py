@@ -10,28 +10,28 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.claiming.lease_terms import terms_of
+from noetl.control.executions import Executions
 from noetl.engine.lost_leases import MOST_LEASES
-from noetl.errors import BackendError
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.sweeping import sweeper
-from noetl.orchestrator.terms import terms_of
-from noetl.records.calls import Call
-from noetl.records.orders import Answer, Report, Terms, Timed, Turn, Verdict
-from noetl.records.outcomes import Error, TaskResult
-from noetl.records.steps import ReportRefused, StepDone, StepFailed
+from noetl.events.calls import PlaybookCall
+from noetl.events.orders import LeaseTerms, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.steps import ReportRefused, StepDone, StepFailed
 from noetl.server.store_clock import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.worker.heartbeat import Heartbeat
-from noetl.worker.leases import Leases
-from noetl.worker.patience import PatientOffice
+from noetl.worker.leases import HeldLeases
+from noetl.worker.retry_delay import RetryingControlPlane
 from tests.contracts.stores import fresh_url
-from tests.conversing import Conversation, net_of
-from tests.orchestrator.servers import BACKENDS, servers
-from tests.orchestrator.test_conduct import CHAIN, Counting, Office
+from tests.control.servers import BACKENDS, servers
+from tests.control.test_executions import CHAIN, ControlPlane, Counting
+from tests.engine_script import Conversation, net_of
 
 LEASED = """
 workflow:
@@ -43,8 +43,8 @@ workflow:
 """
 
 
-async def swept(office: Office) -> None:
-    await sweeper(office.conductor, office.store.shelf, office.clock).sweep()
+async def swept(control_plane: ControlPlane) -> None:
+    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
 
 
 @pytest.mark.req("WRK-03")
@@ -88,50 +88,52 @@ async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backen
         [taken] = (await second.turn(worker_id="w2")).orders
         assert (taken.order_id, taken.lease_epoch) == (order.order_id, 2)
         late = await first.turn(first.done(order))
-        assert late.verdicts == (Verdict.FENCED,)
+        assert late.verdicts == (ReportResult.FENCED,)
 
 
 async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
     """A long task that meets one deployment after another is not poison."""
-    office = Office(shared=True)
-    await office.start()
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start()
     for number in range(MOST_LEASES + 3):
-        await swept(office)
-        [order] = (await office.turn(worker_id=f"w{number}")).orders
-        await office.conductor.give_back(f"w{number}")
+        await swept(control_plane)
+        [order] = (await control_plane.turn(worker_id=f"w{number}")).orders
+        await control_plane.conductor.give_back(f"w{number}")
 
     assert order.lease_epoch == MOST_LEASES + 3
 
 
 @pytest.mark.req("WRK-03")
 async def test_a_step_says_how_long_its_lease_lasts() -> None:
-    office = Office(shared=True)
-    await office.start(LEASED)
-    order = await office.claim()
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(LEASED)
+    order = await control_plane.claim()
 
-    assert order.terms == Terms(ttl_s=90, heartbeat_s=9)
-    [row] = await office.store.held_by("w1")
-    assert row.lease_until == office.clock.now() + 90
-    office.clock.advance(80)
-    await office.conductor.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
-    [row] = await office.store.held_by("w1")
-    assert row.lease_until == office.clock.now() + 90
+    assert order.terms == LeaseTerms(ttl_s=90, heartbeat_s=9)
+    [row] = await control_plane.store.held_by("w1")
+    assert row.lease_until == control_plane.clock.now() + 90
+    control_plane.clock.advance(80)
+    await control_plane.conductor.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
+    [row] = await control_plane.store.held_by("w1")
+    assert row.lease_until == control_plane.clock.now() + 90
 
 
 @pytest.mark.parametrize(
     ("written", "terms"),
     [
-        ("{ttl: 60}", Terms(ttl_s=60, heartbeat_s=10)),
-        ("{heartbeat: 1}", Terms(ttl_s=30, heartbeat_s=1)),
-        ("{ttl: 3, heartbeat: 5}", Terms(ttl_s=3, heartbeat_s=1)),
-        ("{ttl: 0.01}", Terms(ttl_s=0.5, heartbeat_s=0.5 / 6)),
+        ("{ttl: 60}", LeaseTerms(ttl_s=60, heartbeat_s=10)),
+        ("{heartbeat: 1}", LeaseTerms(ttl_s=30, heartbeat_s=1)),
+        ("{ttl: 3, heartbeat: 5}", LeaseTerms(ttl_s=3, heartbeat_s=1)),
+        ("{ttl: 0.01}", LeaseTerms(ttl_s=0.5, heartbeat_s=0.5 / 6)),
     ],
 )
-def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: Terms) -> None:
+def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: LeaseTerms) -> None:
     talk = Conversation(LEASED.replace("{mode: single_owner, ttl: 90, heartbeat: 9}", written))
 
-    assert terms_of(talk.plan, "start", Terms()) == terms
-    assert terms_of(talk.plan, "b", Terms(ttl_s=2)) == Terms(ttl_s=2), "the server's, where a step says nothing"
+    assert terms_of(talk.plan, "start", LeaseTerms()) == terms
+    assert terms_of(talk.plan, "b", LeaseTerms(ttl_s=2)) == LeaseTerms(ttl_s=2), (
+        "the server's, where a step says nothing"
+    )
 
 
 @pytest.mark.req("WRK-03")
@@ -140,30 +142,32 @@ def test_a_playbook_has_terms_for_steps_that_say_nothing(written: str) -> None:
     """O-33: what stands among its limits is a default that an inner one replaces."""
     talk = Conversation(LEASED + f"executor: {{spec: {written}}}\n")
 
-    assert terms_of(talk.plan, "start", Terms()) == Terms(ttl_s=90, heartbeat_s=9)
-    assert terms_of(talk.plan, "b", Terms()) == Terms(ttl_s=60, heartbeat_s=10)
+    assert terms_of(talk.plan, "start", LeaseTerms()) == LeaseTerms(ttl_s=90, heartbeat_s=9)
+    assert terms_of(talk.plan, "b", LeaseTerms()) == LeaseTerms(ttl_s=60, heartbeat_s=10)
 
 
 @pytest.mark.req("WRK-03", "WRK-04")
 async def test_duplicated_late_and_reordered_reports_count_once() -> None:
-    office = Office(shared=True)
-    await office.start()
-    order = await office.claim()
-    done = office.done(order)
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start()
+    order = await control_plane.claim()
+    done = control_plane.done(order)
 
-    verdicts = [(await office.turn(done, done, capacity=0)).verdicts for _ in range(50)]
-    assert verdicts[0] == (Verdict.ACCEPTED, Verdict.DUPLICATE)
-    assert set(verdicts[1:]) == {(Verdict.DUPLICATE, Verdict.DUPLICATE)}
+    verdicts = [(await control_plane.turn(done, done, capacity=0)).verdicts for _ in range(50)]
+    assert verdicts[0] == (ReportResult.ACCEPTED, ReportResult.DUPLICATE)
+    assert set(verdicts[1:]) == {(ReportResult.DUPLICATE, ReportResult.DUPLICATE)}
 
-    [following] = (await office.turn()).orders
-    office.clock.advance(60)
-    await swept(office)
-    [again] = (await office.turn(worker_id="w2")).orders
+    [following] = (await control_plane.turn()).orders
+    control_plane.clock.advance(60)
+    await swept(control_plane)
+    [again] = (await control_plane.turn(worker_id="w2")).orders
     assert again.order_id == following.order_id
-    late = await office.turn(office.done(following), done, capacity=0)
-    assert late.verdicts == (Verdict.FENCED, Verdict.DUPLICATE), "the older one comes after the newer one"
-    assert (await office.turn(office.done(again, worker_id="w2"), worker_id="w2")).verdicts == (Verdict.ACCEPTED,)
-    log = await office.store.events("x1")
+    late = await control_plane.turn(control_plane.done(following), done, capacity=0)
+    assert late.verdicts == (ReportResult.FENCED, ReportResult.DUPLICATE), "the older one comes after the newer one"
+    assert (await control_plane.turn(control_plane.done(again, worker_id="w2"), worker_id="w2")).verdicts == (
+        ReportResult.ACCEPTED,
+    )
+    log = await control_plane.store.events("x1")
     assert sum(isinstance(event.payload, StepDone) for event in log) == 2
     assert sum(isinstance(event.payload, ReportRefused) for event in log) == 1
 
@@ -171,13 +175,13 @@ async def test_duplicated_late_and_reordered_reports_count_once() -> None:
 class Flaky:
     """An office whose answers are lost, though it has done what was asked."""
 
-    def __init__(self, conductor: Conductor) -> None:
+    def __init__(self, conductor: Executions) -> None:
         self._conductor, self.lost = conductor, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._conductor, name)
 
-    async def turn(self, turn: Turn) -> Answer:
+    async def turn(self, turn: Turn) -> TurnAnswer:
         answer = await self._conductor.turn(turn)
         if self.lost:
             self.lost -= 1
@@ -186,23 +190,23 @@ class Flaky:
 
 
 async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_missed() -> None:
-    office, leases, pauses = Office(Counting(), shared=True), Leases(), list[float]()
+    control_plane, leases, pauses = ControlPlane(Counting(), shared=True), HeldLeases(), list[float]()
 
     async def sleep(pause_s: float) -> None:
         pauses.append(pause_s)
 
-    flaky = Flaky(office.conductor)
-    patient = PatientOffice(flaky, leases, sleep=sleep)
-    await office.start()
+    flaky = Flaky(control_plane.conductor)
+    patient = RetryingControlPlane(flaky, leases, sleep=sleep)
+    await control_plane.start()
     flaky.lost = 1
     [order] = (await patient.turn(Turn(worker_id="w1", capacity=1))).orders
     assert order.lease_epoch == 1, "it is the one of the answer that was lost"
     leases.hold(order.order_id, order.lease_epoch)
 
-    office.store.broken = [BackendError("restarting")] * 3
-    answer = await patient.turn(Turn(worker_id="w1", capacity=1, reports=(office.done(order),)))
+    control_plane.store.broken = [BackendError("restarting")] * 3
+    answer = await patient.turn(Turn(worker_id="w1", capacity=1, reports=(control_plane.done(order),)))
 
-    assert answer.verdicts == (Verdict.ACCEPTED,)
+    assert answer.verdicts == (ReportResult.ACCEPTED,)
     assert [one.step for one in answer.orders] == ["b"]
     assert len(pauses) == 4
 
@@ -242,11 +246,11 @@ class Shelf:
 @pytest.mark.req("TOOL-11", "O-02")
 async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_ends_its_step() -> None:
     store, clock = MemoryStore(), ManualClock()
-    first = Conductor(store, MemoryResults(), MemoryDispatch(), clock, library=Shelf(), shared=True)
-    second = Conductor(store, MemoryResults(), MemoryDispatch(), clock, library=Shelf(), shared=True)
+    first = Executions(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), shared=True)
+    second = Executions(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), shared=True)
     await first.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
     [order] = (await first.turn(Turn(worker_id="w1", capacity=1))).orders
-    call = Call(
+    call = PlaybookCall(
         worker_id="w1",
         execution_id="x1",
         step_run_id=order.step_run_id,
@@ -258,7 +262,7 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
     waiting = asyncio.create_task(first.call(call))
     while not (children := await store.children("x1")):
         await asyncio.sleep(0)
-    sweep = sweeper(first, store.shelf, clock)
+    sweep = sweeper(first, store.key_values, clock)
     await sweep.sweep()
     assert not waiting.done()
 
@@ -271,7 +275,7 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
         entries=(Timed(clock.now(), failed),),
     )
     clock.advance(2)
-    assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (Verdict.ACCEPTED,)
+    assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (ReportResult.ACCEPTED,)
     await sweep.sweep()
 
     assert (await waiting).status == "cancelled"
@@ -290,7 +294,7 @@ class Full(MemoryResults):
 @pytest.mark.req("RES-01")
 async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_round_nothing() -> None:
     store, clock = Counting(), ManualClock()
-    conductor = Conductor(store, Full(), MemoryDispatch(), clock, shared=True)
+    conductor = Executions(store, Full(), MemoryWakeups(), clock, shared=True)
     await conductor.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
     [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
     large = StepDone(result=TaskResult(result="x" * 200_000))
@@ -317,14 +321,14 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
 
 async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() -> None:
     """Its end is said and not yet heard when another turn, whose answer was lost, is asked for again."""
-    office, leases = Office(shared=True), Leases()
-    flaky = Flaky(office.conductor)
+    control_plane, leases = ControlPlane(shared=True), HeldLeases()
+    flaky = Flaky(control_plane.conductor)
 
     async def sleep(pause_s: float) -> None:
         leases.drop(order.order_id)  # it ends meanwhile
 
-    patient = PatientOffice(flaky, leases, sleep=sleep)
-    await office.start()
+    patient = RetryingControlPlane(flaky, leases, sleep=sleep)
+    await control_plane.start()
     [order] = (await patient.turn(Turn(worker_id="w1", capacity=1))).orders
     leases.hold(order.order_id, order.lease_epoch, order.terms)
     flaky.lost = 1
@@ -335,7 +339,7 @@ async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() 
 @pytest.mark.req("WRK-03")
 def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
     """The heartbeat waits for its usual moment when the order comes."""
-    beaten, leases = threading.Event(), Leases()
+    beaten, leases = threading.Event(), HeldLeases()
     told: list[dict[str, float]] = []
 
     def renew(held: dict[str, int]) -> list[str]:
@@ -346,7 +350,7 @@ def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
     heartbeat = Heartbeat(leases, renew, lambda ids: None)
     heartbeat.start()
     try:
-        leases.hold("o1", 1, Terms(ttl_s=60, heartbeat_s=0.05))
+        leases.hold("o1", 1, LeaseTerms(ttl_s=60, heartbeat_s=0.05))
         assert beaten.wait(60)
     finally:
         heartbeat.end()
@@ -354,13 +358,13 @@ def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
 
 
 def test_the_shortest_of_all_leases_says_how_often_they_are_prolonged() -> None:
-    leases = Leases()
+    leases = HeldLeases()
     assert leases.every_s(5.0) == 5.0
-    leases.hold("long", 1, Terms(ttl_s=300, heartbeat_s=60))
+    leases.hold("long", 1, LeaseTerms(ttl_s=300, heartbeat_s=60))
     assert leases.every_s(5.0) == 60
     leases.hold("usual", 1)
     assert leases.every_s(5.0) == 5.0
-    leases.hold("short", 1, Terms(ttl_s=3, heartbeat_s=1))
+    leases.hold("short", 1, LeaseTerms(ttl_s=3, heartbeat_s=1))
     assert leases.every_s(5.0) == 1
     for order_id in ("usual", "short"):
         leases.drop(order_id)

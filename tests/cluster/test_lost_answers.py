@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.records.tokens import TokenClaimed
+from noetl.events.tokens import TokenClaimed
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import Log, check
 from tests.cluster.ledgers import Effects, Starts

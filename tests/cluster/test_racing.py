@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from noetl.client.requests import make_token
-from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
-from noetl.records.outcomes import TaskResult
-from noetl.records.steps import ReportRefused, StepDone
-from noetl.records.tokens import TokenClaimed
+from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import ReportRefused, StepDone
+from noetl.events.tokens import TokenClaimed
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
@@ -26,7 +26,7 @@ from tests.cluster.test_herd import ONE
 from tests.cluster.watching import ends_of
 
 ITEMS, RACES = 30, 3
-_ANSWERS = msgspec.json.Decoder(Answer)
+_ANSWERS = msgspec.json.Decoder(TurnAnswer)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ class RudeWorker:
         assert known.is_success, known.text
         self.worker_id = known.json()["worker_id"]
 
-    def turn(self, server: int, *reports: Report, capacity: int = 0, wait_s: float = 0.0) -> Answer:
+    def turn(self, server: int, *reports: Report, capacity: int = 0, wait_s: float = 0.0) -> TurnAnswer:
         body = msgspec.json.encode(Turn(worker_id=self.worker_id, capacity=capacity, reports=reports, holding={}))
         url = f"{self._urls[server]}/api/orders/turn?wait_s={wait_s}"
         answer = httpx2.post(
@@ -120,17 +120,19 @@ def test_reports_that_come_twice_late_reordered_and_to_another_server_count_once
         done = first.done(first.claim(0))
 
         verdicts = [first.turn(number % 2, done, done).verdicts for number in range(20)]
-        assert verdicts[0] == (Verdict.ACCEPTED, Verdict.DUPLICATE)
-        assert set(verdicts[1:]) == {(Verdict.DUPLICATE, Verdict.DUPLICATE)}
+        assert verdicts[0] == (ReportResult.ACCEPTED, ReportResult.DUPLICATE)
+        assert set(verdicts[1:]) == {(ReportResult.DUPLICATE, ReportResult.DUPLICATE)}
 
         late = first.claim(1)
         again = second.claim(0)  # once the lease has run out
         assert (again.order_id, again.lease_epoch) == (late.order_id, late.lease_epoch + 1)
-        assert first.turn(1, first.done(late), done).verdicts == (Verdict.FENCED, Verdict.DUPLICATE), "reordered too"
-        assert second.turn(1, second.done(again)).verdicts == (Verdict.ACCEPTED,)
+        assert first.turn(1, first.done(late), done).verdicts == (ReportResult.FENCED, ReportResult.DUPLICATE), (
+            "reordered too"
+        )
+        assert second.turn(1, second.done(again)).verdicts == (ReportResult.ACCEPTED,)
 
         assert ends_of(grounds, [execution_id]) == ["completed"]
-        assert first.turn(0, first.done(late)).verdicts == (Verdict.TERMINAL,)
+        assert first.turn(0, first.done(late)).verdicts == (ReportResult.TERMINAL,)
         log = check(grounds.db, starts.accepted)[execution_id]
     assert sum(isinstance(event.payload, StepDone) for event in log) == 2
     assert sum(isinstance(event.payload, ReportRefused) for event in log) >= 1

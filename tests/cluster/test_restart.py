@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from noetl.clock import SystemClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.ids import uuid7
-from noetl.orchestrator.conduct import Conductor
-from noetl.store.opening import open_store
+from noetl.base.clock import SystemClock
+from noetl.base.ids import uuid7
+from noetl.control.executions import Executions
+from noetl.store.open_store import open_store
+from noetl.store.wakeups.memory import MemoryWakeups
 from tests.cluster.backends import Postgres
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster
 from tests.cluster.playbooks import ALARM, CHAIN
 from tests.cluster.watching import ends_of
-from tests.conversing import net_of
+from tests.engine_script import net_of
 
 OPEN, AT_ONCE = 10_000, 500
 
@@ -27,7 +27,7 @@ async def _waiting(db: str, number: int) -> None:
     """So many executions that wait for tomorrow."""
     store, results = await open_store(db)
     try:
-        conductor = Conductor(store, results, MemoryDispatch(), SystemClock(), shared=True)
+        conductor = Executions(store, results, MemoryWakeups(), SystemClock(), shared=True)
         net = net_of(ALARM.replace("duration: 1 ", "duration: 1d "))
         for _ in range(number // AT_ONCE):
             ids = [uuid7(time.time()) for _ in range(AT_ONCE)]

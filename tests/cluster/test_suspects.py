@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.orchestrator.suspects import LOSSES
+from noetl.control.claiming.poison_orders import LOSSES
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster, until

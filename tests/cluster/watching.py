@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.errors import NoetlError
+from noetl.base.errors import NoetlError
 from tests.cluster.machines import Cluster, until
 
 OVER = ("completed", "failed", "cancelled")

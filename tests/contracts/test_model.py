@@ -16,9 +16,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.errors import BackendError
-from noetl.store.contract import Commit, OrderRow, OrderState, Room, Store
-from noetl.store.tasks import TaskRow, TaskState
+from noetl.base.errors import BackendError
+from noetl.store.contract import Commit, OrderRow, OrderState, Store, StoreSpace
+from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.waits import MESSAGE, MessageRow, WaitRow, canonical
 from tests.contracts.stores import BACKENDS, opened
 from tests.contracts.test_store import commit, event
@@ -78,7 +78,7 @@ def commits(draw: st.DrawFn) -> Callable[[dict[str, int]], Commit]:
         "closed_waits": draw(st.sampled_from([(), (f"{execution_id}-w{draw(NUMBERS)}",)])),
         "taken_messages": draw(st.sampled_from([(), (), (f"m{draw(NUMBERS)}",)])),
         "tasks": draw(st.sampled_from([(), (task,)])),
-        "room": draw(st.sampled_from([(), (), (Room("a", 1, 5.0),)])),
+        "room": draw(st.sampled_from([(), (), (StoreSpace("a", 1, 5.0),)])),
     }
     wake_at = draw(st.none() | MOMENTS)
 
@@ -104,9 +104,9 @@ def questions(draw: st.DrawFn) -> Ask:
         "keep": lambda store: store.waits.keep(message),
         "kept": lambda store: store.waits.kept("n", now=moment),
         "discard": lambda store: store.waits.discard(before=moment),
-        "put": lambda store: store.shelf.put("k", f"n{number}", b"%d" % int(moment), over=number - 1, at=moment),
-        "drop": lambda store: store.shelf.delete("k", f"n{number}", version=number),
-        "sweep": lambda store: store.shelf.sweep("k", before=moment),
+        "put": lambda store: store.key_values.put("k", f"n{number}", b"%d" % int(moment), over=number - 1, at=moment),
+        "drop": lambda store: store.key_values.delete("k", f"n{number}", version=number),
+        "sweep": lambda store: store.key_values.sweep("k", before=moment),
     }
     return asked[draw(st.sampled_from(sorted(asked)))]
 
@@ -118,7 +118,11 @@ async def seen(store: Store) -> list[Any]:
         shown += [await store.events(execution_id), await store.orders(execution_id)]
         shown += [await store.waits.of(execution_id), await store.tasks.list(execution_id=execution_id)]
     shown += [await store.claimable(now=10.0, limit=99), await store.claimable(now=10.0, limit=99, pools=["a"])]
-    shown += [await store.waits.kept("n", now=0.0), await store.waits.names_kept(now=3.0), await store.shelf.list("k")]
+    shown += [
+        await store.waits.kept("n", now=0.0),
+        await store.waits.names_kept(now=3.0),
+        await store.key_values.list("k"),
+    ]
     return shown
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.clock import SystemClock
-from noetl.errors import BackendError, ToolError
-from noetl.orchestrator.retention import Retention
-from noetl.store import nats_results
+from noetl.base.clock import SystemClock
+from noetl.base.errors import BackendError, ToolError
+from noetl.control.background.retention import Retention
 from noetl.store.contract import ResultStore
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
-from tests.orchestrator.test_retention import ended
+from noetl.store.results import nats_objects
+from noetl.store.results.files import MemoryResults
+from tests.control.background.test_retention import ended
 from tests.results.places import PLACES, kept_in
 
 VALUES = [{"é": [1, None]}, "text", [1.5], 7, None, "x" * 400_000]
@@ -25,7 +25,7 @@ VALUES = [{"é": [1, None]}, "text", [1.5], 7, None, "x" * 400_000]
 
 @pytest.fixture(params=PLACES)
 def results(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResultStore]:
-    monkeypatch.setattr(nats_results, "_PATIENCE_S", 60.0)  # a busy machine may stand still for some seconds
+    monkeypatch.setattr(nats_objects, "_PATIENCE_S", 60.0)  # a busy machine may stand still for some seconds
     with kept_in(request.param, tmp_path) as results:
         yield results
 

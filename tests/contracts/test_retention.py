@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.records.steps import CtxPatched
+from noetl.events.steps import CtxPatched
 from noetl.store.contract import OrderState, Store
 from noetl.store.waits import MessageRow
 from tests.contracts.test_store import commit, event, order

@@ -1,4 +1,5 @@
-"""The shelf: small things by kind and name, replaced only by whoever has seen what is there; in every backend."""
+"""The key-value table: small things by kind and name, replaced only by whoever has seen what is there; in every
+backend."""
 
 from __future__ import annotations
 
@@ -7,51 +8,51 @@ import asyncio
 import pytest
 
 from noetl.store.contract import Store
-from noetl.store.shelf import Shelf, Thing
+from noetl.store.key_values import KeyValue, KeyValues
 
 
 @pytest.fixture
-def shelf(store: Store) -> Shelf:
-    return store.shelf
+def key_values(store: Store) -> KeyValues:
+    return store.key_values
 
 
-async def test_a_thing_comes_back_as_it_was_under_its_kind_and_name(shelf: Shelf) -> None:
-    put = await shelf.put("token", "a", b'{"\xc3\xa9":1}', over=0, at=5.0)
+async def test_a_thing_comes_back_as_it_was_under_its_kind_and_name(key_values: KeyValues) -> None:
+    put = await key_values.put("token", "a", b'{"\xc3\xa9":1}', over=0, at=5.0)
 
-    assert put == Thing(kind="token", name="a", version=1, body=b'{"\xc3\xa9":1}', updated_at=5.0)
-    assert await shelf.get("token", "a") == put
-    assert await shelf.get("pool", "a") is None
-    assert await shelf.get("token", "A") is None
+    assert put == KeyValue(kind="token", name="a", version=1, body=b'{"\xc3\xa9":1}', updated_at=5.0)
+    assert await key_values.get("token", "a") == put
+    assert await key_values.get("pool", "a") is None
+    assert await key_values.get("token", "A") is None
 
 
-async def test_a_thing_is_replaced_only_by_whoever_saw_it(shelf: Shelf) -> None:
-    assert await shelf.put("pool", "a", b"0", over=3, at=1.0) is None, "there is nothing to replace"
-    assert await shelf.put("pool", "a", b"1", over=0, at=1.0)
-    assert await shelf.put("pool", "a", b"2", over=0, at=2.0) is None, "it exists already"
-    second = await shelf.put("pool", "a", b"2", over=1, at=3.0)
+async def test_a_thing_is_replaced_only_by_whoever_saw_it(key_values: KeyValues) -> None:
+    assert await key_values.put("pool", "a", b"0", over=3, at=1.0) is None, "there is nothing to replace"
+    assert await key_values.put("pool", "a", b"1", over=0, at=1.0)
+    assert await key_values.put("pool", "a", b"2", over=0, at=2.0) is None, "it exists already"
+    second = await key_values.put("pool", "a", b"2", over=1, at=3.0)
     assert second is not None
     assert second.version == 2
-    assert await shelf.put("pool", "a", b"3", over=1, at=4.0) is None, "it has moved on"
+    assert await key_values.put("pool", "a", b"3", over=1, at=4.0) is None, "it has moved on"
 
-    assert await shelf.get("pool", "a") == second
+    assert await key_values.get("pool", "a") == second
 
 
-async def test_of_many_at_once_one_replaces_it(shelf: Shelf) -> None:
-    await shelf.put("pool", "a", b"0", over=0, at=1.0)
+async def test_of_many_at_once_one_replaces_it(key_values: KeyValues) -> None:
+    await key_values.put("pool", "a", b"0", over=0, at=1.0)
 
-    put = await asyncio.gather(*(shelf.put("pool", "a", b"%d" % n, over=1, at=2.0) for n in range(5)))
+    put = await asyncio.gather(*(key_values.put("pool", "a", b"%d" % n, over=1, at=2.0) for n in range(5)))
 
     winners = [one for one in put if one is not None]
-    assert winners == [await shelf.get("pool", "a")]
+    assert winners == [await key_values.get("pool", "a")]
 
 
-async def test_things_of_a_kind_are_listed_by_name_and_page_by_page(shelf: Shelf) -> None:
+async def test_things_of_a_kind_are_listed_by_name_and_page_by_page(key_values: KeyValues) -> None:
     for name in ("b%", "a1", "Z", "a2", "b1", "é"):
-        await shelf.put("schedule", name, b"{}", over=0, at=1.0)
-    await shelf.put("webhook", "a3", b"{}", over=0, at=1.0)
+        await key_values.put("schedule", name, b"{}", over=0, at=1.0)
+    await key_values.put("webhook", "a3", b"{}", over=0, at=1.0)
 
     async def names(**wanted: object) -> list[str]:
-        return [one.name for one in await shelf.list("schedule", **wanted)]  # type: ignore[arg-type]
+        return [one.name for one in await key_values.list("schedule", **wanted)]  # type: ignore[arg-type]
 
     assert await names() == ["Z", "a1", "a2", "b%", "b1", "é"]
     assert await names(prefix="a") == ["a1", "a2"]
@@ -61,25 +62,25 @@ async def test_things_of_a_kind_are_listed_by_name_and_page_by_page(shelf: Shelf
     assert await names(prefix="b", beyond="b%") == ["b1"]
 
 
-async def test_a_thing_is_deleted_as_it_was_seen(shelf: Shelf) -> None:
-    await shelf.put("pool", "a", b"1", over=0, at=1.0)
-    await shelf.put("pool", "a", b"2", over=1, at=1.0)
+async def test_a_thing_is_deleted_as_it_was_seen(key_values: KeyValues) -> None:
+    await key_values.put("pool", "a", b"1", over=0, at=1.0)
+    await key_values.put("pool", "a", b"2", over=1, at=1.0)
 
-    assert not await shelf.delete("pool", "a", version=1)
-    assert await shelf.delete("pool", "a", version=2)
-    assert not await shelf.delete("pool", "a")
-    again = await shelf.put("pool", "a", b"1", over=0, at=1.0)
+    assert not await key_values.delete("pool", "a", version=1)
+    assert await key_values.delete("pool", "a", version=2)
+    assert not await key_values.delete("pool", "a")
+    again = await key_values.put("pool", "a", b"1", over=0, at=1.0)
     assert again is not None
     assert again.version == 1
-    assert await shelf.delete("pool", "a")
+    assert await key_values.delete("pool", "a")
 
 
-async def test_what_was_not_touched_for_long_is_swept(shelf: Shelf) -> None:
-    await shelf.put("key", "old", b"1", over=0, at=1.0)
-    await shelf.put("key", "touched", b"1", over=0, at=1.0)
-    await shelf.put("key", "touched", b"1", over=1, at=9.0)
-    await shelf.put("other", "old", b"1", over=0, at=1.0)
+async def test_what_was_not_touched_for_long_is_swept(key_values: KeyValues) -> None:
+    await key_values.put("key", "old", b"1", over=0, at=1.0)
+    await key_values.put("key", "touched", b"1", over=0, at=1.0)
+    await key_values.put("key", "touched", b"1", over=1, at=9.0)
+    await key_values.put("other", "old", b"1", over=0, at=1.0)
 
-    assert await shelf.sweep("key", before=9.0) == 1
-    assert [one.name for one in await shelf.list("key")] == ["touched"]
-    assert len(await shelf.list("other")) == 1
+    assert await key_values.sweep("key", before=9.0) == 1
+    assert [one.name for one in await key_values.list("key")] == ["touched"]
+    assert len(await key_values.list("other")) == 1

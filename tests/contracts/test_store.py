@@ -7,13 +7,13 @@ import asyncio
 import msgspec
 import pytest
 
-from noetl.errors import BackendError
-from noetl.records.envelope import Event
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.outcomes import Error
-from noetl.records.steps import CtxPatched, StepDone, StepFailed
-from noetl.records.taxonomy import Source
-from noetl.records.tokens import TokenEnqueued
+from noetl.base.errors import BackendError
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.outcomes import Error
+from noetl.events.steps import CtxPatched, StepDone, StepFailed
+from noetl.events.taxonomy import EventSource
+from noetl.events.tokens import TokenEnqueued
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store, TakenError
 
 
@@ -23,7 +23,7 @@ def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, pa
         seq=seq,
         event_id=event_id or f"e{seq}",
         ts=1000.0 + seq,
-        source=Source.SERVER,
+        source=EventSource.SERVER,
         payload=payload or TokenEnqueued(token_id=f"t{seq}"),  # type: ignore[arg-type]
         trace_id="t" + execution_id,
         parent_id="cause",

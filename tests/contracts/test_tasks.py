@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl.store.contract import Store
-from noetl.store.tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskRow, TaskState
 from tests.contracts.test_store import commit, event
 
 

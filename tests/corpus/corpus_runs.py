@@ -19,22 +19,22 @@ import asyncpg
 import msgspec
 import yaml
 
-from noetl.addresses.guard import UNGUARDED
-from noetl.checking import check
-from noetl.clock import ManualClock, SystemClock
-from noetl.diagnostics import Severity
-from noetl.embedded import RunResult, driving
+from noetl.base.addresses.guard import UNGUARDED
+from noetl.base.clock import ManualClock, SystemClock
+from noetl.base.diagnostics import Severity
+from noetl.base.source import Source
 from noetl.engine.recorded_results import ended_in
 from noetl.engine.scopes import payload_of
-from noetl.keychain.contract import Sources
-from noetl.keychain.keychain import Keychain
-from noetl.keychain.master_keys import MasterKeys
-from noetl.keychain.opening import read_file
-from noetl.keychain.token_requests import TokenRequests
-from noetl.keychain.vault import Vault
-from noetl.records.envelope import Event
-from noetl.records.references import Reference
-from noetl.source import Source
+from noetl.events.envelope import Event
+from noetl.events.references import Reference
+from noetl.language.checking import check
+from noetl.operations.embedded import RunResult, driving
+from noetl.secrets.contract import Sources
+from noetl.secrets.keychain import Keychain
+from noetl.secrets.master_key_loading import read_file
+from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.token_requests import TokenRequests
+from noetl.secrets.vault import Vault
 from noetl.store.credentials import MemoryCredentials
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions

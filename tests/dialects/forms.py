@@ -14,18 +14,18 @@ from typing import Any
 import msgspec
 import yaml
 
-from noetl.embedded import RunResult, run_net
-from noetl.errors import ToolError
-from noetl.records.envelope import Event
-from noetl.records.tasks import TaskProcessed
+from noetl.base.errors import ToolError
+from noetl.events.envelope import Event
+from noetl.events.tasks import TaskProcessed
+from noetl.operations.embedded import RunResult, run_net
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
 from tests.dialects.v10_io import in_v10_io
+from tests.engine_script import net_of
 from tests.fixtures.logs import check_log
 from tests.fixtures.virtual_time import LoopClock, run_virtually
-from tests.migration.migrated import migrated
-from tests.running_here import Scripted
+from tests.language.migrating.migrated import migrated
+from tests.playbook_runs import Scripted
 
 FOLDER = Path(__file__).parent / "playbooks"
 DIALECTS = ("v2-case", "v2-eval", "v10", "v10-io")

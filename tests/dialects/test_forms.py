@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversing import net_of
 from tests.dialects.forms import DIALECTS, Playbook, playbooks, run_form
+from tests.engine_script import net_of
 
 ALL = playbooks()
 

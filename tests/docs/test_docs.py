@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl.checking import check
-from noetl.diagnostics import Severity
-from noetl.source import Source
+from noetl.base.diagnostics import Severity
+from noetl.base.source import Source
+from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]

@@ -52,7 +52,7 @@ def texts_of(module: str) -> dict[str, str]:
 @cache
 def raised() -> dict[str, str]:
     """Each kind with one place that gives it."""
-    found = {"template.error": "noetl.errors"}  # the one kind that has an exception of its own
+    found = {"template.error": "noetl.base.errors"}  # the one kind that has an exception of its own
     for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):

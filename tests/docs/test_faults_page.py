@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.crash_points import SERVER_POINTS, STORE_POINTS, WORKER_POINTS
+from noetl.base.crash_points import SERVER_POINTS, STORE_POINTS, WORKER_POINTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spec" / "faults.md").read_text("utf-8")

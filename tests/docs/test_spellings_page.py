@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tools.spellings_page import ROOT, spelling_pages
 
-from noetl.document.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.table import SPELLINGS
 
 
 @pytest.mark.req("DIA-08")

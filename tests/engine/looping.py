@@ -6,13 +6,13 @@ from typing import Any
 
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.loops.state import LoopRun, Range
-from noetl.pipeline.progress import task_run_id
-from noetl.records.envelope import Event
-from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
-from noetl.records.orders import Entry, Report, Timed, Verdict
-from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
-from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
-from tests.conversing import Conversation
+from noetl.engine.pipeline.progress import task_run_id
+from noetl.events.envelope import Event
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
+from noetl.events.orders import Entry, Report, ReportResult, Timed
+from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
+from tests.engine_script import Conversation
 
 BROKE = Error(kind="py.exception", message="it broke")
 
@@ -39,7 +39,7 @@ class LoopTalk(Conversation):
             if span.lease_epoch == 0:
                 self.take(span)
 
-    def say(self, span: Range, *entries: Entry, epoch: int | None = None) -> tuple[Verdict, list[Event]]:
+    def say(self, span: Range, *entries: Entry, epoch: int | None = None) -> tuple[ReportResult, list[Event]]:
         return self.report(
             Report(
                 order_id=span.order_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversing import Conversation
+from tests.engine_script import Conversation
 
 PLAYBOOK = """
 workflow:

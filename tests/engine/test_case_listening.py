@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
-from tests.case_talk import case_entries
-from tests.conversing import Conversation
+from tests.case_worker_script import case_entries
+from tests.engine_script import Conversation
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

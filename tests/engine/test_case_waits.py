@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.records.orders import Verdict
-from tests.case_talk import case_entries
+from noetl.events.orders import ReportResult
+from tests.case_worker_script import case_entries
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
 
@@ -66,7 +66,7 @@ def test_a_wait_that_no_rule_takes_leads_to_the_steps_exit_and_its_next() -> Non
 def test_a_message_or_its_timeout_reaches_the_rules(came: bool) -> None:
     talk = waiting("F-002-L", "wait_for_approval")
 
-    assert talk.message("approval_received", execution_id="x1", order_id=8).verdict is Verdict.INVALID
+    assert talk.message("approval_received", execution_id="x1", order_id=8).verdict is ReportResult.INVALID
     if came:
         talk.message("approval_received", {"by": "ann"}, execution_id="x1", order_id=7)
     else:
@@ -111,7 +111,7 @@ def test_nobody_outside_speaks_for_the_system(name: str) -> None:
 
     decision = talk.inject(name)
 
-    assert (decision.verdict, decision.events) == (Verdict.INVALID, ())
+    assert (decision.verdict, decision.events) == (ReportResult.INVALID, ())
     assert "message.received" in (decision.detail or "")
 
 
@@ -142,7 +142,7 @@ def test_each_event_of_a_gateway_leads_to_its_own_step_and_only_the_first_counts
     talk.inject(name, data)
 
     assert talk.ran()[-2:] == [step, "end"]
-    assert talk.inject("message.received").verdict is Verdict.TERMINAL
+    assert talk.inject("message.received").verdict is ReportResult.TERMINAL
 
 
 @pytest.mark.req("MSG-05", "F-002-P")

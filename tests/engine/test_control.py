@@ -6,8 +6,8 @@ import pytest
 
 from noetl.engine.commands import CancelExecution, ClaimOrder, PauseExecution, ResumeExecution, StartExecution
 from noetl.engine.decision import CloseOrder
-from noetl.records.orders import Verdict
-from tests.conversing import Conversation
+from noetl.events.orders import ReportResult
+from tests.engine_script import Conversation
 
 PY = "tool: {kind: python, code: x}"
 TWO = f"""
@@ -35,7 +35,7 @@ def test_a_paused_execution_gives_no_order_away_and_lets_running_tasks_finish() 
     b = talk.run("b")
     assert b.order_id is not None
     refused = talk.decide(ClaimOrder(at=talk.clock.now(), order_id=b.order_id, worker_id="w2"))
-    assert refused.verdict is Verdict.PAUSED
+    assert refused.verdict is ReportResult.PAUSED
     assert refused.events == ()
     talk.done("a")
     assert talk.running() == ["b#1"], "c is held"
@@ -51,9 +51,9 @@ def test_what_is_so_already_is_told_and_changes_nothing() -> None:
     talk = begun()
     now = talk.clock.now()
 
-    assert talk.decide(ResumeExecution(at=now)).verdict is Verdict.DUPLICATE
-    assert talk.decide(PauseExecution(at=now, reason="look at it")).verdict is Verdict.ACCEPTED
-    assert talk.decide(PauseExecution(at=now)).verdict is Verdict.DUPLICATE
+    assert talk.decide(ResumeExecution(at=now)).verdict is ReportResult.DUPLICATE
+    assert talk.decide(PauseExecution(at=now, reason="look at it")).verdict is ReportResult.ACCEPTED
+    assert talk.decide(PauseExecution(at=now)).verdict is ReportResult.DUPLICATE
     assert [one.reason for one in talk.payloads("playbook.paused")] == ["look at it"]
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_execution_closes_every_open_order_and_has_no_boundary_event
     assert talk.execution.error is not None
     assert (talk.execution.error.kind, talk.execution.error.message) == ("cancelled", "no longer needed")
     for command in (CancelExecution(at=0.0), PauseExecution(at=0.0), ResumeExecution(at=0.0)):
-        assert talk.decide(command).verdict is Verdict.TERMINAL
+        assert talk.decide(command).verdict is ReportResult.TERMINAL
 
 
 def test_a_paused_execution_can_be_cancelled() -> None:

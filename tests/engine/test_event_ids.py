@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.ids import derived, derived_after
+from noetl.base.ids import derived, derived_after
 
 
 @pytest.mark.req("EVT-02")

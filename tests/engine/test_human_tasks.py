@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.engine.forms import fill
-from noetl.records.orders import Verdict
+from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
 
@@ -39,15 +39,15 @@ def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, s
 def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() -> None:
     talk = asked()
 
-    assert talk.act("claim", "bob", roles=("sales",)).verdict is Verdict.FORBIDDEN
-    assert talk.act("claim", **MANAGER).verdict is Verdict.ACCEPTED
-    assert talk.act("claim", **MANAGER).verdict is Verdict.DUPLICATE
-    assert talk.act("claim", "bob", **MANAGER).verdict is Verdict.CONFLICT
-    assert talk.act("release", "bob", **MANAGER).verdict is Verdict.FORBIDDEN
-    assert talk.act("complete", "bob", values={"decision": "approve"}, **MANAGER).verdict is Verdict.CONFLICT
-    assert talk.act("release").verdict is Verdict.ACCEPTED
-    assert talk.act("release").verdict is Verdict.CONFLICT
-    assert talk.act("claim", "bob", **MANAGER).verdict is Verdict.ACCEPTED
+    assert talk.act("claim", "bob", roles=("sales",)).verdict is ReportResult.FORBIDDEN
+    assert talk.act("claim", **MANAGER).verdict is ReportResult.ACCEPTED
+    assert talk.act("claim", **MANAGER).verdict is ReportResult.DUPLICATE
+    assert talk.act("claim", "bob", **MANAGER).verdict is ReportResult.CONFLICT
+    assert talk.act("release", "bob", **MANAGER).verdict is ReportResult.FORBIDDEN
+    assert talk.act("complete", "bob", values={"decision": "approve"}, **MANAGER).verdict is ReportResult.CONFLICT
+    assert talk.act("release").verdict is ReportResult.ACCEPTED
+    assert talk.act("release").verdict is ReportResult.CONFLICT
+    assert talk.act("claim", "bob", **MANAGER).verdict is ReportResult.ACCEPTED
 
     assert [one.actor for one in talk.payloads("human.claimed")] == ["ann", "bob"]
     assert talk.payloads("human.released")[0].actor == "ann"
@@ -61,7 +61,7 @@ def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
 
     again = talk.act("complete", "bob", task_id=task_id, values={"decision": "reject"}, **MANAGER)
 
-    assert again.verdict is Verdict.CONFLICT
+    assert again.verdict is ReportResult.CONFLICT
     assert "completed by ann" in (again.detail or "")
 
 
@@ -72,8 +72,8 @@ def test_a_named_user_has_the_task_alone() -> None:
 
     refused = talk.act("complete", "bob", roles=("ann",))
 
-    assert (refused.verdict, refused.detail) == (Verdict.FORBIDDEN, 'task "t" is for user ann')
-    assert talk.act("complete", "ann").verdict is Verdict.ACCEPTED
+    assert (refused.verdict, refused.detail) == (ReportResult.FORBIDDEN, 'task "t" is for user ann')
+    assert talk.act("complete", "ann").verdict is ReportResult.ACCEPTED
 
 
 @pytest.mark.req("HUM-02")
@@ -81,9 +81,9 @@ def test_who_acts_on_what_has_changed_since_is_told() -> None:
     talk = asked()
     talk.act("claim", version=1, **MANAGER)
 
-    assert talk.act("release", version=1).verdict is Verdict.CONFLICT
-    assert talk.act("release", version=2).verdict is Verdict.ACCEPTED
-    assert talk.act("claim", task_id="nobody's").verdict is Verdict.NOT_FOUND
+    assert talk.act("release", version=1).verdict is ReportResult.CONFLICT
+    assert talk.act("release", version=2).verdict is ReportResult.ACCEPTED
+    assert talk.act("claim", task_id="nobody's").verdict is ReportResult.NOT_FOUND
 
 
 @pytest.mark.req("HUM-03")
@@ -92,7 +92,7 @@ def test_a_form_that_is_not_right_names_the_field_and_the_options_and_the_task_s
 
     wrong = talk.act("complete", values={"decision": "maybe", "why": "because"}, **MANAGER)
 
-    assert (wrong.verdict, wrong.events) == (Verdict.INVALID, ())
+    assert (wrong.verdict, wrong.events) == (ReportResult.INVALID, ())
     told = [(one.field, one.found, one.allowed) for one in wrong.problems]
     assert told == [
         ("why", "there is no such field", "the form has decision"),
@@ -142,8 +142,8 @@ def test_escalation_moves_a_task_to_its_new_assignee() -> None:
     assert (task.role, task.state, task.claimed_by, task.escalated, task.overdue) == (
         "finance_director", "open", None, True, True,
     )  # fmt: skip
-    assert talk.act("complete", values={"decision": "approve"}, **MANAGER).verdict is Verdict.FORBIDDEN
-    assert talk.act("complete", values={"decision": "approve"}, **DIRECTOR).verdict is Verdict.ACCEPTED
+    assert talk.act("complete", values={"decision": "approve"}, **MANAGER).verdict is ReportResult.FORBIDDEN
+    assert talk.act("complete", values={"decision": "approve"}, **DIRECTOR).verdict is ReportResult.ACCEPTED
 
 
 @pytest.mark.req("HUM-04")
@@ -201,5 +201,5 @@ def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
     talk.sleep()
 
     assert talk.tasks[task_id].state == "withdrawn"
-    assert talk.act("complete", task_id=task_id, roles=("a",)).verdict is Verdict.CONFLICT
+    assert talk.act("complete", task_id=task_id, roles=("a",)).verdict is ReportResult.CONFLICT
     assert talk.execution.alarms.due == {}

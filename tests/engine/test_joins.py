@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.engine.scopes import token_of
-from tests.conversing import Conversation
+from tests.engine_script import Conversation
 
 PY = "tool: {kind: python, code: x}"
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "F-R-JOIN.yaml"
@@ -244,7 +244,7 @@ workflow:
 
 def _report(talk: Conversation, name: str) -> Any:
     from noetl.engine.commands import RecordReport
-    from noetl.records.steps import StepDone
+    from noetl.events.steps import StepDone
 
     talk.claim(name)
     report = talk.report_of(name, *talk.task(name), StepDone())

@@ -9,9 +9,9 @@ import pytest
 
 from noetl.engine.commands import ChangeLimit, Wake
 from noetl.engine.decision import Decision
-from noetl.records.control import StepRate
-from noetl.records.orders import Verdict
-from tests.conversing import Conversation
+from noetl.events.control import StepRate
+from noetl.events.orders import ReportResult
+from tests.engine_script import Conversation
 
 PY = "tool: {kind: python, code: x}"
 
@@ -290,11 +290,11 @@ workflow:
 def test_what_is_so_already_is_told_and_changes_nothing() -> None:
     talk = fanned("{concurrency: {limit: 1}}")
 
-    assert change(talk, limit=2).verdict is Verdict.ACCEPTED
+    assert change(talk, limit=2).verdict is ReportResult.ACCEPTED
     again = change(talk, limit=2)
 
-    assert (again.verdict, again.events) == (Verdict.DUPLICATE, ())
-    assert change(talk, rate=StepRate(limit=1, per_s=1)).verdict is Verdict.ACCEPTED
+    assert (again.verdict, again.events) == (ReportResult.DUPLICATE, ())
+    assert change(talk, rate=StepRate(limit=1, per_s=1)).verdict is ReportResult.ACCEPTED
     assert talk.execution.limits["work"].limit == 2, "what is left out stays as it is"
 
 
@@ -312,13 +312,13 @@ def test_a_limit_that_is_none_is_refused_with_what_is_allowed(to: dict[str, Any]
 
     refused = change(talk, **to)
 
-    assert (refused.verdict, refused.events) == (Verdict.INVALID, ())
+    assert (refused.verdict, refused.events) == (ReportResult.INVALID, ())
     assert [problem.field for problem in refused.problems] == [field]
 
 
 def test_an_unknown_step_and_an_execution_that_is_over_are_refused() -> None:
     talk = fanned("{concurrency: {limit: 1}}")
 
-    assert change(talk, "wrk", limit=2).verdict is Verdict.NOT_FOUND
+    assert change(talk, "wrk", limit=2).verdict is ReportResult.NOT_FOUND
     talk.cancel()
-    assert change(talk, limit=2).verdict is Verdict.TERMINAL
+    assert change(talk, limit=2).verdict is ReportResult.TERMINAL

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.engine.commands import StartExecution
 from noetl.engine.decision import DispatchStep
-from tests.conversing import Conversation
+from tests.engine_script import Conversation
 
 PY = "tool: {kind: python, code: x}"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from noetl.base.errors import ToolError
 from noetl.engine.loops.reducers import OPERATIONS, fold_all, folded, shared_of, with_shared
-from noetl.errors import ToolError
-from noetl.schema.policies import REDUCERS
+from noetl.language.json_schema.policies import REDUCERS
 
 
 @pytest.mark.req("LOOP-14")

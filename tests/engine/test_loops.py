@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.engine.loops.ranges import shuffled
-from noetl.records.orders import Verdict
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepFailed
+from noetl.events.orders import ReportResult
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepFailed
 from tests.engine.looping import BROKE, LoopTalk
 
 
@@ -74,7 +74,7 @@ def test_a_sequential_loop_that_is_distributed_gives_each_worker_one_iteration_a
 
 
 def _reference(value: Any) -> Any:
-    from noetl.records.references import Reference
+    from noetl.events.references import Reference
 
     return Reference(store="test", key="k", checksum="c", size=len(value))
 
@@ -103,8 +103,8 @@ def test_a_report_of_iterations_sent_again_adds_nothing() -> None:
 
     first, second = talk.say(span, *entries), talk.say(span, *entries)
 
-    assert first[0] is Verdict.ACCEPTED
-    assert (second[0], second[1]) == (Verdict.DUPLICATE, [])
+    assert first[0] is ReportResult.ACCEPTED
+    assert (second[0], second[1]) == (ReportResult.DUPLICATE, [])
 
 
 @pytest.mark.req("EVT-06")
@@ -116,8 +116,8 @@ def test_a_task_of_an_iteration_is_told_to_have_started_once() -> None:
 
     first, second = talk.say(span, *entries), talk.say(span, *entries)
 
-    assert first[0] is Verdict.ACCEPTED
-    assert (second[0], second[1]) == (Verdict.DUPLICATE, [])
+    assert first[0] is ReportResult.ACCEPTED
+    assert (second[0], second[1]) == (ReportResult.DUPLICATE, [])
 
 
 @pytest.mark.req("WRK-03")
@@ -129,13 +129,13 @@ def test_a_late_report_about_a_range_that_another_worker_holds_is_refused() -> N
 
     verdict, events = talk.say(span, talk.begin(span, 0), epoch=1)
 
-    assert verdict is Verdict.FENCED
+    assert verdict is ReportResult.FENCED
     assert [event.event_type for event in events] == ["report.refused"]
 
 
 @pytest.mark.req("WRK-04", "SRV-12")
 def test_a_range_taken_up_again_leaves_out_what_is_done_and_resumes_what_had_begun() -> None:
-    from noetl.orchestrator.orders import order_for
+    from noetl.control.claiming.orders import order_for
 
     talk = talk_about([1, 2, 3], spec={**PARALLEL, "policy": {"exec": "local"}})
     talk.take_all()
@@ -169,7 +169,7 @@ def test_a_failed_iteration_withdraws_the_other_ranges() -> None:
 
     [failed] = [event for event in talk.log if event.event_type == "step.failed"]
     assert (failed.on_behalf, failed.payload.error) == (True, BROKE)  # type: ignore[union-attr]
-    assert (talk.status, verdict, events) == ("failed", Verdict.TERMINAL, [])
+    assert (talk.status, verdict, events) == ("failed", ReportResult.TERMINAL, [])
 
 
 @pytest.mark.req("LOOP-10")
@@ -190,7 +190,7 @@ def test_who_reports_on_a_withdrawn_range_is_told_to_stop() -> None:
 
     verdict, events = talk.say(second, talk.begin(second, 1))
 
-    assert (verdict, events) == (Verdict.CANCELLED, [])
+    assert (verdict, events) == (ReportResult.CANCELLED, [])
 
 
 @pytest.mark.req("WRK-07")

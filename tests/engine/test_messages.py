@@ -6,7 +6,7 @@ import pytest
 
 from noetl.engine.commands import DeliverMessage
 from noetl.engine.waits.state import WaitKind
-from noetl.records.orders import Verdict
+from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
 
@@ -33,7 +33,7 @@ def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correl
 
     decision = talk.message(name, **correlation)
 
-    assert (decision.verdict, decision.events) == (Verdict.INVALID, ())
+    assert (decision.verdict, decision.events) == (ReportResult.INVALID, ())
 
 
 @pytest.mark.req("MSG-02", "MSG-05", "ADV-02")
@@ -48,9 +48,9 @@ def test_whatever_comes_after_the_first_finds_nobody() -> None:
     again = talk.decide(_message(talk, wait_id, "m1"))
     other = talk.decide(_message(talk, wait_id, "m2"))
 
-    assert [again.verdict, other.verdict] == [Verdict.DUPLICATE, Verdict.NOT_FOUND]
-    assert talk.signal("s").verdict is Verdict.ACCEPTED
-    assert talk.signal("s", signal_id="s2").verdict is Verdict.TERMINAL
+    assert [again.verdict, other.verdict] == [ReportResult.DUPLICATE, ReportResult.NOT_FOUND]
+    assert talk.signal("s").verdict is ReportResult.ACCEPTED
+    assert talk.signal("s", signal_id="s2").verdict is ReportResult.TERMINAL
 
 
 def _message(talk: Waiting, wait_id: str, message_id: str) -> DeliverMessage:
@@ -75,7 +75,7 @@ workflow:
 
     assert [one.again for one in talk.payloads("signal.received")] == [False, True]
     assert talk.running() == ["c#1"]
-    assert talk.signal("go", signal_id="s1").verdict is Verdict.DUPLICATE
+    assert talk.signal("go", signal_id="s1").verdict is ReportResult.DUPLICATE
 
 
 MESSAGE = """
@@ -114,7 +114,7 @@ def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
     talk.start()
     talk.pause()
 
-    assert talk.message("response", order_id=7).verdict is Verdict.PAUSED
+    assert talk.message("response", order_id=7).verdict is ReportResult.PAUSED
     talk.signal("cancelled")
     assert talk.running() == [], "its arcs are chosen, and nothing new is dispatched"
     talk.resume()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.records.taxonomy import Source
-from tests.conversing import Conversation
+from noetl.events.taxonomy import EventSource
+from tests.engine_script import Conversation
 
 
 def routed(next_: str, *, step: str = "", executor: str = "") -> Conversation:
@@ -40,7 +40,7 @@ def test_exclusive_takes_the_first_arc_that_holds_and_decides_once() -> None:
     assert talk.ran() == ["start", "a"]
     selected = [event for event in talk.log if event.event_type == "next.selected"]
     assert len(selected) == 1
-    assert selected[0].source is Source.SERVER
+    assert selected[0].source is EventSource.SERVER
 
 
 @pytest.mark.req("ROUTE-04")

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.engine.commands import ClaimOrder, Wake
 from noetl.engine.decision import CloseOrder
-from noetl.records.orders import Verdict
+from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 
 BODY = """
@@ -41,7 +41,7 @@ def test_an_alternative_stops_the_body_and_sends_the_token_another_way() -> None
     assert [one.order_id for one in decision.effects if isinstance(one, CloseOrder)] == [order_id]
     assert talk.ran() == ["start", "other"]
     assert talk.payloads("next.selected")[0].event == "step.timeout"
-    assert talk.report(late)[0] is Verdict.TERMINAL
+    assert talk.report(late)[0] is ReportResult.TERMINAL
     assert talk.status == "completed"
 
 
@@ -57,7 +57,7 @@ def test_by_default_the_step_fails_and_its_arcs_may_take_that() -> None:
         "step.timeout", "step.failed", "next.selected", "next.enqueued", "token.consumed",
     ]  # fmt: skip
     assert talk.ran() == ["start", "broken"]
-    assert talk.report(late)[0] is Verdict.TERMINAL
+    assert talk.report(late)[0] is ReportResult.TERMINAL
 
 
 @pytest.mark.req("TMR-05")
@@ -76,7 +76,7 @@ workflow:
     late = talk.report_of("a", *talk.task("a", 1))
     talk.wake(60)
 
-    assert talk.report(late)[0] is Verdict.CANCELLED
+    assert talk.report(late)[0] is ReportResult.CANCELLED
     assert talk.running() == ["b#1"]
 
 
@@ -148,7 +148,7 @@ def test_a_report_that_comes_after_the_time_was_over_comes_too_late_though_nobod
     late = talk.report_of("start", *talk.task("start", 1))
     talk.clock.advance(301)
 
-    assert talk.report(late)[0] is Verdict.TERMINAL
+    assert talk.report(late)[0] is ReportResult.TERMINAL
 
     assert talk.ran() == ["start", "other"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.commands import RecordReport
-from noetl.records.orders import Verdict
-from noetl.records.steps import StepDone
-from tests.conversing import Conversation
+from noetl.events.orders import ReportResult
+from noetl.events.steps import StepDone
+from tests.engine_script import Conversation
 
 PY = '{kind: python, code: "result = 1"}'
 
@@ -113,7 +113,7 @@ def test_the_same_end_reported_three_times_makes_one_token() -> None:
 
     verdicts = [talk.report(report)[0] for _ in range(3)]
 
-    assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    assert verdicts == [ReportResult.ACCEPTED, ReportResult.DUPLICATE, ReportResult.DUPLICATE]
     assert talk.types().count("step.done") == 1
     assert talk.ran() == ["a", "b"]
 

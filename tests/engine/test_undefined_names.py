@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.checking import compiled
-from noetl.embedded import RunResult, run_net
+from noetl.language.checking import compiled
+from noetl.operations.embedded import RunResult, run_net
 
 TEXT = """apiVersion: noetl.io/v2
 kind: Playbook

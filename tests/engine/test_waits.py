@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.records.orders import Verdict
+from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
 
@@ -40,7 +40,7 @@ def test_cancelling_a_cancellable_timer_is_its_boundary_event() -> None:
     talk = Waiting(fixture("F-R-TIMER"))
     talk.start()
 
-    assert talk.cancel_timer("wait").verdict is Verdict.ACCEPTED
+    assert talk.cancel_timer("wait").verdict is ReportResult.ACCEPTED
 
     assert talk.ran()[-1] == "stopped"
     assert talk.payloads("timer.cancelled")[0].actor == "ann"
@@ -50,9 +50,9 @@ def test_cancelling_a_cancellable_timer_is_its_boundary_event() -> None:
 @pytest.mark.req("TMR-04")
 @pytest.mark.parametrize(
     ("timer_id", "verdict", "said"),
-    [("t", Verdict.REFUSED, "cancellable: true"), ("other", Verdict.NOT_FOUND, 'no timer "other"')],
+    [("t", ReportResult.REFUSED, "cancellable: true"), ("other", ReportResult.NOT_FOUND, 'no timer "other"')],
 )
-def test_other_timers_cannot_be_cancelled(timer_id: str, verdict: Verdict, said: str) -> None:
+def test_other_timers_cannot_be_cancelled(timer_id: str, verdict: ReportResult, said: str) -> None:
     talk = Waiting(TIMER % "id: t, duration: 1h")
     talk.start()
 
@@ -78,9 +78,9 @@ workflow:
     first, second = talk.execution.waits
 
     decision = talk.cancel_timer("t")
-    assert decision.verdict is Verdict.CONFLICT
+    assert decision.verdict is ReportResult.CONFLICT
     assert first in (decision.detail or "")
-    assert talk.cancel_timer(second).verdict is Verdict.ACCEPTED
+    assert talk.cancel_timer(second).verdict is ReportResult.ACCEPTED
 
     assert list(talk.execution.waits) == [first]
 

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from noetl.engine.waits.state import WaitKind
-from tests.case_talk import case_entries
+from tests.case_worker_script import case_entries
 from tests.engine.waiting import Waiting
 
 PLAIN = """

@@ -15,12 +15,12 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.decision import ChangeTask, CloseWait, Decision, OpenWait
-from noetl.engine.evolution import evolve
+from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
-from noetl.engine.waits.state import HumanTask, Wait, WaitKind
-from noetl.records.envelope import Event
-from tests.case_talk import case_entries
-from tests.conversing import Conversation
+from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
+from noetl.events.envelope import Event
+from tests.case_worker_script import case_entries
+from tests.engine_script import Conversation
 from tests.fixtures.logs import stored
 
 
@@ -30,7 +30,7 @@ class Waiting(Conversation):
     def __init__(self, text: Any, **options: Any) -> None:
         super().__init__(text, **options)
         self.open_waits: dict[str, OpenWait] = {}
-        self.tasks: dict[str, HumanTask] = {}
+        self.tasks: dict[str, OpenHumanTask] = {}
         self._shadow = Execution(execution_id="x1", trace_id="t1")
 
     def decide(self, command: Command) -> Decision:

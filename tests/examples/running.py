@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from tools.demo_api import DemoApi
 
-from noetl.clock import ManualClock
-from noetl.embedded import RunResult, compiled, run_net
-from noetl.records.envelope import Event
+from noetl.base.clock import ManualClock
+from noetl.events.envelope import Event
+from noetl.operations.embedded import RunResult, compiled, run_net
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from tools.demo_api import LISTS, SHOPS, TOKEN, DemoApi
 
-from noetl.checking import check
-from noetl.records.envelope import readable
-from noetl.source import Source
+from noetl.base.source import Source
+from noetl.events.envelope import readable
+from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.cli.running import call
 from tests.examples.running import EXAMPLES, result_of, run_example

@@ -9,8 +9,8 @@ import sys
 import pytest
 from tools.tool_pages import EXAMPLES, form, tool_page, tool_pages
 
-from noetl.checking import check
-from noetl.source import Source
+from noetl.base.source import Source
+from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.docs.test_docs import FENCE, ROOT, whole
 

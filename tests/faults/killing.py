@@ -18,12 +18,12 @@ from typing import Any
 
 import msgspec
 
-from noetl.cli.reading import INTERRUPTED
-from noetl.embedded import RunResult, resume
-from noetl.records.envelope import Event
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.loops import IterationDone, IterationFailed, LoopStarted
-from noetl.records.tasks import TaskProcessed, TaskStarted
+from noetl.cli.queries import INTERRUPTED
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.operations.embedded import RunResult, resume
 from noetl.store.contract import ExecutionRow
 from noetl.store.sqlite.history import SqliteHistory
 from tests.faults.processes import Ended, begun, ended, noetl

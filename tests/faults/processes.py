@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conversing import playbook
-from tests.last_words import last_words
+from tests.engine_script import playbook
+from tests.process_output import last_words
 
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 LONGEST_S = 100.0

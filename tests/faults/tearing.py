@@ -14,7 +14,7 @@ from random import Random
 
 import msgspec
 
-from noetl.records.envelope import Event
+from noetl.events.envelope import Event
 from noetl.store.contract import Commit
 from noetl.store.sqlite.store import SqliteStore
 

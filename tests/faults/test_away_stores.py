@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from noetl.errors import AbsentError, BackendError
+from noetl.base.errors import AbsentError, BackendError
 from noetl.server.access.identity import Role
 from tests.contracts.stores import BACKENDS, opened
 from tests.server.talking import talking

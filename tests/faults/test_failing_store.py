@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.errors import BackendError, NoetlError
-from noetl.orchestrator.alarms import Alarms
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.pools import Pool
-from noetl.orchestrator.sweeping import sweeper
-from noetl.records.loops import IterationDone, IterationStarted
-from noetl.records.orders import Entry, Order, Report, Timed, Turn
-from noetl.records.outcomes import TaskResult
-from noetl.records.steps import StepDone
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError, NoetlError
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.claiming.pools import Pool
+from noetl.control.executions import Executions
+from noetl.control.schedule.timers import TimerQueue
+from noetl.events.loops import IterationDone, IterationStarted
+from noetl.events.orders import Entry, Order, Report, Timed, Turn
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone
 from noetl.store.contract import ConflictError, Store
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 from noetl.store.sqlite.store import SqliteStore
+from noetl.store.wakeups.memory import MemoryWakeups
 from tests.cluster.checkers import fenced_changes_nothing, items_count_once, no_gaps, one_end_each
-from tests.conversing import net_of
+from tests.engine_script import net_of
 
 WORK = """
 workload: {numbers: [1, 2, 3, 4]}
@@ -90,9 +90,9 @@ class Failing:
 class Server:
     def __init__(self, store: Any, clock: ManualClock) -> None:
         self.store = store
-        self.conductor = Conductor(store, MemoryResults(), MemoryDispatch(), clock, shared=True)
-        self.sweeper = sweeper(self.conductor, store.shelf, clock)
-        self.alarms = Alarms(self.conductor, store, clock)
+        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), clock, shared=True)
+        self.sweeper = sweeper(self.conductor, store.key_values, clock)
+        self.alarms = TimerQueue(self.conductor, store, clock)
 
 
 class Yard:
@@ -132,7 +132,7 @@ class Yard:
         finally:
             await server.sweeper.sweep()
 
-    async def _take_turn(self, conductor: Conductor) -> None:
+    async def _take_turn(self, conductor: Executions) -> None:
         reports = tuple(self._reports)
         turn = Turn(worker_id="w", capacity=2, reports=reports, holding=self._held)
         answer = await conductor.turn(turn)

@@ -10,15 +10,15 @@ from typing import cast
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.errors import UnreadableError
+from noetl.base.clock import ManualClock
+from noetl.base.errors import UnreadableError
 from noetl.store.contract import Store
 from noetl.store.inspection import SqlStore, inspected
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.stores import fresh_url
+from tests.control.test_executions import ControlPlane
 from tests.faults.processes import noetl, written
-from tests.orchestrator.test_conduct import Office
 
 CANARY = "canary-0123456789"
 WORK = """
@@ -32,10 +32,10 @@ FLIPS = {"another value": b"m", "no JSON": b'"', "no text": b"\xff"}
 
 
 async def _begun(store: Store) -> None:
-    office = Office(store, shared=True)
-    await office.start(WORK.replace(CANARY, "another"), execution_id="x0")
-    await office.start(WORK, execution_id="x1")
-    await office.start(WORK.replace(CANARY, "another"), execution_id="x2")
+    control_plane = ControlPlane(store, shared=True)
+    await control_plane.start(WORK.replace(CANARY, "another"), execution_id="x0")
+    await control_plane.start(WORK, execution_id="x1")
+    await control_plane.start(WORK.replace(CANARY, "another"), execution_id="x2")
     await store.close()
 
 
@@ -93,15 +93,15 @@ async def test_an_event_of_which_a_byte_has_changed_stops_its_own_execution_and_
         assert {flaw.execution_id for flaw in found.flaws} == {"x1"}, "noetl db check finds it"
         assert "is damaged" in found.flaws[0].what
 
-        office = Office(store, shared=True, clock=ManualClock())
-        orders = list((await office.turn(capacity=5)).orders)
+        control_plane = ControlPlane(store, shared=True, clock=ManualClock())
+        orders = list((await control_plane.turn(capacity=5)).orders)
         assert sorted(order.execution_id for order in orders) == ["x0", "x2"], "others are served, in the same turn"
         while orders:
-            orders = list((await office.turn(*map(office.done, orders), capacity=5)).orders)
+            orders = list((await control_plane.turn(*map(control_plane.done, orders), capacity=5)).orders)
         rows = {row.execution_id: row.status for row in await store.executions()}
         assert rows == {"x0": "completed", "x1": "running", "x2": "completed"}
         with pytest.raises(UnreadableError, match="execution x1"):
-            await office.conductor.cancel("x1", "enough")
+            await control_plane.conductor.cancel("x1", "enough")
 
 
 def test_the_command_line_says_which_execution_is_damaged(tmp_path: Path) -> None:

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from noetl.clock import ManualClock, SystemClock
-from noetl.crash_points import STORE_POINTS, VARIABLE
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.retention import BATCH
-from noetl.records.orders import Order, Report, Timed, Turn
-from noetl.records.outcomes import TaskResult
-from noetl.records.steps import StepDone
-from noetl.store.opening import open_store
-from noetl.store.results import FileResults
+from noetl.base.clock import ManualClock, SystemClock
+from noetl.base.crash_points import STORE_POINTS, VARIABLE
+from noetl.control.background.retention import BATCH
+from noetl.control.executions import Executions
+from noetl.events.orders import Order, Report, Timed, Turn
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone
+from noetl.store.open_store import open_store
+from noetl.store.results.files import FileResults
+from noetl.store.wakeups.memory import MemoryWakeups
 from tests.contracts.stores import fresh_url
-from tests.conversing import net_of
+from tests.engine_script import net_of
 from tests.faults.processes import Ended, noetl
 
 STORES = ("sqlite", "postgres")
@@ -76,7 +76,7 @@ async def _filled(db: str) -> None:
     """Executions that ended long ago, each with a stored result of its own; some that are open, with theirs."""
     store, _ = await open_store(db, results="results")
     clock = ManualClock(1_000_000.0)
-    conductor = Conductor(store, FileResults(Path("results")), MemoryDispatch(), clock, shared=True)
+    conductor = Executions(store, FileResults(Path("results")), MemoryWakeups(), clock, shared=True)
     net = net_of(WORK)
     for number in range(OVER + OPEN):
         name = f"over{number}" if number < OVER else f"open{number - OVER}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.running_here import Ran, run_here
+from tests.playbook_runs import Ran, run_here
 
 FAILING = "{{ 1 / workload.zero }}"
 TASK: dict[str, Any] = {"name": "t", "kind": "python", "code": "x"}

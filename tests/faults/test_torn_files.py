@@ -10,18 +10,18 @@ from random import Random, SystemRandom
 
 import pytest
 
+from noetl.base.errors import ToolError
 from noetl.engine.execution import Execution
-from noetl.errors import ToolError
-from noetl.records.envelope import Event
-from noetl.records.tasks import TaskProcessed
+from noetl.events.envelope import Event
+from noetl.events.tasks import TaskProcessed
 from noetl.store.inspection import inspected
-from noetl.store.results import FileResults
+from noetl.store.results.files import FileResults
 from noetl.store.sqlite.store import SqliteStore
-from tests.conversing import net_of
-from tests.crashing import drive
+from tests.crash_runs import drive
+from tests.engine_script import net_of
 from tests.faults.processes import noetl, written
 from tests.faults.tearing import Torn, Watched, cut_checkpoint, cut_log
-from tests.running_here import Scripted
+from tests.playbook_runs import Scripted
 
 CUTS = 1_000 if os.environ.get("NOETL_DEEP") else 40
 CHECKPOINTS = CUTS // 4  # of them tear a checkpoint, the others the log

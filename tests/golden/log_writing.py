@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.evolution import replayed
-from noetl.records.encoding import encode_payload
-from noetl.records.envelope import SCHEMA, Event
-from noetl.store.rebuilding import derived_rows
+from noetl.engine.evolve import replayed
+from noetl.events.encoding import encode_payload
+from noetl.events.envelope import SCHEMA, Event
+from noetl.store.rebuild import derived_rows
 from tests.patterns.patterns import run
 
 FOLDER = Path(__file__).parent / "logs"

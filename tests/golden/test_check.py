@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.checking import Checked, check
+from noetl.base.diagnostics import CODES
+from noetl.base.source import Source
 from noetl.cli.report import text_report
-from noetl.diagnostics import CODES
-from noetl.document.playbook import Dialect
-from noetl.source import Source
+from noetl.language.checking import Checked, check
+from noetl.language.reading.playbook import Dialect
 from noetl.tools.kinds import KINDS
 
 HERE = Path(__file__).parent / "check"

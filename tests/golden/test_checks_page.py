@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.checks_page import ROOT, checks_page
 
-from noetl.diagnostics import CODES
+from noetl.base.diagnostics import CODES
 
 
 def test_the_page_is_current() -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import BackendError
-from noetl.records.encoding import decode_payload
-from noetl.records.envelope import SCHEMA, Event
-from noetl.records.taxonomy import Source
-from noetl.store.rows import event_values
+from noetl.base.errors import BackendError
+from noetl.events.encoding import decode_payload
+from noetl.events.envelope import SCHEMA, Event
+from noetl.events.taxonomy import EventSource
+from noetl.store.row_codecs import event_values
 from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
 from tests.golden.log_writing import FOLDER, told_by
@@ -30,7 +30,7 @@ BEFORE_CHECKSUMS = 7  # migrations of the file
 def _event(plain: dict[str, Any]) -> Event:
     fields = {name: plain[name] for name in plain if name != "event_type"}
     payload = decode_payload(plain["event_type"], json.dumps(plain["payload"]), plain["schema"])
-    return Event(**{**fields, "source": Source(plain["source"]), "payload": payload})
+    return Event(**{**fields, "source": EventSource(plain["source"]), "payload": payload})
 
 
 @EVERY

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.compiler.compiling import compile_playbook
-from noetl.diagnostics import Findings, Severity
-from noetl.document.reading import read_playbook
+from noetl.base.diagnostics import Findings, Severity
+from noetl.base.source import Source
+from noetl.language.compiling.compiler import compile_playbook
+from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump
-from noetl.source import Source
 from noetl.tools.kinds import KINDS
 
 HERE = Path(__file__).parent

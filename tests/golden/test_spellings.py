@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from noetl.checking import check
+from noetl.base.source import Source
 from noetl.cli.report import text_report
-from noetl.document.spellings.model import Spelling
-from noetl.document.spellings.table import SPELLINGS
-from noetl.source import Source
+from noetl.language.checking import check
+from noetl.language.reading.spellings.model import Spelling
+from noetl.language.reading.spellings.table import SPELLINGS
 from noetl.tools.kinds import KINDS
-from tests.document.spelled import document_of
+from tests.language.reading.spelled import document_of
 
 HERE = Path(__file__).parent / "spellings"
 REWRITE = os.environ.get("NOETL_GOLDEN") == "1"

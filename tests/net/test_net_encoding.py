@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from noetl.compiler.compiling import compile_playbook
-from noetl.diagnostics import Findings
-from noetl.document.reading import read_playbook
+from noetl.base.diagnostics import Findings
+from noetl.base.source import Source
+from noetl.language.compiling.compiler import compile_playbook
+from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump
 from noetl.net.encoding import content_hash, from_json, to_json
 from noetl.net.net import Net
-from noetl.source import Source
 from noetl.tools.kinds import KINDS
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*.yaml"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from noetl.embedded import Driver, RunResult, driving
-from noetl.records.envelope import Event
+from noetl.events.envelope import Event
+from noetl.operations.embedded import Driver, RunResult, driving
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 
 FOLDER = Path(__file__).parents[2] / "examples" / "patterns"

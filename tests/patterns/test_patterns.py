@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from noetl.analysis.certificate import Certificate
-from noetl.checking import check
-from noetl.embedded import RunResult
-from noetl.records.envelope import Event
-from noetl.source import Source
+from noetl.base.source import Source
+from noetl.events.envelope import Event
+from noetl.language.checking import check
+from noetl.language.proving.certificate import Certificate
+from noetl.operations.embedded import RunResult
 from noetl.tools.kinds import load_kinds
 from tests.contracts.stores import fresh_url
 from tests.patterns.patterns import BROKEN, FOLDER, TRACES, run, run_really, steps_of

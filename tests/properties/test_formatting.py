@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.checking import check
-from noetl.document.format import format_text
+from noetl.base.source import Source
+from noetl.language.checking import check
+from noetl.language.formatting.formatter import format_text
 from noetl.net.encoding import content_hash
 from noetl.net.net import Net
-from noetl.source import Source
 from noetl.tools.kinds import KINDS
 
 TESTS = Path(__file__).parents[1]

@@ -1,6 +1,7 @@
 """Joins as the engine runs them, against the token game that the proofs are compared with (ROUTE-11, O-01).
 
-The game (`tests.analysis.brute_force`) was written from the rules alone and shares no code with either. Every move of
+The game (`tests.language.proving.brute_force`) was written from the rules alone and shares no code with either.
+Every move of
 the engine, whatever the order in which workers report, must be a move of the game.
 """
 
@@ -16,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.engine.execution import Execution
-from noetl.engine.marking import around
+from noetl.engine.held_tokens import around
+from noetl.events.envelope import Event
 from noetl.net.net import Net
 from noetl.net.task import Task
-from noetl.records.envelope import Event
-from tests.analysis.brute_force import Game, Report, State, _moves, _reach, _settle, play
-from tests.analysis.nets import from_game, random_game
-from tests.analysis.structured import structured
-from tests.conversing import Conversation
+from tests.engine_script import Conversation
+from tests.language.proving.brute_force import Game, Report, State, _moves, _reach, _settle, play
+from tests.language.proving.nets import from_game, random_game
+from tests.language.proving.structured import structured
 
 Tree = tuple[Any, ...]
 CROWD = 12

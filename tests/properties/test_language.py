@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.compiler.compiling import Compiled, compile_playbook
-from noetl.diagnostics import Findings
-from noetl.document.reading import read_playbook
+from noetl.base.diagnostics import Findings
+from noetl.base.source import Source
+from noetl.language.compiling.compiler import Compiled, compile_playbook
+from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump
 from noetl.net.encoding import from_json, to_json
-from noetl.source import Source
 from noetl.tools.kinds import KINDS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.engine.evolution import evolve, replayed
+from noetl.engine.evolve import evolve, replayed
 from noetl.engine.execution import Execution
-from noetl.engine.loops.opening import level_at
+from noetl.engine.loops.levels import level_at
 from noetl.engine.loops.state import Range
-from noetl.records.encoding import decode_payload, encode_payload
-from noetl.records.envelope import Event
-from noetl.records.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.encoding import decode_payload, encode_payload
+from noetl.events.envelope import Event
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
 from tests.engine.looping import BROKE, LoopTalk
 
 
@@ -191,6 +191,6 @@ def _check_end(talk: LoopTalk) -> None:
 
 
 def _levels(talk: LoopTalk) -> list[Any]:
-    from noetl.engine.loops.opening import levels_of
+    from noetl.engine.loops.levels import levels_of
 
     return list(levels_of(talk.plan.step("start")))

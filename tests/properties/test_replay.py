@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.engine.evolution import evolve, replayed
+from noetl.engine.evolve import evolve, replayed
 from noetl.engine.execution import Execution
-from noetl.records.encoding import decode_payload, encode_payload
-from noetl.records.envelope import Event
-from tests.conversing import Conversation
+from noetl.events.encoding import decode_payload, encode_payload
+from noetl.events.envelope import Event
+from tests.engine_script import Conversation
 
 NAMES = ("start", "a", "b", "c")
 GUARDS = (None, "{{ true }}", "{{ false }}", "{{ ctx.n > 2 }}", "{{ event.name == 'step.failed' }}", "{{ args.x }}")

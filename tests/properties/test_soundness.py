@@ -1,6 +1,6 @@
 """Random nets: structured ones are proved sound, planted faults are found, and a token game played in full agrees.
 
-The game (`tests.analysis.brute_force`) shares no code with the analysis and tries every interleaving.
+The game (`tests.language.proving.brute_force`) shares no code with the analysis and tries every interleaving.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from noetl.analysis.certificate import Certificate, analyse
-from tests.analysis.brute_force import Game, play
-from tests.analysis.nets import from_game, random_game
-from tests.analysis.structured import crossed, endless, growing, overcounted, rerouted, structured
+from noetl.language.proving.certificate import Certificate, analyse
+from tests.language.proving.brute_force import Game, play
+from tests.language.proving.nets import from_game, random_game
+from tests.language.proving.structured import crossed, endless, growing, overcounted, rerouted, structured
 
 SOUNDNESS = {"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT", "W_NO_END", "W_TOKEN_GROWTH", "W_UNREACHABLE"}
 GAME = {"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT"}

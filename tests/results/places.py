@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from noetl.store.contract import ResultStore
-from noetl.store.opening import open_results
-from noetl.store.results import MemoryResults
+from noetl.store.open_store import open_results
+from noetl.store.results.files import MemoryResults
 from tests.servers.nats import server
 
 PLACES = ("files", "memory", "objects", "nats")

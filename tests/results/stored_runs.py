@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import ManualClock
-from noetl.embedded import RunResult, run_net
-from noetl.settings import results_folder
-from noetl.store.results import FileResults
+from noetl.base.clock import ManualClock
+from noetl.base.settings import results_folder
+from noetl.operations.embedded import RunResult, run_net
+from noetl.store.results.files import FileResults
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
-from tests.running_here import Scripted
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.pipeline.payloads import MAX_RESULT_BYTES
+from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
 from tests.results.stored_runs import run_stored
 
 POLICY = "{rules: [{else: {then: {do: continue, set_ctx: {kind: \"{{ outcome.error.kind | default('none') }}\"}}}}]}"
@@ -24,7 +24,7 @@ workflow:
 @pytest.mark.parametrize(("more", "kind"), [(-2, "none"), (-1, "result.too_large")])
 def test_the_cap_is_what_still_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, kind: str) -> None:
     """The cap is made small here: it counts bytes of JSON, two of them quotes."""
-    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 200_000)
+    monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 200_000)
 
     ran = run_stored(tmp_path / "store.db", CAPPED, big="x" * (200_000 + more))
 
@@ -48,7 +48,7 @@ workflow:
 def test_the_list_of_a_loops_results_is_capped_like_any_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, inline: str
 ) -> None:
-    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 150_000)
+    monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 150_000)
 
     ran = run_stored(tmp_path / "store.db", LOOPED.replace("LOOP_MODE", mode), big=inline)
 
@@ -58,7 +58,7 @@ def test_the_list_of_a_loops_results_is_capped_like_any_value(
 def test_the_list_of_a_loops_results_may_be_as_large_as_any_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl.pipeline.payloads.MAX_RESULT_BYTES", 3 * 70_002 + 4)
+    monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 3 * 70_002 + 4)
 
     ran = run_stored(tmp_path / "store.db", LOOPED.replace("LOOP_MODE", "parallel"), big="x" * 70_000)
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.cli.ctx import command
-from noetl.records.apart import OVERHEAD_BYTES
+from noetl.events.large_values import OVERHEAD_BYTES
 from noetl.tools.contract import ToolResult
+from tests.playbook_runs import broken
 from tests.results.stored_runs import StoredRun, run_stored
-from tests.running_here import broken
 
 BIG = "b" * 5_000
 FIVE_KEYS = {"store", "key", "checksum", "size", "schema_hint"}

@@ -12,22 +12,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.embedded import arun, resume
-from noetl.errors import BackendError
-from noetl.orchestrator.conduct import Conductor
-from noetl.records.executions import ExecutionRequested
-from noetl.records.loops import IterationDone, IterationStarted
-from noetl.records.orders import Order, Report, Timed, Turn, Verdict
-from noetl.records.outcomes import TaskResult
-from noetl.records.steps import StepDone
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError
+from noetl.control.executions import Executions
+from noetl.events.executions import ExecutionRequested
+from noetl.events.loops import IterationDone, IterationStarted
+from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone
+from noetl.operations.embedded import arun, resume
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.memory import MemoryStore
-from noetl.store.objects import ObjectResults
-from noetl.store.results import FileResults, MemoryResults
-from tests.conversing import net_of, playbook
-from tests.orchestrator.test_conduct import CHAIN
+from noetl.store.results.files import FileResults, MemoryResults
+from noetl.store.results.object_store import ObjectResults
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.control.test_executions import CHAIN
+from tests.engine_script import net_of, playbook
 from tests.servers.s3 import ObjectServer
 
 LARGE = "x" * 200_000
@@ -62,8 +62,8 @@ def objects() -> Iterator[ObjectServer]:
 
 
 @asynccontextmanager
-async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Conductor]:
-    conductor = Conductor(store, results, MemoryDispatch(), ManualClock(), shared=True)
+async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Executions]:
+    conductor = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
     try:
         yield conductor
     finally:
@@ -72,13 +72,13 @@ async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Conduc
 
 
 @asynccontextmanager
-async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Conductor, Watched]]:
+async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Executions, Watched]]:
     store = Watched(lambda: {path.rpartition("/")[2].removesuffix(".json") for path in objects.objects})
     async with conducting(store, ObjectResults(objects.named(monkeypatch))) as conductor:
         yield conductor, store
 
 
-async def start(conductor: Conductor, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
+async def start(conductor: Executions, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
     await conductor.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
 
 
@@ -92,7 +92,7 @@ def done(order: Order, result: Any = 1) -> Report:
     )
 
 
-async def claim(conductor: Conductor) -> Order:
+async def claim(conductor: Executions) -> Order:
     [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
     return order
 
@@ -116,7 +116,7 @@ async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
         told = await conductor.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
         await start(conductor, "x3")
 
-        assert told.verdicts == (Verdict.ACCEPTED,)
+        assert told.verdicts == (ReportResult.ACCEPTED,)
         assert [one.step for one in told.orders] == ["b"]
         assert not held.done()
         assert await store.execution("x1") is None, "nothing is recorded before what it names is there"
@@ -142,11 +142,11 @@ async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
 
         other = await conductor.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
 
-        assert other.verdicts == (Verdict.ACCEPTED,)
+        assert other.verdicts == (ReportResult.ACCEPTED,)
         assert [one.execution_id for one in other.orders] == ["x2"]
         assert not held.done()
         objects.let_go()
-        assert (await held).verdicts == (Verdict.ACCEPTED,)
+        assert (await held).verdicts == (ReportResult.ACCEPTED,)
         assert not store.dangling
 
 
@@ -161,9 +161,9 @@ async def test_what_a_decision_reads_is_brought_at_once_and_decided_upon_again(
         while orders := (await first.turn(Turn(worker_id="w1", capacity=9))).orders:
             for order in orders:
                 ran += looped(order)
-        second = Conductor(store, ObjectResults("s3://bucket"), MemoryDispatch(), ManualClock(), shared=True)
+        second = Executions(store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), shared=True)
         for report in ran:
-            assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (Verdict.ACCEPTED,)
+            assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (ReportResult.ACCEPTED,)
 
         [order] = (await second.turn(Turn(worker_id="w1", capacity=1))).orders
 
@@ -188,7 +188,7 @@ async def test_an_execution_that_refers_to_what_a_slow_store_has_is_claimed_when
     async with outside(objects, monkeypatch) as (first, store):
         await start(first, "x1", large=LARGE)
         await start(first, "x2")
-        second = Conductor(store, ObjectResults("s3://bucket"), MemoryDispatch(), ManualClock(), shared=True)
+        second = Executions(store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), shared=True)
         objects.hold()
 
         at_once = (await second.turn(Turn(worker_id="w1", capacity=5))).orders
@@ -235,7 +235,7 @@ async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on
         results.is_away = False
 
         answer = await conductor.turn(turn)
-        assert answer.verdicts == (Verdict.ACCEPTED,)
+        assert answer.verdicts == (ReportResult.ACCEPTED,)
         assert (await claim(conductor)).step == "b"
         await start(conductor, "x2", large=LARGE)
         [requested] = [one.payload for one in await store.events("x2") if isinstance(one.payload, ExecutionRequested)]

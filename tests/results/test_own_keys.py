@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.tools.contract import ToolResult
-from tests.running_here import run_here
+from tests.playbook_runs import run_here
 
 ORDER = {"status": "shipped", "error": "none", "rows": [1], "ref": "INV-7", "n": 1}
 READ = """

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.errors import BackendError, ToolError
-from noetl.orchestrator.conduct import Conductor
-from noetl.records.references import Reference
-from noetl.store.opening import open_store
-from noetl.store.results import FileResults, MemoryResults
-from tests.conversing import net_of
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError, ToolError
+from noetl.control.executions import Executions
+from noetl.events.references import Reference
+from noetl.store.open_store import open_store
+from noetl.store.results.files import FileResults, MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.engine_script import net_of
 from tests.results.stored_runs import run_stored
 
 BIG = ["r" * 50] * 40
@@ -130,7 +130,7 @@ workflow: [{step: start, tool: {name: t, kind: python, code: x}}]
 @pytest.mark.req("RES-06", "EVT-07")
 async def test_an_execution_whose_own_values_are_gone_is_refused_and_nothing_is_guessed(db: Path) -> None:
     store, results = await open_store(str(db))
-    conductor = Conductor(store, results, MemoryDispatch(), ManualClock())
+    conductor = Executions(store, results, MemoryWakeups(), ManualClock())
     await conductor.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})
     conductor.release("x1")
     for path in db.with_name(db.name + ".results").rglob("*.json"):

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.embedded import RunResult, driving
-from noetl.errors import RefusedError
-from noetl.pipeline.result_schemas import misfit, refusal
-from noetl.records.envelope import Event
-from noetl.store.opening import open_store
+from noetl.base.errors import RefusedError
+from noetl.engine.pipeline.result_schemas import misfit, refusal
+from noetl.events.envelope import Event
+from noetl.operations.embedded import RunResult, driving
+from noetl.store.key_values import MemoryKeyValues
+from noetl.store.open_store import open_store
 from noetl.store.schemas import find_schema, register_schema
-from noetl.store.shelf import MemoryShelf
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
-from tests.running_here import Scripted
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted
 from tests.server.talking import talking
 
 CONTINUED = """
@@ -53,7 +53,7 @@ NOOP = "workflow: [{step: start, tool: {name: n, kind: noop, args: {a: 1}, spec:
 async def ran(text: str, work: Any, folder: Path) -> tuple[RunResult, list[Event]]:
     db, events = str(folder / "s.db"), list[Event]()
     store, _ = await open_store(db)
-    await register_schema(store.shelf, "rows", {"type": "array"}, at=1.0)
+    await register_schema(store.key_values, "rows", {"type": "array"}, at=1.0)
     await store.close()
     async with driving(db, tools=Registry({"python": Scripted(work=[work])}), watch=events.extend) as driver:
         return await driver.run(net_of(text)), events
@@ -124,11 +124,11 @@ async def test_schemas_are_registered_in_versions_over_the_api() -> None:
 
 
 async def test_a_name_that_is_none_is_refused_and_finds_nothing() -> None:
-    shelf = MemoryShelf()
+    key_values = MemoryKeyValues()
 
     with pytest.raises(RefusedError, match="no name"):
-        await register_schema(shelf, "a@1", {}, at=1.0)
-    assert await find_schema(shelf, "../x") is None
+        await register_schema(key_values, "a@1", {}, at=1.0)
+    assert await find_schema(key_values, "../x") is None
 
 
 VALUES = st.recursive(

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from noetl.pipeline.progress import task_run_id
-from noetl.records.apart import put_back
-from noetl.records.case_runs import CaseStarted
-from noetl.records.cases import CaseDecision, CasePosition, Taken
-from noetl.records.envelope import Event
-from noetl.records.orders import Entry, Order, Report, Turn, Verdict
-from noetl.records.outcomes import Error, Meta, Outcome, Status, TaskResult
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import Decided, TaskProcessed
-from noetl.records.wire import read_turn
+from noetl.engine.pipeline.progress import task_run_id
+from noetl.events.case_runs import CaseStarted
+from noetl.events.cases import CaseDecision, CasePosition, Taken
+from noetl.events.envelope import Event
+from noetl.events.large_values import put_back
+from noetl.events.orders import Entry, Order, Report, ReportResult, Turn
+from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import Decided, TaskProcessed
+from noetl.events.worker_protocol import read_turn
 from noetl.store.contract import Commit
-from noetl.store.results import MemoryResults
-from tests.orchestrator.test_conduct import Counting, Office
+from noetl.store.results.files import MemoryResults
+from tests.control.test_executions import ControlPlane, Counting
 
 FIVE_MB = "f" * 5_000_000
 READING = """
@@ -47,8 +47,8 @@ def processed(order: Order, result: object, **decided: object) -> TaskProcessed:
     )
 
 
-async def stored(office: Office) -> list[Event]:
-    return await office.store.events("x1")
+async def stored(control_plane: ControlPlane) -> list[Event]:
+    return await control_plane.store.events("x1")
 
 
 def sizes(events: list[Event]) -> list[int]:
@@ -57,20 +57,20 @@ def sizes(events: list[Event]) -> list[int]:
 
 @pytest.mark.req("RES-03", "SRV-04")
 async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
-    office = Office()
-    await office.start(READING)
-    order = await office.claim()
+    control_plane = ControlPlane()
+    await control_plane.start(READING)
+    order = await control_plane.claim()
 
     entries = (processed(order, FIVE_MB, set_ctx={"big": FIVE_MB}), StepDone(result=TaskResult(result=FIVE_MB)))
-    answer = await office.turn(office.report(order, *entries))
+    answer = await control_plane.turn(control_plane.report(order, *entries))
 
-    events = await stored(office)
-    assert answer.verdicts == (Verdict.ACCEPTED,)
+    events = await stored(control_plane)
+    assert answer.verdicts == (ReportResult.ACCEPTED,)
     assert max(sizes(events)) < 2_000
     [done] = [event.payload.result for event in events if isinstance(event.payload, StepDone)]
     assert done.ref is not None
     assert done.ref.size == len(FIVE_MB) + 2
-    assert office.conductor.load(done.ref) == FIVE_MB
+    assert control_plane.conductor.load(done.ref) == FIVE_MB
     [following] = answer.orders
     assert following.ctx == {"big": FIVE_MB}
     assert following.results["start"] == done, "the state has the reference, not the value"
@@ -96,41 +96,43 @@ class Careful(Counting):
 async def test_what_an_event_names_is_stored_before_the_event() -> None:
     """Otherwise a crash between the two leaves a log that nobody can read (RELIABILITY 3.6)."""
     store = Careful()
-    office = Office(store)
-    store.results = office.conductor.values._results  # type: ignore[assignment]
-    await office.start()
-    order = await office.claim()
+    control_plane = ControlPlane(store)
+    store.results = control_plane.conductor.values._results  # type: ignore[assignment]
+    await control_plane.start()
+    order = await control_plane.claim()
 
     done = StepDone(result=TaskResult(result=FIVE_MB))
-    await office.turn(office.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), done))
+    await control_plane.turn(control_plane.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), done))
 
     assert store.looked_up == 3, "the decision, the patch and the result"
 
 
 @pytest.mark.req("RES-03")
 async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
-    office = Office()
-    await office.start()
-    order = await office.claim()
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
 
-    await office.turn(office.report(order, StepFailed(error=Error(kind="k", message=FIVE_MB))))
+    await control_plane.turn(control_plane.report(order, StepFailed(error=Error(kind="k", message=FIVE_MB))))
 
-    assert max(sizes(await stored(office))) < 65_536
-    execution = await office.conductor.ended("x1")
+    assert max(sizes(await stored(control_plane))) < 65_536
+    execution = await control_plane.conductor.ended("x1")
     assert execution.error is not None
     assert execution.error.message.endswith("… (cut, 5000000 characters)")
 
 
 @pytest.mark.req("RES-03", "EVT-07")
 async def test_a_server_that_starts_anew_reads_what_was_set_apart() -> None:
-    office = Office()
-    await office.start()
-    order = await office.claim()
-    await office.turn(office.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), StepDone()), capacity=0)
-    live = (await office.conductor.execution("x1")).execution
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    await control_plane.turn(
+        control_plane.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), StepDone()), capacity=0
+    )
+    live = (await control_plane.conductor.execution("x1")).execution
 
-    office.conductor.release("x1")
-    told = (await office.conductor.execution("x1")).execution
+    control_plane.conductor.release("x1")
+    told = (await control_plane.conductor.execution("x1")).execution
 
     assert told is not live
     assert told == live
@@ -145,19 +147,21 @@ def forged_next(report: Report) -> bytes:
 
 @pytest.mark.req("SRV-04")
 async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_nothing() -> None:
-    office = Office()
-    await office.start()
-    order = await office.claim()
-    before = [event.event_type for event in await stored(office)]
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    before = [event.event_type for event in await stored(control_plane)]
 
-    answer = await office.conductor.turn(read_turn(forged_next(office.done(order))))
+    answer = await control_plane.conductor.turn(read_turn(forged_next(control_plane.done(order))))
 
-    assert answer.verdicts == (Verdict.REFUSED,)
-    events = await stored(office)
+    assert answer.verdicts == (ReportResult.REFUSED,)
+    events = await stored(control_plane)
     assert [event.event_type for event in events] == [*before, "report.refused"]
     refused = events[-1].payload
     assert (refused.reason, refused.detail) == ("forged", "a report has no next")  # type: ignore[union-attr]
-    assert (await office.turn(office.done(order))).verdicts == (Verdict.ACCEPTED,), "the honest one still counts"
+    assert (await control_plane.turn(control_plane.done(order))).verdicts == (ReportResult.ACCEPTED,), (
+        "the honest one still counts"
+    )
 
 
 TAKEN = Taken(rule=0, action=0, step="b")
@@ -167,32 +171,32 @@ CASE = CaseDecision(position=CasePosition(taken=(TAKEN,)))
 @pytest.mark.req("SRV-04", "WRK-05")
 @pytest.mark.parametrize("how", ["a transition", "an entry of case", "a task that is a step"])
 async def test_a_v10_step_has_no_other_way_to_name_one_either(how: str) -> None:
-    office = Office()
-    await office.start()
-    order = await office.claim()
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
     forged: dict[str, Entry] = {
         "a transition": processed(order, 1, case=CASE),
         "an entry of case": CaseStarted(decision=Decided(rule=0, do="continue", case=CASE)),
         "a task that is a step": processed(order, 1, next="b"),
     }
 
-    answer = await office.turn(office.report(order, forged[how], StepDone()), capacity=0)
+    answer = await control_plane.turn(control_plane.report(order, forged[how], StepDone()), capacity=0)
 
-    assert answer.verdicts == (Verdict.REFUSED,)
-    assert (await stored(office))[-1].event_type == "report.refused"
-    assert list((await office.conductor.execution("x1")).execution.runs) == [order.step_run_id]
+    assert answer.verdicts == (ReportResult.REFUSED,)
+    assert (await stored(control_plane))[-1].event_type == "report.refused"
+    assert list((await control_plane.conductor.execution("x1")).execution.runs) == [order.step_run_id]
 
 
 @pytest.mark.req("EVT-06")
 async def test_one_end_reported_three_times_is_one_row_and_one_set_of_tokens() -> None:
-    office = Office()
-    await office.start()
-    order = await office.claim()
-    report = office.done(order)
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    report = control_plane.done(order)
 
-    verdicts = [(await office.turn(report, capacity=0)).verdicts[0] for _ in range(3)]
+    verdicts = [(await control_plane.turn(report, capacity=0)).verdicts[0] for _ in range(3)]
 
-    names = [event.event_type for event in await stored(office)]
-    assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.DUPLICATE]
+    names = [event.event_type for event in await stored(control_plane)]
+    assert verdicts == [ReportResult.ACCEPTED, ReportResult.DUPLICATE, ReportResult.DUPLICATE]
     assert names.count("step.done") == 1
     assert names.count("token.created") == 2, "the start token and that of the next step"

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.records.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
-from noetl.records.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
-from noetl.records.envelope import Event
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.loops import (
+from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
+from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.loops import (
     IterationDone,
     IterationFailed,
     IterationStarted,
@@ -25,15 +25,15 @@ from noetl.records.loops import (
     LoopScheduled,
     LoopStarted,
 )
-from noetl.records.orders import Entry, Report
-from noetl.records.outcomes import Error, TaskResult
-from noetl.records.routing import ArcConsidered, NextEnqueued, NextSelected
-from noetl.records.steps import CtxPatched, StepDone, StepFailed, StepStarted
-from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.records.tokens import TokenClaimed, TokenDropped
-from tests.case_talk import case_entries
-from tests.conversing import Conversation
+from noetl.events.orders import Entry, Report
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.routing import ArcConsidered, NextEnqueued, NextSelected
+from noetl.events.steps import CtxPatched, StepDone, StepFailed, StepStarted
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenClaimed, TokenDropped
+from tests.case_worker_script import case_entries
 from tests.engine.looping import LoopTalk
+from tests.engine_script import Conversation
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(FOLDER.glob("*.txt"))

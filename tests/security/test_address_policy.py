@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from noetl.addresses.guard import AddressGuard, BlockedError
-from noetl.addresses.policy import CLOSED, OPEN, Address, AddressPolicy
-from noetl.errors import RefusedError
-from noetl.keychain.token_requests import MAX_ANSWER_BYTES, TokenRequests
-from noetl.records.outcomes import Outcome
+from noetl.base.addresses.guard import AddressGuard, BlockedError
+from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy
+from noetl.base.errors import RefusedError
+from noetl.events.outcomes import Outcome
+from noetl.secrets.token_requests import MAX_ANSWER_BYTES, TokenRequests
 from noetl.server.configuration import ServerSettings
 from noetl.server.services import tools_of
 from noetl.templates.sql.binding import read

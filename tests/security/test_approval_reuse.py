@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from noetl.embedded import driving
+from noetl.operations.embedded import driving
 from noetl.server.access.identity import Role
 from tests.cli.running import call
-from tests.conversing import playbook
-from tests.running_here import Scripted
+from tests.engine_script import playbook
+from tests.playbook_runs import Scripted
 from tests.server.talking import Talk, talking
 
 PAYMENT = """

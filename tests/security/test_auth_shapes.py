@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import ToolError
-from noetl.pipeline.secret_reads import credential_name
+from noetl.base.errors import ToolError
+from noetl.net.secret_reads import credential_name
 from noetl.templates.sql.binding import read
 from noetl.tools.contract import ToolContext
 from noetl.tools.duckdb.tool import DuckdbTool

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.errors import RefusedError
+from noetl.base.clock import ManualClock
+from noetl.base.errors import RefusedError
 from noetl.server import open_files
-from noetl.server.access.auditing import FOLDED_S, AuditDesk
+from noetl.server.access.audit_writer import FOLDED_S, AuditDesk
 from noetl.server.access.identity import Role
 from noetl.server.access.origins import network_of
-from noetl.server.access.tokens import Tokens, Wanted
-from noetl.server.serving import Served
+from noetl.server.access.tokens import AccessTokens, Wanted
+from noetl.server.server_process import Served
 from noetl.store.memory import MemoryStore
 from tests.server.live import live
 from tests.server.talking import talking
@@ -279,7 +279,7 @@ def test_a_network_is_what_one_person_has(address: str, network: str) -> None:
 
 async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
     clock, store = ManualClock(), MemoryStore()
-    tokens = Tokens(store.shelf, clock)
+    tokens = AccessTokens(store.key_values, clock)
     await tokens.first()
     await tokens.create(Wanted(subject="reader", role=Role.VIEWER))
     with pytest.raises(RefusedError, match="the last of an administrator"):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.private_files import make_file, make_folder, others_may_read
-from noetl.store.results import FileResults
+from noetl.base.private_files import make_file, make_folder, others_may_read
+from noetl.store.results.files import FileResults
 from noetl.store.sqlite.store import SqliteStore
 from tests.faults.processes import noetl
 
@@ -38,7 +38,7 @@ def modes_in(folder: Path) -> dict[str, str]:
 async def test_a_store_its_log_its_folder_and_results_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "deep"
     store = SqliteStore.open(folder / "s.db")
-    await store.shelf.put("a", "b", b"{}", over=0, at=0.0)
+    await store.key_values.put("a", "b", b"{}", over=0, at=0.0)
     FileResults(folder / "s.db.results").put({"rows": [1, 2, 3]})
     modes = modes_in(tmp_path / "data")
     files = {name for name in modes if (tmp_path / "data" / name).is_file()}

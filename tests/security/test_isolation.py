@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from noetl.embedded import RunResult, run
-from noetl.errors import RefusedError
+from noetl.base.errors import RefusedError
+from noetl.operations.embedded import RunResult, run
 from noetl.tools.permissions import denied_kinds
 from noetl.tools.python.child.bounds import threads_of_user
 from noetl.tools.python.limits import default_limits
 from noetl.tools.script_files import MAX_BYTES
 from tests.cli.running import call
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 KEY = "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U="
 
@@ -107,7 +107,7 @@ def test_a_kind_that_does_not_exist_cannot_be_denied() -> None:
 PROTECTED = """
 import ctypes, os, sys
 from noetl.cli import protection
-from noetl.keychain.master_keys import load_master_keys
+from noetl.secrets.master_keys import load_master_keys
 if os.getuid() == 0:  # root may read everything
     os.setgroups([])
     os.setgid(65534)

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from noetl.clock import ManualClock
+from noetl.base.clock import ManualClock
 from noetl.server.access.identity import Role
 from noetl.server.configuration import Quotas
-from noetl.server.problems import Problem
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.quotas import Usage, free_bytes_of
-from noetl.store.results import FileResults, MemoryResults
+from noetl.store.results.files import FileResults, MemoryResults
 from tests.server.live import live
 from tests.server.talking import talking
 
@@ -87,7 +87,7 @@ async def test_a_subject_reads_only_so_many_streams() -> None:
 async def test_nothing_is_started_when_the_disk_is_nearly_full(tmp_path: Path) -> None:
     free = 10
     usage = Usage(Quotas(free_bytes=100), ManualClock(), lambda: free)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ProblemDetails) as refused:
         usage.check_start("ann")
 
     assert refused.value.status == 503

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from noetl.checking import compiled
-from noetl.embedded import RunResult, run_net, tools_here
+from noetl.language.checking import compiled
+from noetl.operations.embedded import RunResult, run_net, tools_here
 from noetl.tools import sandbox
-from tests.conversing import playbook
+from tests.engine_script import playbook
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.records.materials import Material, secrets_in
-from noetl.redaction import Redactor
+from noetl.base.redaction import Redactor
+from noetl.events.secret_materials import Material, secrets_in
 
 SECRET = 'It\'s "Top" <Secret> & $100/day=\\é'
 

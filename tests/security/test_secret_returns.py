@@ -12,15 +12,15 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.embedded import driving
-from noetl.orchestrator.execution_secrets import KIND
-from noetl.records.orders import Order
-from noetl.records.position import Position
-from noetl.records.references import Reference
+from noetl.control.secrets.execution_secrets import KIND
+from noetl.events.orders import Order
+from noetl.events.position import Position
+from noetl.events.references import Reference
+from noetl.operations.embedded import driving
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
-from noetl.worker.stored import StoredValues
-from tests.conversing import playbook
+from noetl.store.results.files import MemoryResults
+from noetl.worker.remote_values import RemoteValues
+from tests.engine_script import playbook
 from tests.server.talking import Talk, WorkerClient, talking
 from tests.server.test_worker_protocol import done, turn
 
@@ -103,7 +103,7 @@ async def test_a_secret_is_masked_by_another_server_and_after_a_restart() -> Non
 async def test_the_store_holds_no_secret_in_clear() -> None:
     async with talking(workers=0) as talk:
         await first_step(talk)
-        kept = await talk.services.store.shelf.list(KIND)
+        kept = await talk.services.store.key_values.list(KIND)
 
         assert len(kept) == 1
         assert SECRET.encode() not in kept[0].body
@@ -138,7 +138,7 @@ async def test_a_worker_reports_what_the_server_has_stored_instead() -> None:
         async def ask(self, *_: Any, **__: Any) -> Any:
             return httpx2.Response(200, content=msgspec.json.encode(masked))
 
-    values = StoredValues(Line(), pytest.fail)  # type: ignore[arg-type]
+    values = RemoteValues(Line(), pytest.fail)  # type: ignore[arg-type]
     reference = values.keep({"echo": SECRET}, "x1")
     order = Order(
         order_id="o",

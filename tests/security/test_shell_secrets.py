@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.embedded import RunResult, run
-from tests.conversing import playbook
+from noetl.operations.embedded import RunResult, run
+from tests.engine_script import playbook
 
 SECRET = "correct-horse-battery"
 # what `ps` shows to everybody: the command lines of all programs

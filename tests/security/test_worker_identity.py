@@ -10,14 +10,14 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.pipeline.progress import task_run_id
-from noetl.records.orders import Answer, Order, Turn
+from noetl.engine.pipeline.progress import task_run_id
+from noetl.events.orders import Order, Turn, TurnAnswer
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.store.contract import OrderRow
 from noetl.tools.registry import Registry
 from noetl.worker.identity import own_worker_id
-from noetl.worker.station import Station, WorkerSpec
+from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from tests.server.live import live
 from tests.server.talking import Talk, WorkerClient, talking
 from tests.server.test_worker_protocol import CHILD, WORK, done, turn
@@ -215,7 +215,7 @@ async def test_whole_playbooks_with_nested_ones_run_on_a_worker_elsewhere_as_bef
         await talk.register(CHILD)
         wanted = Wanted(subject="worker", role=Role.WORKER, pools=("default",))
         token, _ = await served.services.access.tokens.create(wanted)
-        station = Station(WorkerSpec(url=served.url, name="far", token=token), Registry())
+        station = RemoteWorker(WorkerSpec(url=served.url, name="far", token=token), Registry())
         working = asyncio.create_task(station.serve())
         ended = [await talk.ran(text) for text in (CALLER, LOOPED)]
         told = [await talk.get(f"/api/executions/{one}") for one in ended]
@@ -265,6 +265,6 @@ async def test_a_report_of_another_workers_order_is_refused_and_kept() -> None:
         forged = await turn(thief, done(thief, order, "forged"))
         events = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
 
-        assert isinstance(forged, Answer)
+        assert isinstance(forged, TurnAnswer)
         assert [str(verdict) for verdict in forged.verdicts] == ["fenced"]
         assert "step.done" not in events

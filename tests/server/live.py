@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 from tests.server.talking import HELD_S, Talk, WorkerClient
 
 

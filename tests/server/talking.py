@@ -9,19 +9,19 @@ from typing import Any
 
 import httpx2
 
-from noetl.clock import Clock, SystemClock
+from noetl.base.clock import Clock, SystemClock
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
+from noetl.server.server_process import background, put_down, work, worker_of
 from noetl.server.services import Services, make_services
-from noetl.server.serving import background, put_down, work, worker_of
 from noetl.store.contract import Results, Store
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 from noetl.tools.registry import Registry
-from tests.conversing import playbook
-from tests.running_here import Scripted
+from tests.engine_script import playbook
+from tests.playbook_runs import Scripted
 
 BASE = "http://127.0.0.1"
 PROTOCOL = {"noetl-protocol": "1"}

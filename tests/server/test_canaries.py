@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from tests.cli.processes_here import Here, here, until
-from tests.keychain.canary_yard import COUNT, GOES_ON, Yard, secret
+from tests.secrets.canary_yard import COUNT, GOES_ON, Yard, secret
 
 LOOKED_AT = (
     "",

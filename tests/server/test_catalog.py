@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.server.access.identity import Role
-from tests.conversing import playbook
+from tests.engine_script import playbook
 from tests.server.talking import HELLO, talking
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -215,7 +215,7 @@ async def test_a_server_without_a_master_key_stores_no_credential(
 async def test_incidents_are_told() -> None:
     async with talking(workers=0) as talk:
         incident = {"record": "order 1", "problem": "it broke", "failures": 5, "since": 1.0, "last": 2.0}
-        await talk.services.store.shelf.put("incident", "order 1", json.dumps(incident).encode(), over=0, at=2.0)
+        await talk.services.store.key_values.put("incident", "order 1", json.dumps(incident).encode(), over=0, at=2.0)
         (told,) = (await talk.get("/api/incidents"))["incidents"]
 
         assert (told["record"], told["failures"], told["since"]) == ("order 1", 5, "1970-01-01T00:00:01.000000Z")

@@ -12,9 +12,9 @@ import pytest
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 from tests.contracts.stores import fresh_url
-from tests.conversing import playbook
+from tests.engine_script import playbook
 from tests.servers import nats
 
 WORK = """

@@ -8,10 +8,10 @@ from unittest import mock
 
 import pytest
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 from noetl.server.access.identity import Role
 from noetl.server.logs import JsonLines
-from noetl.server.problems import MEDIA_TYPE
+from noetl.server.problem_details import MEDIA_TYPE
 from tests.server.talking import PROTOCOL, talking
 
 YAML = {"content-type": "text/yaml"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.server.access.identity import Role
-from tests.conversing import playbook
+from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
 
 HELD = """

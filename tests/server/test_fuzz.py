@@ -25,8 +25,8 @@ from schemathesis.specs.openapi.checks import (
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import serving
-from tests.conversing import playbook
+from noetl.server.server_process import serving
+from tests.engine_script import playbook
 from tests.server.talking import HELLO
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl.tools.contract import ToolResult
-from tests.running_here import Scripted, broken
+from tests.playbook_runs import Scripted, broken
 from tests.server.talking import talking
 
 TWO = """

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.client.asynchronous import AsyncClient
-from noetl.client.blocking import Client
+from noetl.client.async_client import AsyncClient
+from noetl.client.blocking_client import Client
 from noetl.server.access.identity import Role
 from tests.server.talking import Talk, talking
 from tests.server.test_executions import until_status

@@ -12,14 +12,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from noetl.errors import RefusedError
+from noetl.base.errors import RefusedError
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, bound, serve, serving, url_of
-from noetl.store.opening import open_store
+from noetl.server.server_process import Served, bound, serve, serving, url_of
+from noetl.store.open_store import open_store
 from noetl.tools.registry import Registry
-from noetl.worker.station import Station, WorkerSpec
+from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from tests.fixtures.running import PASSWORD, Tables, fixture
 from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
 from tests.server.live import live
@@ -194,7 +194,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
             assert (await client.post("/api/catalog", json={"source": text})).status_code == 201
         wanted = Wanted(subject="worker", role=Role.WORKER, pools=("default",))
         token, _ = await served.services.access.tokens.create(wanted)
-        station = Station(WorkerSpec(url=served.url, name="far", token=token), Registry())
+        station = RemoteWorker(WorkerSpec(url=served.url, name="far", token=token), Registry())
         working = asyncio.create_task(station.serve())
         told = await talk.start("tests/parent", wait=60)
         listed = (await talk.get("/api/workers"))["workers"]

@@ -8,7 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.records.orders import Answer, Turn
+from noetl.events.orders import Turn, TurnAnswer
 from noetl.server.access.identity import Role
 from noetl.store.memory import MemoryStore
 from tests.server.talking import Talk, talking
@@ -56,7 +56,7 @@ class Crew:
         headers = {"content-type": "application/json"}
         answer = await self.client.post("/api/orders/turn", content=asked, headers=headers, params={"wait_s": wait_s})
         assert answer.status_code == 200, answer.text
-        return sorted(order.step for order in msgspec.json.decode(answer.content, type=Answer).orders)
+        return sorted(order.step for order in msgspec.json.decode(answer.content, type=TurnAnswer).orders)
 
 
 async def crew_of(talk: Talk, *pools: str) -> Crew:

@@ -7,8 +7,8 @@ from unittest import mock
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.errors import BackendError
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError
 from noetl.server import readiness
 from noetl.server.readiness import Readiness
 from noetl.store.memory import MemoryStore
@@ -23,7 +23,7 @@ async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.Monke
     monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         before = await stranger.get("/api/health/ready")
-        with mock.patch.object(type(talk.services.store.shelf), broken, side_effect=FULL):
+        with mock.patch.object(type(talk.services.store.key_values), broken, side_effect=FULL):
             during = await stranger.get("/api/health/ready")
         after = await stranger.get("/api/health/ready")
 
@@ -49,7 +49,7 @@ async def test_however_often_somebody_asks_the_store_is_written_once() -> None:
     ready = Readiness(store, ManualClock())
     for _ in range(100):
         assert await ready.problem() is None
-    probe = await store.shelf.get(readiness.KIND, readiness.NAME)
+    probe = await store.key_values.get(readiness.KIND, readiness.NAME)
 
     assert probe is not None
     assert probe.version == 1

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from noetl.server.access.identity import Role
-from noetl.store import nats_results
 from noetl.store.contract import ResultStore
-from noetl.store.nats_results import NatsResults
-from noetl.store.objects import ObjectResults
-from tests.running_here import Scripted
+from noetl.store.results import nats_objects
+from noetl.store.results.nats_objects import NatsResults
+from noetl.store.results.object_store import ObjectResults
+from tests.playbook_runs import Scripted
 from tests.server.talking import Talk, talking
 from tests.servers import nats
 from tests.servers.s3 import ObjectServer
@@ -71,7 +71,7 @@ async def test_a_run_full_of_large_values_is_as_any_other(
     if place == "objects":
         results = ObjectResults(objects.named(monkeypatch))
     else:
-        monkeypatch.setattr(nats_results, "_PATIENCE_S", 60.0)  # a busy machine may stand still for some seconds
+        monkeypatch.setattr(nats_objects, "_PATIENCE_S", 60.0)  # a busy machine may stand still for some seconds
         results = NatsResults(f"{nats.server().url}/s{uuid4().hex}")
     async with serving(results) as talk:
         path = (await talk.register(FLOW))["path"]

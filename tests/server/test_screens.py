@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl.server import page
+from noetl.server import ui_files as page
 from noetl.server.access.identity import Role
-from tests.conversing import playbook
+from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
 
 WAITS = """

@@ -11,11 +11,11 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.server.hub import Hub
-from noetl.server.streaming import EventStream
-from noetl.store.contract import Moved
+from noetl.server.event_hub import Hub
+from noetl.server.event_stream import EventStream
+from noetl.store.contract import MovedExecution
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 from tests.contracts.test_store import commit, event
 from tests.server.live import live
 from tests.server.talking import talking
@@ -161,7 +161,7 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
     meanwhile: list[Callable[[], Awaitable[None]]] = []
 
     class Slow(MemoryStore):
-        async def moved(self, cursor: str | None) -> Moved:
+        async def moved(self, cursor: str | None) -> MovedExecution:
             for happens in meanwhile:
                 await happens()
             return await super().moved(cursor)

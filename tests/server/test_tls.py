@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from noetl.base.errors import RefusedError
+from noetl.base.tls_trust import trusting
 from noetl.client import AsyncClient, Client
 from noetl.client.errors import UnreachableError
-from noetl.errors import RefusedError
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.tools.registry import Registry
-from noetl.trust import trusting
-from noetl.worker.station import Station, WorkerSpec
-from noetl.worker.wire import Wire, WireError
-from tests.conversing import playbook
-from tests.running_here import Scripted
+from noetl.worker.http1 import HttpConnection, HttpConnectionError
+from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
+from tests.engine_script import playbook
+from tests.playbook_runs import Scripted
 from tests.server.live import live
 from tests.server.talking import HELLO
 from tests.servers.certificates import Certificates, make_certificates
@@ -55,7 +55,7 @@ async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
             Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
         )
         spec = WorkerSpec(url=served.url, token=token, name="w", concurrency=1)
-        station = Station(spec, Registry({"python": Scripted(work=7)}), verify=trusting(files.ca))
+        station = RemoteWorker(spec, Registry({"python": Scripted(work=7)}), verify=trusting(files.ca))
         serving = asyncio.ensure_future(station.serve())
         async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
             await client.register(playbook(HELLO))
@@ -71,7 +71,7 @@ async def test_a_worker_without_the_authority_says_what_is_missing(files: Certif
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
         said: list[str] = []
         spec = WorkerSpec(url=served.url, token=served.first_token, name="w")
-        station = Station(spec, Registry(), say=said.append)
+        station = RemoteWorker(spec, Registry(), say=said.append)
         serving = asyncio.ensure_future(station.serve())
         async with asyncio.timeout(60):
             while not said:
@@ -85,8 +85,8 @@ async def test_a_worker_without_the_authority_says_what_is_missing(files: Certif
 async def test_a_certificate_for_another_name_is_not_taken(files: Certificates) -> None:
     """The authority vouches for localhost and 127.0.0.1, and for no other address of this machine."""
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
-        wire = Wire(f"https://127.0.0.2:{served.port}", {}, verify=trusting(files.ca))
-        with pytest.raises(WireError):
+        wire = HttpConnection(f"https://127.0.0.2:{served.port}", {}, verify=trusting(files.ca))
+        with pytest.raises(HttpConnectionError):
             await wire.ask("GET", "/api/health/live", timeout_s=60)
         await wire.close()
 

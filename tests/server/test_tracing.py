@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from noetl.server import services
 from noetl.server.tracing import Exported, Tracing, trace_of
 from tests.cli.processes_here import until
-from tests.running_here import Scripted
+from tests.playbook_runs import Scripted
 from tests.server.talking import talking
 from tests.servers.http import HttpServer, Reply, reply
 
@@ -142,7 +142,7 @@ async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExport
         started = (await talk.client.post("/api/executions", json=asked, headers=headers)).json()
         found = await told(spans)
         async with asyncio.timeout(60):  # nothing is remembered of a trace that was told
-            while await talk.services.store.shelf.list("caller"):
+            while await talk.services.store.key_values.list("caller"):
                 await asyncio.sleep(0.01)
 
     assert started["status"] == "completed", started

@@ -10,12 +10,12 @@ import httpx2
 import msgspec
 import pytest
 
+from noetl.engine.pipeline.progress import task_run_id
+from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.events.steps import StepDone
+from noetl.events.tasks import Decided, TaskProcessed
 from noetl.net.encoding import from_json
-from noetl.pipeline.progress import task_run_id
-from noetl.records.orders import Answer, Order, Report, Timed, Turn, Verdict
-from noetl.records.outcomes import Meta, Outcome, Status, TaskResult
-from noetl.records.steps import StepDone
-from noetl.records.tasks import Decided, TaskProcessed
 from noetl.server.access.identity import Role
 from tests.server.talking import Talk, WorkerClient, talking
 
@@ -29,11 +29,11 @@ workflow:
 """
 
 
-async def turn(worker: WorkerClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any) -> Answer:
+async def turn(worker: WorkerClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any) -> TurnAnswer:
     asked = Turn(worker_id=worker.worker_id, reports=reports, capacity=capacity, **more)
     answer = await sent(worker, msgspec.json.encode(asked), wait_s)
     assert answer.status_code == 200, answer.text
-    return msgspec.json.decode(answer.content, type=Answer)
+    return msgspec.json.decode(answer.content, type=TurnAnswer)
 
 
 async def sent(worker: httpx2.AsyncClient, body: bytes, wait_s: float = 0) -> httpx2.Response:
@@ -79,8 +79,8 @@ async def test_a_worker_claims_reports_and_a_repeated_report_changes_nothing() -
         events = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
 
         assert net.path == "tests/test"
-        assert first.verdicts == (Verdict.ACCEPTED,)
-        assert set(again.verdicts) <= {Verdict.DUPLICATE, Verdict.TERMINAL}
+        assert first.verdicts == (ReportResult.ACCEPTED,)
+        assert set(again.verdicts) <= {ReportResult.DUPLICATE, ReportResult.TERMINAL}
         assert [one["name"] for one in events].count("step.done") == 2
         assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "completed"
 

@@ -7,54 +7,54 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine import deciding, evolution, reporting
+from noetl.engine import decide, evolve, reports
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
-from noetl.records.orders import Report
-from noetl.records.steps import ReportRefused
-from noetl.worker import line
-from noetl.worker.leases import Leases
-from noetl.worker.line import Line
-from noetl.worker.wire import Reply
-from noetl.worker.workplace import Workplace
+from noetl.events.orders import Report
+from noetl.events.steps import ReportRefused
+from noetl.worker import server_connection
+from noetl.worker.http1 import Reply
+from noetl.worker.leases import HeldLeases
+from noetl.worker.order_context import OrderContext
+from noetl.worker.server_connection import ServerConnection
 
 
 def tasks_begin_under_old_leases(patch: pytest.MonkeyPatch) -> None:
     """A worker that wakes goes on where it stood."""
 
-    async def confirm_lease(place: Workplace) -> None:
+    async def confirm_lease(place: OrderContext) -> None:
         return None
 
-    patch.setattr(Workplace, "confirm_lease", confirm_lease)
+    patch.setattr(OrderContext, "confirm_lease", confirm_lease)
 
 
 def repeated_requests_say_nothing_more(patch: pytest.MonkeyPatch) -> None:
     """What is sent again is what was sent before, byte for byte, on a kept connection at least."""
-    ask = Line.ask
+    ask = ServerConnection.ask
 
-    async def without(self: Line, method: str, path: str, **how: Any) -> Reply:
+    async def without(self: ServerConnection, method: str, path: str, **how: Any) -> Reply:
         return await ask(self, method, path, **{**how, "again": None})
 
-    patch.setattr(line.Line, "ask", without)
+    patch.setattr(server_connection.ServerConnection, "ask", without)
 
 
 def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
     """The execution forgets what it has refused, and each refusal has an id of its own."""
-    refused, derived = reporting._refused, reporting.derived
+    refused, derived = reports._refused, reports.derived
 
     def forgetful(execution: Execution, command: RecordReport, *more: Any) -> Decision:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(reporting, "derived", lambda *parts: derived(*parts, execution.seq))
+            inner.setattr(reports, "derived", lambda *parts: derived(*parts, execution.seq))
             return refused(execution, command, *more)
 
-    patch.setattr(reporting, "_refused", forgetful)
-    patch.setitem(evolution.ROOMS, ReportRefused, evolution._pass_by)
+    patch.setattr(reports, "_refused", forgetful)
+    patch.setitem(evolve.ROOMS, ReportRefused, evolve._pass_by)
 
 
 def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """Whoever reports is taken for the holder of the order."""
-    record = reporting.record
+    record = reports.record
 
     def trusting(plan: Any, execution: Execution, command: RecordReport) -> Decision:
         lease = execution.lease_of(command.report.order_id)
@@ -65,9 +65,9 @@ def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
             command = msgspec.structs.replace(command, report=report)
         return record(plan, execution, command)
 
-    patch.setattr(deciding, "record", trusting)
+    patch.setattr(decide, "record", trusting)
 
 
 def orders_are_run_as_often_as_they_come(patch: pytest.MonkeyPatch) -> None:
     """An order that is handed out again is run again by the worker that has it."""
-    patch.setattr(Leases, "meet", lambda self, order_id, epoch: True)
+    patch.setattr(HeldLeases, "meet", lambda self, order_id, epoch: True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from noetl.engine.evolution import replayed
-from noetl.orchestrator.conduct import Conductor
-from noetl.records.envelope import Event
-from noetl.records.steps import ReportRefused
-from noetl.records.tasks import TaskProcessed
-from noetl.records.tokens import TokenClaimed
+from noetl.control.executions import Executions
+from noetl.engine.evolve import replayed
+from noetl.events.envelope import Event
+from noetl.events.steps import ReportRefused
+from noetl.events.tasks import TaskProcessed
+from noetl.events.tokens import TokenClaimed
 from noetl.store.memory import MemoryStore
 from tests.cluster.checkers import (
     fenced_changes_nothing,
@@ -60,7 +60,7 @@ def no_lease_was_lost(log: list[Event]) -> None:
     assert not lost_leases(log), "an order was claimed again though its worker was there all the time"
 
 
-def replays_alike(log: list[Event], conductors: Collection[Conductor]) -> None:
+def replays_alike(log: list[Event], conductors: Collection[Executions]) -> None:
     """P6: what a server has in memory is what its log says."""
     first = log[0]
     for conductor in conductors:

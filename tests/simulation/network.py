@@ -9,8 +9,8 @@ from random import Random
 
 import msgspec
 
-from noetl.worker.line import Line
-from noetl.worker.wire import Reply, WireError
+from noetl.worker.http1 import HttpConnectionError, Reply
+from noetl.worker.server_connection import ServerConnection
 from tests.simulation.loop import Node, SimulatedLoop, current_node
 
 Handle = Callable[[str, str, bytes], Awaitable[Reply]]
@@ -80,7 +80,7 @@ class Network:
 
     def _break(self, answered: asyncio.Future[Reply], *, was_sent: bool = True) -> None:
         was_idle = was_sent and self._dice.random() < 0.5
-        self._later(_fail, answered, WireError("the connection broke", was_sent=was_sent, was_idle=was_idle))
+        self._later(_fail, answered, HttpConnectionError("the connection broke", was_sent=was_sent, was_idle=was_idle))
 
     def _later(self, call: Callable[..., None], *values: object) -> None:
         delay_s = self._dice.uniform(0.0005, 0.02)
@@ -97,7 +97,7 @@ def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
         answered.set_result(reply)
 
 
-def _fail(answered: asyncio.Future[Reply], problem: WireError) -> None:
+def _fail(answered: asyncio.Future[Reply], problem: HttpConnectionError) -> None:
     if not answered.done():
         answered.set_exception(problem)
         answered.exception()  # who has given up waiting does not hear of it
@@ -113,7 +113,7 @@ class Address:
 
 
 class SimulatedWire:
-    """What `Line` knows of HTTP, over this network."""
+    """What `ServerConnection` knows of HTTP, over this network."""
 
     def __init__(self, network: Network, address: Address) -> None:
         self._network, self._address = network, address
@@ -126,12 +126,12 @@ class SimulatedWire:
             async with asyncio.timeout(timeout_s):
                 return await answered
         except TimeoutError:
-            raise WireError(f"no answer within {timeout_s:g} s", was_sent=True) from None
+            raise HttpConnectionError(f"no answer within {timeout_s:g} s", was_sent=True) from None
 
     async def close(self) -> None: ...
 
 
-class SimulatedLine(Line):
+class SimulatedLine(ServerConnection):
     """The real line, with its repetitions, over a simulated wire."""
 
     def __init__(self, network: Network, address: Address) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 
 from noetl.net.net import Net
-from tests.conversing import net_of
+from tests.engine_script import net_of
 from tests.simulation import invariants
 from tests.simulation.network import Faults
 from tests.simulation.world import World

@@ -16,29 +16,29 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.errors import BackendError, NoetlError, RefusedError
+from noetl.base.errors import BackendError, NoetlError, RefusedError
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.executions import Executions
+from noetl.events.orders import Turn, TurnAnswer
+from noetl.events.worker_protocol import read_turn
 from noetl.net.encoding import to_json
 from noetl.net.net import Net
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.sweeping import sweeper
-from noetl.records.orders import Answer, Turn
-from noetl.records.wire import read_turn
 from noetl.server.routes import orders as routes
 from noetl.store.contract import Commit, TakenError
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
-from noetl.worker.bell import PollingBell
-from noetl.worker.leases import Leases
-from noetl.worker.patience import PatientOffice
-from noetl.worker.post import SHARED_PENDING
-from noetl.worker.remote import RemoteOffice
+from noetl.worker.http1 import Reply
+from noetl.worker.leases import HeldLeases
+from noetl.worker.remote_control_plane import RemoteControlPlane
+from noetl.worker.remote_values import RemoteValues
+from noetl.worker.report_queue import SHARED_PENDING
+from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.server_clock import ServerClock
-from noetl.worker.service import Worker
-from noetl.worker.stored import StoredValues
-from noetl.worker.wire import Reply
+from noetl.worker.wakeup_poll import WakeupPoll
+from noetl.worker.worker import Worker
 from tests.simulation import invariants
 from tests.simulation.loop import Node, SimulatedLoop, current_node
 from tests.simulation.network import Address, Faults, Network, SimulatedLine
@@ -113,22 +113,22 @@ class SimulatedServer:
         self.node, self._world, self.address = Node(name), world, address
         self._stubs = SimpleNamespace(
             stopping=False,
-            dispatch=MemoryDispatch(),
+            dispatch=MemoryWakeups(),
             settings=SimpleNamespace(poll_s=1.0),
             meters=SimpleNamespace(turns=SimpleNamespace(observe=lambda _: None)),
         )
         store: Any = SimulatedStore(world)
-        self.conductor = Conductor(store, world.results, self._stubs.dispatch, world.clock, shared=True)
+        self.conductor = Executions(store, world.results, self._stubs.dispatch, world.clock, shared=True)
         self._stubs.conductor = self.conductor
-        world.run(self.node, sweeper(self.conductor, store.shelf, world.clock).serve())
+        world.run(self.node, sweeper(self.conductor, store.key_values, world.clock).serve())
         if works:
             self._work(name)
         address.node, address.handle = self.node, self.handle
 
     def _work(self, name: str) -> None:
-        world, leases = self._world, Leases(self._world.clock, self._world.loop.time)
+        world, leases = self._world, HeldLeases(self._world.clock, self._world.loop.time)
         worker = Worker(
-            PatientOffice(self.conductor, leases),
+            RetryingControlPlane(self.conductor, leases),
             self._stubs.dispatch,
             Registry({"python": SimulatedTool(world, name)}),
             clock=world.clock,
@@ -161,7 +161,7 @@ class SimulatedServer:
         wait_s = float(parse_qs(urlsplit(target).query)["wait_s"][0])
         return msgspec.json.encode(await self._turn(read_turn(body), wait_s))
 
-    async def _turn(self, asked: Turn, wait_s: float) -> Answer:
+    async def _turn(self, asked: Turn, wait_s: float) -> TurnAnswer:
         services: Any = self._stubs
         answer = await routes._taken(services, asked)
         if not answer.orders and not asked.reports and asked.capacity and wait_s:
@@ -191,7 +191,7 @@ class World:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._addresses = [Address() for _ in range(self.dice.randint(1, 2))]
         self._servers: list[SimulatedServer] = []
-        self._workers: dict[Node, Leases] = {}
+        self._workers: dict[Node, HeldLeases] = {}
         self._names = 0
 
     def run_all(self) -> None:
@@ -293,24 +293,26 @@ class World:
     def _add_worker(self) -> None:
         self._names += 1
         node = Node(f"worker{self._names}")
-        leases = self._workers[node] = Leases(monotonic=self.loop.time)
+        leases = self._workers[node] = HeldLeases(monotonic=self.loop.time)
         node.context.run(self._work, node, leases)
 
-    def _work(self, node: Node, leases: Leases) -> None:
+    def _work(self, node: Node, leases: HeldLeases) -> None:
         line = SimulatedLine(self.network, self.dice.choice(self._addresses))
         clock = ServerClock(SimulatedClock(self.loop, self.dice.choice((0.0, 3600.0, -3600.0))))
-        office = RemoteOffice(line, StoredValues(line, _nobody), worker_id=node.name, leases=leases, clock=clock)
+        control_plane = RemoteControlPlane(
+            line, RemoteValues(line, _nobody), worker_id=node.name, leases=leases, clock=clock
+        )
         worker = Worker(
-            office,
-            PollingBell(office),
+            control_plane,
+            WakeupPoll(control_plane),
             Registry({"python": SimulatedTool(self, node.name)}),
             clock=clock,
             worker_id=node.name,
             slots=self.dice.randint(1, 3),
             pools=("default",),
             leases=leases,
-            prepare=office.prepare,
-            settle=office.settled,
+            prepare=control_plane.prepare,
+            settle=control_plane.settled,
             most_pending=SHARED_PENDING,
         )
         self.run(node, worker.serve())
@@ -328,7 +330,7 @@ class World:
             await asyncio.sleep(0.2)
 
 
-async def _started(conductor: Conductor, net: Net, execution_id: str) -> bool:
+async def _started(conductor: Executions, net: Net, execution_id: str) -> bool:
     try:
         await conductor.start(net, execution_id=execution_id, trace_id="t", payload={})
     except TakenError:

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.errors import BackendError
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepDone, StepFailed
+from noetl.base.errors import BackendError
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.history import PostgresHistory

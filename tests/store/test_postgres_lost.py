@@ -12,18 +12,18 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.embedded import run_net
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
+from noetl.operations.embedded import run_net
 from noetl.store.contract import Commit, ConflictError
-from noetl.store.opening import open_records
+from noetl.store.open_store import open_records
 from noetl.store.postgres.failures import UncertainError
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.waits import MessageRow
 from noetl.tools.registry import Registry
 from tests.contracts.stores import fresh_url
 from tests.contracts.test_store import commit, event, order
-from tests.conversing import net_of
-from tests.running_here import Scripted
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted
 from tests.servers.cutting import Line, cutting
 from tests.servers.postgres import Server, server
 
@@ -151,9 +151,9 @@ async def test_other_writes_are_sent_once_and_told_to_be_uncertain(store: Postgr
     line.cut_answer = 1
 
     with pytest.raises(UncertainError, match="may be stored or not"):
-        await store.shelf.put("token", MARK, b"{}", over=0, at=1.0)
+        await store.key_values.put("token", MARK, b"{}", over=0, at=1.0)
 
-    assert await store.shelf.get("token", MARK) is not None
+    assert await store.key_values.get("token", MARK) is not None
     assert line.cuts == 1
 
 
@@ -162,7 +162,7 @@ async def test_a_store_that_stays_away_is_told_in_a_sentence(store: PostgresStor
     line.is_down = True
     line.drop()
 
-    for asked in (store.execution("x1"), store.commit([commit(event(1))]), store.shelf.get("a", "b")):
+    for asked in (store.execution("x1"), store.commit([commit(event(1))]), store.key_values.get("a", "b")):
         with pytest.raises(BackendError, match=r"cannot be reached|may be stored or not"):
             await asked
 

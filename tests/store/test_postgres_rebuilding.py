@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from noetl.errors import BackendError
-from noetl.records.orders import Verdict
+from noetl.base.errors import BackendError
+from noetl.events.orders import ReportResult
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
-from tests.store.test_rebuilding import World, rows
+from tests.store.test_rebuild import World, rows
 
 
 @pytest_asyncio.fixture
@@ -47,7 +47,7 @@ async def test_a_rebuilt_lease_can_be_renewed_and_its_epoch_still_fences(store: 
 
     assert not await store.renew(order.order_id, lease_epoch=2, lease_until=world.clock.now() + 9)
     assert await store.renew(order.order_id, lease_epoch=1, lease_until=world.clock.now() + 9)
-    assert await world.done(order) is Verdict.ACCEPTED
+    assert await world.done(order) is ReportResult.ACCEPTED
 
 
 @pytest.mark.req("EVT-01")

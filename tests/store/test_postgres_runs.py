@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from noetl.embedded import RunResult, driving, resume, run_net
-from noetl.records.envelope import Event
-from noetl.records.orders import Verdict
-from noetl.store.opening import open_records, open_store
+from noetl.events.envelope import Event
+from noetl.events.orders import ReportResult
+from noetl.operations.embedded import RunResult, driving, resume, run_net
+from noetl.store.open_store import open_records, open_store
 from noetl.store.postgres.store import PostgresStore
 from noetl.tools.registry import Registry
 from tests.contracts.stores import fresh_url
-from tests.conversing import net_of, playbook
-from tests.crashing import Recording, drive
-from tests.running_here import Scripted, broken
+from tests.crash_runs import Recording, drive
+from tests.engine_script import net_of, playbook
+from tests.playbook_runs import Scripted, broken
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -178,16 +178,16 @@ async def test_a_run_is_paused_resumed_and_cancelled() -> None:
 
     async with asyncio.timeout(60), driving(url, tools=Registry({"python": Waiting(a=1, b=2, c=3)})) as driver:
         first, second = [await driver.start(net_of(CHAIN)) for _ in range(2)]
-        assert await driver.pause(first) is Verdict.ACCEPTED
-        assert await driver.pause(first) is Verdict.DUPLICATE
-        assert await driver.cancel(second, "enough") is Verdict.ACCEPTED
+        assert await driver.pause(first) is ReportResult.ACCEPTED
+        assert await driver.pause(first) is ReportResult.DUPLICATE
+        assert await driver.cancel(second, "enough") is ReportResult.ACCEPTED
         gate.set()
         assert (await driver.result(second)).status == "cancelled"
         records = await open_records(url)
         row = await records.execution(first)
         assert row is not None
         assert row.status == "paused"
-        assert await driver.resume(first) is Verdict.ACCEPTED
+        assert await driver.resume(first) is ReportResult.ACCEPTED
         assert (await driver.result(first)).ok
         kinds = [event.event_type for event in await records.events(first)]
         await records.close()
@@ -231,8 +231,8 @@ async def test_a_run_stopped_after_any_of_its_commits_is_taken_up_and_ends(text:
 
 VICTIM = """
 import asyncio, sys
-from tests.conversing import net_of
-from noetl.embedded import run_net
+from tests.engine_script import net_of
+from noetl.operations.embedded import run_net
 asyncio.run(run_net(net_of(sys.argv[1]), payload={}, db=sys.argv[2], execution_id="x1"))
 """
 ENDLESS = """

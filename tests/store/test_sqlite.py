@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import BackendError
-from noetl.records.executions import Final, PlaybookProcessed
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepDone, StepFailed
+from noetl.base.errors import BackendError
+from noetl.events.executions import Final, PlaybookProcessed
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
 from noetl.store.sqlite.migration import known_migrations, refuse_others
 from noetl.store.sqlite.store import SqliteStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.test_store import commit, event

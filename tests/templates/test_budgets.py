@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from bench.template_bombs import BIG, BOMBS, SCOPE
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.expression import parse
 
 

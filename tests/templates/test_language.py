@@ -9,7 +9,7 @@ import jinja2
 import jinja2.sandbox
 import pytest
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.expression import parse
 
 SCOPE: dict[str, Any] = {

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from noetl.errors import TemplateError
-from noetl.templates.expression import Comparison, Reference, parse
+from noetl.base.errors import TemplateError
+from noetl.templates.expression import Comparison, GuardReference, parse
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -135,7 +135,7 @@ def test_references_are_what_a_template_reads_from_its_scope(text: str, expected
 
 
 def test_a_reference_has_a_root_and_a_path() -> None:
-    assert parse("{{ ctx.a['b'][0] }}").references == (Reference("ctx", ("a", "b", 0), False),)
+    assert parse("{{ ctx.a['b'][0] }}").references == (GuardReference("ctx", ("a", "b", 0), False),)
 
 
 @pytest.mark.parametrize(

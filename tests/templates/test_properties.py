@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.views import ResultView
+from noetl.templates.views import ResultProxy
 
 SCOPE: dict[str, Any] = {"ctx": {"n": 1, "xs": [1, 2, None, {"a": "b"}], "s": "text"}, "workload": {"items": []}}
 
@@ -37,7 +37,7 @@ def _is_value_or_error(text: str, scope: Scope) -> None:
 
 
 def _scope() -> Scope:
-    return Scope(SCOPE, tasks={"fetch": ResultView({"data": [{"n": 1}]}, unwrap=True)})
+    return Scope(SCOPE, tasks={"fetch": ResultProxy({"data": [{"n": 1}]}, unwrap=True)})
 
 
 @given(st.text(max_size=60))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.authored import Authored
 from noetl.templates.budget import MAX_STEPS
 from noetl.templates.expression import parse

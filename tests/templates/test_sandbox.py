@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.views import ResultView
+from noetl.templates.views import ResultProxy
 
 STATIC_ESCAPES = [
     "{{ ''.__class__ }}",
@@ -127,7 +127,7 @@ RUNTIME_ESCAPES = [
 @pytest.fixture
 def scope() -> Scope:
     ctx = {"dunder": "__class__", "filter": "attr", "items": [1], "_id": 5}
-    return Scope({"ctx": ctx, "workload": {}}, tasks={"fetch": ResultView({"data": 1}, unwrap=True)})
+    return Scope({"ctx": ctx, "workload": {}}, tasks={"fetch": ResultProxy({"data": 1}, unwrap=True)})
 
 
 @pytest.mark.parametrize("text", RUNTIME_ESCAPES)

@@ -8,8 +8,8 @@ import pytest
 
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.scopes import DIALECTS, RESERVED, SERVER_SITES, Site, foreign, is_reserved, table, visible
-from noetl.templates.views import PayloadView, ResultView
+from noetl.templates.scopes import DIALECTS, RESERVED, SERVER_SITES, TemplateSite, foreign, is_reserved, table, visible
+from noetl.templates.views import PayloadView, ResultProxy
 
 
 def value(text: str, scope: Scope) -> Any:
@@ -82,32 +82,32 @@ PIPELINE = {"args", "ctx", "workload", "iter", "keychain", "execution_id", "_pre
 @pytest.mark.parametrize(
     ("site", "dialect", "names"),
     [
-        (Site.ADMISSION, "v10", {"args", "ctx", "workload", "event", "execution_id", "token"}),
-        (Site.LOOP_IN, "v10", {"args", "ctx", "workload", "event", "execution_id", "token"}),
-        (Site.TASK_INPUT, "v10", PIPELINE),
-        (Site.TASK_POLICY, "v10", PIPELINE | {"outcome"}),
-        (Site.ARC, "v10", {"event", "ctx", "workload", "args", "execution_id"}),
-        (Site.ARC, "v2-eval", {"event", "ctx", "workload", "args", "execution_id", "vars"}),
-        (Site.TASK_INPUT, "v2-eval", PIPELINE | {"vars"}),
+        (TemplateSite.ADMISSION, "v10", {"args", "ctx", "workload", "event", "execution_id", "token"}),
+        (TemplateSite.LOOP_IN, "v10", {"args", "ctx", "workload", "event", "execution_id", "token"}),
+        (TemplateSite.TASK_INPUT, "v10", PIPELINE),
+        (TemplateSite.TASK_POLICY, "v10", PIPELINE | {"outcome"}),
+        (TemplateSite.ARC, "v10", {"event", "ctx", "workload", "args", "execution_id"}),
+        (TemplateSite.ARC, "v2-eval", {"event", "ctx", "workload", "args", "execution_id", "vars"}),
+        (TemplateSite.TASK_INPUT, "v2-eval", PIPELINE | {"vars"}),
     ],
 )
 @pytest.mark.req("TPL-05", "V2E-05")
-def test_the_table_says_what_the_specification_says(site: Site, dialect: str, names: set[str]) -> None:
+def test_the_table_says_what_the_specification_says(site: TemplateSite, dialect: str, names: set[str]) -> None:
     assert visible(site, dialect) == names
 
 
 @pytest.mark.req("V2C-05")
 def test_case_conditions_and_actions_see_the_response_in_their_own_words() -> None:
-    assert {"event", "response"} <= visible(Site.CASE_WHEN, "v2-case")
-    assert {"result", "this"} <= visible(Site.CASE_THEN, "v2-case")
-    assert {"status_code", "error", "_retry"} <= visible(Site.RETRY, "v2-case")
-    assert not {"outcome", "_prev"} & visible(Site.CASE_THEN, "v2-case")
+    assert {"event", "response"} <= visible(TemplateSite.CASE_WHEN, "v2-case")
+    assert {"result", "this"} <= visible(TemplateSite.CASE_THEN, "v2-case")
+    assert {"status_code", "error", "_retry"} <= visible(TemplateSite.RETRY, "v2-case")
+    assert not {"outcome", "_prev"} & visible(TemplateSite.CASE_THEN, "v2-case")
 
 
 @pytest.mark.req("TPL-05")
 def test_iter_ends_with_its_iteration() -> None:
     for dialect in DIALECTS:
-        assert "iter" not in visible(Site.ARC, dialect)
+        assert "iter" not in visible(TemplateSite.ARC, dialect)
     assert value("{{ iter.x }}", Scope({"event": {}, "ctx": {}})) is None
 
 
@@ -120,27 +120,27 @@ def test_the_server_never_sees_the_keychain() -> None:
 @pytest.mark.parametrize(
     ("name", "dialect", "site", "instead"),
     [
-        ("response", "v10", Site.TASK_POLICY, "outcome.result"),
-        ("response", "v10", Site.ARC, "event.result"),
-        ("error", "v10", Site.ARC, "event.error"),
+        ("response", "v10", TemplateSite.TASK_POLICY, "outcome.result"),
+        ("response", "v10", TemplateSite.ARC, "event.result"),
+        ("error", "v10", TemplateSite.ARC, "event.error"),
         ("error", "v10", None, "outcome.error"),
         ("this", "v2-eval", None, "outcome"),
-        ("vars", "v10", Site.TASK_INPUT, "ctx"),
+        ("vars", "v10", TemplateSite.TASK_INPUT, "ctx"),
         ("vars", "v2-eval", None, None),
         ("vars", "v2-case", None, None),
         ("_retry", "v10", None, "_attempt"),
-        ("outcome", "v2-case", Site.CASE_WHEN, "response in when, this in then"),
-        ("error", "v2-case", Site.CASE_WHEN, "response.error"),
-        ("error", "v2-case", Site.CASE_THEN, "response.error"),
-        ("error", "v2-case", Site.RETRY, None),
-        ("status_code", "v2-case", Site.VARS, "response.status_code"),
-        ("result", "v10", Site.COMPENSATE, None),
-        ("ctx", "v10", Site.ARC, None),
-        ("api_url", "v10", Site.ARC, None),
+        ("outcome", "v2-case", TemplateSite.CASE_WHEN, "response in when, this in then"),
+        ("error", "v2-case", TemplateSite.CASE_WHEN, "response.error"),
+        ("error", "v2-case", TemplateSite.CASE_THEN, "response.error"),
+        ("error", "v2-case", TemplateSite.RETRY, None),
+        ("status_code", "v2-case", TemplateSite.VARS, "response.status_code"),
+        ("result", "v10", TemplateSite.COMPENSATE, None),
+        ("ctx", "v10", TemplateSite.ARC, None),
+        ("api_url", "v10", TemplateSite.ARC, None),
     ],
 )
 def test_a_name_of_another_dialect_has_a_replacement(
-    name: str, dialect: str, site: Site | None, instead: str | None
+    name: str, dialect: str, site: TemplateSite | None, instead: str | None
 ) -> None:
     assert foreign(name, dialect, site) == instead
 
@@ -176,14 +176,14 @@ HTTP = {"status": 200, "status_code": 200, "headers": {}, "data": {"n": 1, "stat
 )
 @pytest.mark.req("TPL-07")
 def test_a_result_is_read_by_its_name(text: str, expected: Any) -> None:
-    scope = Scope({}, tasks={"fetch": ResultView(HTTP, unwrap=True, ref={"key": "k"})})
+    scope = Scope({}, tasks={"fetch": ResultProxy(HTTP, unwrap=True, ref={"key": "k"})})
 
     assert value(text, scope) == expected
 
 
 @pytest.mark.req("TPL-07")
 def test_a_result_that_is_no_envelope_is_its_own_payload() -> None:
-    scope = Scope({}, steps={"count": ResultView(5), "made": ResultView({"result": 3, "data": 4})})
+    scope = Scope({}, steps={"count": ResultProxy(5), "made": ResultProxy({"result": 3, "data": 4})})
 
     assert value("{{ count.data }}", scope) == 5
     assert value("{{ count + 1 }}", scope) == 6
@@ -218,7 +218,7 @@ def test_exactly_one_row_answers_for_its_fields(text: str, rows: list[Any], expe
     """C-48: both `result[0].user_id` and `result.order_id` are in the seeds."""
     full = {"data": rows, "row_count": len(rows), "command_0": {"row_count": len(rows)}}
 
-    assert value(text, Scope({}, tasks={"q": ResultView(full, unwrap=True)})) == expected
+    assert value(text, Scope({}, tasks={"q": ResultProxy(full, unwrap=True)})) == expected
 
 
 def test_a_payload_given_as_a_namespace_answers_the_same_way() -> None:
@@ -231,9 +231,9 @@ def test_a_payload_given_as_a_namespace_answers_the_same_way() -> None:
 def test_what_a_storing_task_gives_is_its_reference() -> None:
     kept = {"store": "results", "key": "k", "checksum": "c", "size": 1, "schema_hint": None}
     tasks = {
-        "put": ResultView(kept),
-        "insert": ResultView({"store": "postgres.table", "key": "t"}),
-        "none": ResultView(5),
+        "put": ResultProxy(kept),
+        "insert": ResultProxy({"store": "postgres.table", "key": "t"}),
+        "none": ResultProxy(5),
     }
     scope = Scope({}, tasks=tasks)
 
@@ -249,7 +249,7 @@ def test_a_reference_is_loaded_only_when_a_template_needs_the_data() -> None:
         loads.append(1)
         return {"rows": [1, 2], "count": 2}
 
-    view = ResultView(load=load, ref={"key": "k"}, inline={"count": 2})
+    view = ResultProxy(load=load, ref={"key": "k"}, inline={"count": 2})
     scope = Scope({}, steps={"big": view})
 
     assert value("{{ big.ref }}", scope) == {"key": "k"}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.errors import TemplateError, ToolError
+from noetl.base.errors import TemplateError, ToolError
 from noetl.templates.shell.commands import command
 
 NASTY = 'a b\'; touch PWNED; $(touch PWNED) `touch PWNED` "x" \\ * ~ ${HOME} # &\n|| touch PWNED\n'

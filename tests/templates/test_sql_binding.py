@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import TemplateError, ToolError
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.preparation import SQL_INPUTS, prepare
 from noetl.net.task import Task
-from noetl.pipeline.preparation import SQL_INPUTS, prepare
 from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
 from noetl.templates.sql.binding import bind, read

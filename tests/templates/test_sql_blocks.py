@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import TemplateError, ToolError
+from noetl.base.errors import TemplateError, ToolError
 from noetl.templates.sql.binding import bind
 
 EVIL = "x'; DROP TABLE t; --"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.errors import NoetlError
+from noetl.base.errors import NoetlError
 from noetl.templates.sql.binding import bind, read
 from noetl.templates.sql.lexer import Kind, tokens
 

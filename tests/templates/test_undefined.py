@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.render import holds

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.views import ResultView, full_view, payload_view
+from noetl.templates.views import ResultProxy, full_view, payload_view
 
 ERROR = {"kind": "http.status", "message": "answered 500", "retryable": True}
 REFERENCE = {"store": "results", "key": "k"}
@@ -19,45 +19,45 @@ def value(text: str, **views: Any) -> Any:
     return parse(text).evaluate(Scope({}, steps=views))
 
 
-def http(body: Any) -> ResultView:
-    return ResultView({"status": 200, "status_code": 200, "headers": {}, "data": body}, unwrap=True)
+def http(body: Any) -> ResultProxy:
+    return ResultProxy({"status": 200, "status_code": 200, "headers": {}, "data": body}, unwrap=True)
 
 
-def rows(*found: dict[str, Any]) -> ResultView:
-    return ResultView({"data": list(found), "row_count": len(found), "columns": ["id", "status"]}, unwrap=True)
+def rows(*found: dict[str, Any]) -> ResultProxy:
+    return ResultProxy({"data": list(found), "row_count": len(found), "columns": ["id", "status"]}, unwrap=True)
 
 
 @pytest.mark.parametrize(
     ("text", "view", "expected"),
     [
-        ("{{ s.status }}", ResultView({"status": "shipped"}), "shipped"),
-        ("{{ s.status }}", ResultView({"n": 1}), "success"),
-        ("{{ s.status }}", ResultView(5), "success"),
+        ("{{ s.status }}", ResultProxy({"status": "shipped"}), "shipped"),
+        ("{{ s.status }}", ResultProxy({"n": 1}), "success"),
+        ("{{ s.status }}", ResultProxy(5), "success"),
         ("{{ s.status }}", http({"status": "ok"}), "ok"),
         ("{{ s.status }}", http({"n": 1}), "success"),
         ("{{ s.status }}", rows(ROWS[0]), "new"),
         ("{{ s.status }}", rows(*ROWS), "success"),
-        ("{{ s.status }}", ResultView(status="error", error=ERROR), "error"),
-        ("{{ s.error }}", ResultView({"error": "none today"}), "none today"),
-        ("{{ s.error }}", ResultView({"n": 1}), None),
-        ("{{ s.error.kind }}", ResultView(status="error", error=ERROR), "http.status"),
-        ("{{ s.ref }}", ResultView({"ref": "INV-7"}), "INV-7"),
-        ("{{ s.ref }}", ResultView({"n": 1}, ref=REFERENCE), REFERENCE),
-        ("{{ s._ref }}", ResultView({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
-        ("{{ s._ref is defined }}", ResultView({"ref": "INV-7"}), False),
-        ("{{ s._ref is defined }}", ResultView({"n": 1}, ref=REFERENCE), True),
-        ("{{ s.ref is defined }}", ResultView({"n": 1}), False),
-        ("{{ s.rows }}", ResultView({"rows": [7]}), [7]),
+        ("{{ s.status }}", ResultProxy(status="error", error=ERROR), "error"),
+        ("{{ s.error }}", ResultProxy({"error": "none today"}), "none today"),
+        ("{{ s.error }}", ResultProxy({"n": 1}), None),
+        ("{{ s.error.kind }}", ResultProxy(status="error", error=ERROR), "http.status"),
+        ("{{ s.ref }}", ResultProxy({"ref": "INV-7"}), "INV-7"),
+        ("{{ s.ref }}", ResultProxy({"n": 1}, ref=REFERENCE), REFERENCE),
+        ("{{ s._ref }}", ResultProxy({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
+        ("{{ s._ref is defined }}", ResultProxy({"ref": "INV-7"}), False),
+        ("{{ s._ref is defined }}", ResultProxy({"n": 1}, ref=REFERENCE), True),
+        ("{{ s.ref is defined }}", ResultProxy({"n": 1}), False),
+        ("{{ s.rows }}", ResultProxy({"rows": [7]}), [7]),
         ("{{ s.rows }}", rows(*ROWS), ROWS),
         ("{{ s.rows[1].id }}", rows(*ROWS), 2),
         ("{{ s.rows | length }}", rows(), 0),
-        ("{{ s.rows is defined }}", ResultView({"n": 1}), False),
-        ("{{ s.results }}", ResultView({"results": [7]}), [7]),
-        ("{{ s.results[0] }}", ResultView(["a", "b"]), "a"),
+        ("{{ s.rows is defined }}", ResultProxy({"n": 1}), False),
+        ("{{ s.results }}", ResultProxy({"results": [7]}), [7]),
+        ("{{ s.results[0] }}", ResultProxy(["a", "b"]), "a"),
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: ResultView, expected: Any) -> None:
+def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: ResultProxy, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
@@ -65,14 +65,14 @@ def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: 
     ("text", "view", "expected"),
     [
         ("{{ s._outcome.status }}", http({"status": "ok", "_outcome": 1}), "success"),
-        ("{{ s._outcome.error.kind }}", ResultView(status="error", error=ERROR), "http.status"),
-        ("{{ s._outcome.ref }}", ResultView({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
+        ("{{ s._outcome.error.kind }}", ResultProxy(status="error", error=ERROR), "http.status"),
+        ("{{ s._outcome.ref }}", ResultProxy({"ref": "INV-7"}, ref=REFERENCE), REFERENCE),
         ("{{ s._outcome.data }}", http({"data": 1}), {"data": 1}),
         ("{{ s._outcome.result.status_code }}", http({"status_code": 7}), 200),
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_the_envelope_is_always_reached_under_its_reserved_name(text: str, view: ResultView, expected: Any) -> None:
+def test_the_envelope_is_always_reached_under_its_reserved_name(text: str, view: ResultProxy, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
@@ -83,40 +83,40 @@ NESTED = {"data": {"n": 1, "items": [4]}, "total": 3}
     ("text", "view", "expected"),
     [
         # the payload itself answers first
-        ("{{ s.data.total }}", ResultView(NESTED), 3),
-        ("{{ s.data.data.n }}", ResultView(NESTED), 1),
-        ("{{ s.result.data.n }}", ResultView(NESTED), 1),
-        ("{{ s.data }}", ResultView(NESTED), NESTED),
-        ("{{ s.result }}", ResultView(NESTED), NESTED),
+        ("{{ s.data.total }}", ResultProxy(NESTED), 3),
+        ("{{ s.data.data.n }}", ResultProxy(NESTED), 1),
+        ("{{ s.result.data.n }}", ResultProxy(NESTED), 1),
+        ("{{ s.data }}", ResultProxy(NESTED), NESTED),
+        ("{{ s.result }}", ResultProxy(NESTED), NESTED),
         # then its own data or result
-        ("{{ s.data.n }}", ResultView(NESTED), 1),
-        ("{{ s.result.n }}", ResultView(NESTED), 1),
-        ("{{ s.data.n }}", ResultView({"result": {"n": 2}}), 2),
-        ("{{ s.data.n }}", ResultView({"n": 0, "result": {"n": 2}}), 0),
-        ("{{ s.data[0].n }}", ResultView({"data": [{"n": 3}]}), 3),
+        ("{{ s.data.n }}", ResultProxy(NESTED), 1),
+        ("{{ s.result.n }}", ResultProxy(NESTED), 1),
+        ("{{ s.data.n }}", ResultProxy({"result": {"n": 2}}), 2),
+        ("{{ s.data.n }}", ResultProxy({"n": 0, "result": {"n": 2}}), 0),
+        ("{{ s.data[0].n }}", ResultProxy({"data": [{"n": 3}]}), 3),
         ("{{ s.data.n }}", http({"data": {"n": 4}}), 4),
         ("{{ s.result.n }}", http({"n": 5}), 5),
         ("{{ s.result.data.n }}", http({"n": 5}), 5),
         ("{{ s.result.status_code }}", http({"status_code": 7}), 200),
-        ("{{ s.data.get('total') }}", ResultView(NESTED), 3),
-        ("{{ s.data.items() | list | length }}", ResultView(NESTED), 2),
-        ("{{ s.data.nope is defined }}", ResultView(NESTED), False),
-        ("{{ 'n' in s.data }}", ResultView(NESTED), False),
+        ("{{ s.data.get('total') }}", ResultProxy(NESTED), 3),
+        ("{{ s.data.items() | list | length }}", ResultProxy(NESTED), 2),
+        ("{{ s.data.nope is defined }}", ResultProxy(NESTED), False),
+        ("{{ 'n' in s.data }}", ResultProxy(NESTED), False),
         # a result that has neither is meant itself
-        ("{{ s.data.result }}", ResultView({"n": 6}), {"n": 6}),
-        ("{{ s.data.result.n }}", ResultView({"n": 6}), 6),
-        ("{{ s.result.data.n }}", ResultView({"n": 6}), 6),
-        ("{{ s.data.result }}", ResultView(7), 7),
-        ("{{ s.data.result + 1 }}", ResultView(7), 8),
-        ("{{ s.data.result[1] }}", ResultView([8, 9]), 9),
+        ("{{ s.data.result }}", ResultProxy({"n": 6}), {"n": 6}),
+        ("{{ s.data.result.n }}", ResultProxy({"n": 6}), 6),
+        ("{{ s.result.data.n }}", ResultProxy({"n": 6}), 6),
+        ("{{ s.data.result }}", ResultProxy(7), 7),
+        ("{{ s.data.result + 1 }}", ResultProxy(7), 8),
+        ("{{ s.data.result[1] }}", ResultProxy([8, 9]), 9),
         ("{{ s.data.result[0].id }}", rows(*ROWS), 1),
         ("{{ s.data.result.n }}", http({"n": 6}), 6),
-        ("{{ s.data | length }}", ResultView("text"), 4),
-        ("{{ s.data.result | default('none') }}", ResultView(None), "none"),
+        ("{{ s.data | length }}", ResultProxy("text"), 4),
+        ("{{ s.data.result | default('none') }}", ResultProxy(None), "none"),
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_data_and_result_mean_the_payload_in_both_spellings(text: str, view: ResultView, expected: Any) -> None:
+def test_data_and_result_mean_the_payload_in_both_spellings(text: str, view: ResultProxy, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
@@ -142,7 +142,7 @@ def test_rows_of_a_list_are_the_list_wherever_a_payload_is_read(text: str, found
     full = {"data": found, "row_count": 2, "columns": ["id", "status"]}
     outcome = {"result": full_view(full, wrapped=True), "data": payload_view(found, full)}
 
-    assert value(text, s=ResultView(full, unwrap=True), outcome=outcome) == expected
+    assert value(text, s=ResultProxy(full, unwrap=True), outcome=outcome) == expected
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_a_body_that_lacks_result_is_seen_to_lack_it(text: str) -> None:
 
 @pytest.mark.req("TPL-07", "PIPE-09")
 def test_the_results_of_a_steps_tasks_are_read_through_the_step() -> None:
-    tasks = {"fetch": http({"n": 1}), "store": ResultView({"status": "kept"})}
-    view = ResultView(5, tasks=tasks)
+    tasks = {"fetch": http({"n": 1}), "store": ResultProxy({"status": "kept"})}
+    view = ResultProxy(5, tasks=tasks)
 
     assert value("{{ s.results.fetch.data.n }}", s=view) == 1
     assert value("{{ s.results.store.status }}", s=view) == "kept"
@@ -176,12 +176,12 @@ def test_the_results_of_a_steps_tasks_are_read_through_the_step() -> None:
 def test_a_stored_result_is_loaded_for_its_own_keys_only() -> None:
     loads: list[str] = []
 
-    def stored(name: str, *own: str) -> ResultView:
+    def stored(name: str, *own: str) -> ResultProxy:
         def load() -> Any:
             loads.append(name)
             return {"status": "shipped", "ref": "INV-7"}
 
-        return ResultView(load=load, ref=REFERENCE, own=own)
+        return ResultProxy(load=load, ref=REFERENCE, own=own)
 
     assert value("{{ [s.status, s.error] }}", s=stored("without")) == ["success", None]
     assert value("{{ s.ref }}", s=stored("without")) == value("{{ s._ref }}", s=stored("with", "ref")) == REFERENCE

@@ -69,7 +69,7 @@ def test_a_playbook_runs_with_fakes_and_its_delays_take_no_time(pytester: pytest
     passed(
         pytester,
         """
-        from noetl.errors import ToolError
+        from noetl.base.errors import ToolError
 
         def test_orders(run_playbook):
             ran = run_playbook(
@@ -128,7 +128,7 @@ def test_what_never_comes_fails_the_test_with_a_sentence(pytester: pytest.Pytest
         pytester,
         """
         import pytest
-        from noetl.testing.running import Stuck
+        from noetl.testing.playbook_runs import Stuck
 
         def test_waiting(run_playbook):
             with pytest.raises(Stuck, match="has not ended after . hours.*message.awaited start"):
@@ -143,7 +143,7 @@ def test_a_playbook_with_errors_is_refused_before_it_runs(pytester: pytest.Pytes
         pytester,
         """
         import pytest
-        from noetl.errors import PlaybookError
+        from noetl.base.errors import PlaybookError
 
         def test_broken(run_playbook):
             with pytest.raises(PlaybookError, match="nowhere"):
@@ -161,6 +161,7 @@ def test_loading_the_plugin_imports_nothing_of_the_engine(pytester: pytest.Pytes
         import sys
 
         def test_light():
-            assert not [name for name in sys.modules if name.startswith(("noetl.engine", "noetl.embedded", "jinja2"))]
+            heavy = ("noetl.engine", "noetl.operations.embedded", "jinja2")
+            assert not [name for name in sys.modules if name.startswith(heavy)]
         """,
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from noetl.addresses.connections import GuardedBackend
-from noetl.addresses.policy import OPEN, AddressPolicy
-from noetl.errors import ToolError
+from noetl.base.addresses.connections import GuardedBackend
+from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.http.tool import HttpTool
 

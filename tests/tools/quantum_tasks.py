@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import ToolError
-from noetl.store.results import MemoryResults
+from noetl.base.errors import ToolError
+from noetl.store.results.files import MemoryResults
 from noetl.tools.contract import ToolContext
 from noetl.tools.quantum.tool import QuantumTool
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from noetl.clock import SystemClock
-from noetl.records.outcomes import Outcome
+from noetl.base.clock import SystemClock
+from noetl.events.outcomes import Outcome
 from noetl.tools.contract import UNKNOWN, Tool, ToolContext
 from noetl.worker.attempt import attempt
 

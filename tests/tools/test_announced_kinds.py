@@ -12,7 +12,7 @@ from noetl.tools import registry
 from noetl.tools.credential_inputs import credential_inputs
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import BUILT_IN, Registry
-from tests.running_here import Scripted
+from tests.playbook_runs import Scripted
 
 
 def plugged(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:

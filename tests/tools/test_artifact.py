@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import noetl
-from noetl.records.outcomes import Outcome
+from noetl.events.outcomes import Outcome
 from noetl.store.contract import Results
-from noetl.store.results import FileResults, MemoryResults
+from noetl.store.results.files import FileResults, MemoryResults
 from noetl.tools.artifact.tool import ArtifactTool
 from tests.tools.sql_tasks import outcome_of
 

@@ -12,11 +12,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from noetl.errors import ToolError
-from noetl.records.outcomes import Outcome, Status
+from noetl.base.errors import ToolError
+from noetl.events.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
 from noetl.tools import child_process
-from noetl.tools.duckdb import connecting
+from noetl.tools.duckdb import sandboxed_connection
 from noetl.tools.duckdb.tool import DuckdbTool
 from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
@@ -318,7 +318,7 @@ async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_
 async def test_a_database_file_that_another_process_has_open_is_waited_for(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = "import noetl.tools.duckdb.connecting as connecting; connecting.PATIENCE_S = 60.0"
+    patient = "import noetl.tools.duckdb.sandboxed_connection as connecting; connecting.PATIENCE_S = 60.0"
     begun = "importlib.import_module"  # once it is known where we are
     monkeypatch.setattr(child_process, "_PROGRAM", child_process._PROGRAM.replace(begun, f"{patient}; {begun}"))
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
@@ -365,9 +365,9 @@ async def _settled(there: Callable[[], bool]) -> bool:
 def test_attaching_postgres_without_its_extension_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "find_spec", lambda name: None)
+    monkeypatch.setattr(sandboxed_connection, "find_spec", lambda name: None)
     with duckdb.connect(config={"extension_directory": str(tmp_path)}) as connection, pytest.raises(ToolError) as told:
-        connecting.attach(connection, "host=127.0.0.1 user=me password=sesame")
+        sandboxed_connection.attach(connection, "host=127.0.0.1 user=me password=sesame")
 
     assert str(told.value) == "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
 

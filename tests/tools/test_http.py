@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.records.outcomes import Outcome, Status
+from noetl.base.clock import ManualClock
+from noetl.events.outcomes import Outcome, Status
 from noetl.tools.http.tool import HttpTool
 from noetl.worker.attempt import attempt
 from tests.servers.http import HttpServer, reply
@@ -219,7 +219,7 @@ async def test_user_name_and_password_of_a_url_are_sent_and_never_shown() -> Non
 def test_nothing_of_http_is_imported_before_a_task_needs_it() -> None:
     """httpx2 takes a fifth of a second; a policy for addresses is made without it."""
     code = (
-        "import sys; from noetl.tools.registry import Registry; import noetl.addresses.policy;"
+        "import sys; from noetl.tools.registry import Registry; import noetl.base.addresses.policy;"
         "Registry().runs('http'); print([m for m in sys.modules if m.startswith(('httpx2', 'httpcore2'))])"
     )
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 
-from noetl.addresses.connections import GuardedBackend
-from noetl.addresses.guard import AddressGuard, BlockedError, resolved
-from noetl.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, carried
-from noetl.errors import ToolError
+from noetl.base.addresses.connections import GuardedBackend
+from noetl.base.addresses.guard import AddressGuard, BlockedError, resolved
+from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, carried
+from noetl.base.errors import ToolError
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
 

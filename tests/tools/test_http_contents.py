@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.http import contents
 from noetl.tools.http.contents import Content, content_of
 from tests.servers.http import HttpServer, reply

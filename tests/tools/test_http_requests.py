@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import ToolError
-from noetl.tools.http.calls import Call, call_of, key_line
+from noetl.base.errors import ToolError
+from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.calls import HttpRequest, call_of, key_line
 from noetl.tools.http.credentials import Attached, attached, fields_of
 from noetl.tools.http.headers import value_of
-from noetl.tools.http.knobs import knobs_of
-from noetl.tools.http.wrong import Wrong
+from noetl.tools.http.request_options import knobs_of
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, failing, get, http_tool
 
@@ -21,7 +21,7 @@ FORM = "application/x-www-form-urlencoded"
 TEXT = "text/plain; charset=utf-8"
 
 
-def call(**inputs: Any) -> Call:
+def call(**inputs: Any) -> HttpRequest:
     return call_of({"url": URL, **inputs}, Attached(), "key")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_here import Ran, run_here
+from tests.playbook_runs import Ran, run_here
 from tests.servers.http import HttpServer, Script, reply
 
 PLAYBOOK = """

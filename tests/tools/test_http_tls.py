@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from noetl.addresses.connections import GuardedBackend
-from noetl.addresses.guard import AddressGuard
-from noetl.addresses.policy import OPEN, Address, literal
-from noetl.errors import ToolError
+from noetl.base.addresses.connections import GuardedBackend
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import OPEN, Address, literal
+from noetl.base.errors import ToolError
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
 

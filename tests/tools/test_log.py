@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from noetl.embedded import RunResult, run_net
-from noetl.records.envelope import Event
-from noetl.records.tasks import TaskProcessed
+from noetl.events.envelope import Event
+from noetl.events.tasks import TaskProcessed
+from noetl.operations.embedded import RunResult, run_net
 from noetl.tools.log import log_line
-from tests.conversing import net_of
+from tests.engine_script import net_of
 
 
 @pytest.mark.req("TOOL-14")

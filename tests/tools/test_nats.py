@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from noetl.records.outcomes import Outcome
+from noetl.events.outcomes import Outcome
 from noetl.tools.kinds import KINDS
 from noetl.tools.nats import bucket_keys, connections
 from noetl.tools.nats.tool import OPERATIONS, NatsTool

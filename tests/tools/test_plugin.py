@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import noetl
-from noetl.errors import RefusedError, ToolError
+from noetl.base.errors import RefusedError, ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds import KINDS, plugins
 from noetl.tools.permissions import Permissions

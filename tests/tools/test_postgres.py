@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from noetl.records.outcomes import Outcome, Status
+from noetl.events.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
 from noetl.tools.postgres.tool import PostgresTool
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture

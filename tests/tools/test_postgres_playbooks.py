@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.embedded import arun
-from tests.conversing import playbook
+from noetl.operations.embedded import arun
+from tests.engine_script import playbook
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
 
 EVIL = "x'); DROP TABLE people; --"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from noetl.clock import SystemClock
-from noetl.records.outcomes import Outcome
+from noetl.base.clock import SystemClock
+from noetl.events.outcomes import Outcome
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.python.tool import PythonTool
 from noetl.worker.attempt import attempt

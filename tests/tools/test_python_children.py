@@ -15,37 +15,39 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from noetl.embedded import driving
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
+from noetl.operations.embedded import driving
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.python import template
-from noetl.tools.python.children import Children
-from noetl.tools.python.process import Child
+from noetl.tools.python.children import PythonChildren
+from noetl.tools.python.process import PythonChild
 from noetl.tools.python.tool import PythonTool
 
 PID = "import os; result = os.getpid()"
 
 
 @pytest_asyncio.fixture(params=["forked", "started"])
-async def children(request: pytest.FixtureRequest) -> AsyncIterator[Children]:
+async def children(request: pytest.FixtureRequest) -> AsyncIterator[PythonChildren]:
     """Children whichever way they come to be."""
-    children = Children(template=request.param == "forked")
+    children = PythonChildren(template=request.param == "forked")
     yield children
     await children.close()
 
 
 @pytest_asyncio.fixture
-async def forked() -> AsyncIterator[Children]:
-    children = Children(template=True)
+async def forked() -> AsyncIterator[PythonChildren]:
+    children = PythonChildren(template=True)
     yield children
     await children.close()
 
 
-async def ask(child: Child, code: str, **limits: Any) -> dict[str, Any]:
+async def ask(child: PythonChild, code: str, **limits: Any) -> dict[str, Any]:
     return await child.call({"code": code, "names": {"args": {}}, "libs": None, "limits": limits})
 
 
-async def run(children: Children, code: str, execution_id: str = "x1", *, fresh: bool = False, **limits: Any) -> Any:
+async def run(
+    children: PythonChildren, code: str, execution_id: str = "x1", *, fresh: bool = False, **limits: Any
+) -> Any:
     """The whole answer to one task."""
     child = await children.take(execution_id, fresh=fresh)
     try:
@@ -54,7 +56,7 @@ async def run(children: Children, code: str, execution_id: str = "x1", *, fresh:
         await children.give_back(execution_id, child, fresh=fresh)
 
 
-async def result(children: Children, code: str, execution_id: str = "x1", **more: Any) -> Any:
+async def result(children: PythonChildren, code: str, execution_id: str = "x1", **more: Any) -> Any:
     answer = await run(children, code, execution_id, **more)
     assert answer["ok"], answer
     return answer["result"]
@@ -86,7 +88,7 @@ async def gone(pid: int) -> None:
 # where they come from
 
 
-async def test_children_are_forked_from_one_template_each_in_a_session_of_its_own(forked: Children) -> None:
+async def test_children_are_forked_from_one_template_each_in_a_session_of_its_own(forked: PythonChildren) -> None:
     code = "import os; result = [os.getppid(), os.getsid(0) == os.getpid()]"
 
     first, second = [await result(forked, code, execution_id) for execution_id in ("x1", "x2")]
@@ -97,13 +99,13 @@ async def test_children_are_forked_from_one_template_each_in_a_session_of_its_ow
 
 
 async def test_where_there_is_no_template_children_are_started_as_programs() -> None:
-    children = Children(template=False)
+    children = PythonChildren(template=False)
 
     assert await result(children, "import os; result = os.getppid()") == os.getpid()
     await children.close()
 
 
-async def test_a_template_that_was_killed_is_replaced(forked: Children) -> None:
+async def test_a_template_that_was_killed_is_replaced(forked: PythonChildren) -> None:
     template = await result(forked, "import os; result = os.getppid()")
 
     os.kill(template, signal.SIGKILL)
@@ -113,7 +115,7 @@ async def test_a_template_that_was_killed_is_replaced(forked: Children) -> None:
 
 
 async def test_a_template_that_never_works_is_not_asked_for_ever(
-    forked: Children, monkeypatch: pytest.MonkeyPatch
+    forked: PythonChildren, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl.tools.python.template.ENTRY", Path("no_such_file.py"))
 
@@ -121,7 +123,7 @@ async def test_a_template_that_never_works_is_not_asked_for_ever(
         assert await result(forked, "import os; result = os.getppid()", f"x{number}") == os.getpid()
 
 
-async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(children: Children) -> None:
+async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(children: PythonChildren) -> None:
     await result(children, "import json, builtins; json.left = builtins.left = 1\nimport colorsys", "x1")
 
     found = await result(
@@ -135,13 +137,13 @@ async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(childre
     assert found == [False, False, False, []]
 
 
-async def test_children_do_not_share_their_random_numbers(children: Children) -> None:
+async def test_children_do_not_share_their_random_numbers(children: PythonChildren) -> None:
     code = "import random; result = random.random()"
 
     assert len({await result(children, code, f"x{number}") for number in range(3)}) == 3
 
 
-async def test_a_child_holds_no_descriptor_but_its_own(children: Children) -> None:
+async def test_a_child_holds_no_descriptor_but_its_own(children: PythonChildren) -> None:
     """Another execution's conversation must not be readable, nor kept open, from here."""
     await result(children, "result = 1", "x1")
 
@@ -153,7 +155,7 @@ async def test_a_child_holds_no_descriptor_but_its_own(children: Children) -> No
 # how long they live
 
 
-async def test_children_end_with_their_execution(children: Children) -> None:
+async def test_children_end_with_their_execution(children: PythonChildren) -> None:
     one, other = await result(children, PID, "x1"), await result(children, PID, "x2")
 
     children.release("x1")
@@ -164,7 +166,7 @@ async def test_children_end_with_their_execution(children: Children) -> None:
 
 
 async def test_an_idle_child_ends_after_a_while() -> None:
-    children = Children(idle_s=0.01)
+    children = PythonChildren(idle_s=0.01)
     pid = await result(children, PID)
 
     await gone(pid)
@@ -174,7 +176,7 @@ async def test_an_idle_child_ends_after_a_while() -> None:
 
 
 async def test_of_many_idle_children_the_longest_idle_one_ends() -> None:
-    children = Children(most_idle=2)
+    children = PythonChildren(most_idle=2)
     first, second, third = [await result(children, PID, execution_id) for execution_id in ("x1", "x2", "x3")]
 
     assert await result(children, PID, "x3") == third
@@ -183,7 +185,7 @@ async def test_of_many_idle_children_the_longest_idle_one_ends() -> None:
     await children.close()
 
 
-async def test_a_fresh_child_is_gone_when_its_task_is(children: Children) -> None:
+async def test_a_fresh_child_is_gone_when_its_task_is(children: PythonChildren) -> None:
     assert not is_alive(await result(children, PID, fresh=True))
 
 
@@ -196,14 +198,14 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-async def test_a_child_that_is_not_as_it_was_is_not_used_again(children: Children, doubt: str) -> None:
+async def test_a_child_that_is_not_as_it_was_is_not_used_again(children: PythonChildren, doubt: str) -> None:
     pid = await result(children, f"{DOUBTS[doubt]}\n{PID}")
 
     assert not is_alive(pid)
     assert await result(children, PID) != pid
 
 
-async def test_what_can_be_put_back_is_and_the_child_is_kept(children: Children, tmp_path: Path) -> None:
+async def test_what_can_be_put_back_is_and_the_child_is_kept(children: PythonChildren, tmp_path: Path) -> None:
     look = "import os, sys; result = [os.getpid(), os.getcwd(), dict(os.environ), list(sys.path)]"
     before = await result(children, look)
 
@@ -213,7 +215,7 @@ async def test_what_can_be_put_back_is_and_the_child_is_kept(children: Children,
 
 
 @pytest.mark.parametrize("garbage", ["00000002{}", "00000001[", "00000002[]", "whatever"])
-async def test_code_that_breaks_the_conversation_hurts_only_itself(children: Children, garbage: str) -> None:
+async def test_code_that_breaks_the_conversation_hurts_only_itself(children: PythonChildren, garbage: str) -> None:
     """The conversation is the first descriptor after the streams."""
     with pytest.raises(ToolError, match="broke the conversation"):
         await run(children, f"import os; os.write(3, {garbage.encode()!r}); result = 1")
@@ -221,7 +223,7 @@ async def test_code_that_breaks_the_conversation_hurts_only_itself(children: Chi
     assert await result(children, "result = 'well'") == "well"
 
 
-async def test_a_child_killed_while_idle_is_replaced(children: Children) -> None:
+async def test_a_child_killed_while_idle_is_replaced(children: PythonChildren) -> None:
     pid = await result(children, PID)
     os.kill(pid, signal.SIGKILL)
     await gone(pid)
@@ -229,7 +231,7 @@ async def test_a_child_killed_while_idle_is_replaced(children: Children) -> None
     assert await result(children, PID) != pid
 
 
-async def test_a_task_that_is_cancelled_while_its_child_is_born_leaves_none(children: Children) -> None:
+async def test_a_task_that_is_cancelled_while_its_child_is_born_leaves_none(children: PythonChildren) -> None:
     await result(children, "result = 1", "x1")
     taking = asyncio.ensure_future(children.take("x2", fresh=False))
     await asyncio.sleep(0)
@@ -249,10 +251,10 @@ os.kill(os.getpid(), 19)
 """
 WORKER = """
 import asyncio, sys
-from noetl.tools.python.children import Children
+from noetl.tools.python.children import PythonChildren
 
 async def main():
-    child = await Children().take("x", fresh=False)
+    child = await PythonChildren().take("x", fresh=False)
     names = {"args": {}, "path": sys.argv[2]}
     await child.call({"code": sys.argv[1], "names": names, "libs": None, "limits": {}})
 
@@ -276,7 +278,7 @@ async def test_a_worker_that_is_killed_leaves_no_process_behind(tmp_path: Path) 
         os.close(descriptor)
 
 
-async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: Children) -> None:
+async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: PythonChildren) -> None:
     code = (
         "import os, subprocess\nleft = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "os.write(1, str(left.pid).encode())\nos._exit(3)"
@@ -303,7 +305,7 @@ template.begin()
 
 
 async def test_it_ends_too_where_the_first_child_crashes_before_its_template_has_done_anything_else(
-    forked: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forked: PythonChildren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(SLOW.replace("ENTRY", repr(str(template.ENTRY))))
@@ -340,27 +342,27 @@ async def test_an_embedded_run_keeps_no_child_of_an_execution_that_is_over() -> 
         ("print(chr(0xD800))", "?\n"),
     ],
 )
-async def test_whatever_is_written_and_however_is_kept(children: Children, code: str, stdout: str) -> None:
+async def test_whatever_is_written_and_however_is_kept(children: PythonChildren, code: str, stdout: str) -> None:
     assert (await run(children, code))["stdout"] == stdout
     assert (await run(children, "result = 1"))["stdout"] == "", "and told once"
 
 
 @pytest.mark.req("O-11")
 @pytest.mark.parametrize("code", ["os.write(1, b'x' * 1_000_000)", "os.system('head -c 1000000 /dev/zero')"])
-async def test_much_that_is_written_is_cut(children: Children, code: str) -> None:
+async def test_much_that_is_written_is_cut(children: PythonChildren, code: str) -> None:
     stdout = (await run(children, f"import os; {code}; print('y' * 10)"))["stdout"]
 
     assert len(stdout) < 66_000
     assert stdout.endswith("\n... 934475 more characters"), "1_000_000 + 11 - 65_536"
 
 
-async def test_a_log_handler_made_by_one_task_works_for_the_next(children: Children) -> None:
+async def test_a_log_handler_made_by_one_task_works_for_the_next(children: PythonChildren) -> None:
     await run(children, "import logging; logging.basicConfig(format='%(message)s'); logging.warning('one')")
 
     assert (await run(children, "import logging; logging.warning('two')"))["stdout"] == "two\n"
 
 
-async def test_what_a_process_wrote_before_it_died_is_told(children: Children) -> None:
+async def test_what_a_process_wrote_before_it_died_is_told(children: PythonChildren) -> None:
     with pytest.raises(ToolError) as raised:
         await run(children, "import os; os.write(2, b'assertion failed'); os.abort()")
 
@@ -372,7 +374,7 @@ async def test_what_a_process_wrote_before_it_died_is_told(children: Children) -
 
 
 @pytest.mark.req("TOOL-07")
-async def test_limits_hold_for_their_task_alone(children: Children) -> None:
+async def test_limits_hold_for_their_task_alone(children: PythonChildren) -> None:
     large = "x = bytearray(600 << 20); import os; result = os.getpid()"
     refused = await run(children, large, memory_bytes=512 << 20)
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from noetl.checking import compiled
-from noetl.embedded import RunResult, run_net
+from noetl.language.checking import compiled
+from noetl.operations.embedded import RunResult, run_net
 from noetl.tools.python.context_reads import reads_context
 
 TEXT = """apiVersion: noetl.io/v10

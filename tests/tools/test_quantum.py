@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import ToolError
-from noetl.records.remarks import QuantumPlaced
+from noetl.base.errors import ToolError
+from noetl.events.task_notes import QuantumPlaced
 from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import circuit_of
-from noetl.tools.quantum.jobs import Job, JobRequest, JobState, Surroundings
+from noetl.tools.quantum.jobs import Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.providers import Providers
 from noetl.tools.quantum.simulator import Simulator
 from noetl.tools.quantum.statevector import TooLargeError, counts_of, probabilities
@@ -150,17 +150,17 @@ class Elsewhere:
     def __init__(self) -> None:
         self.asked: list[JobRequest] = []
 
-    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+    async def submit(self, request: JobRequest, around: JobContext) -> Job:
         self.asked.append(request)
         return Job(job_id="j:1", state=JobState.QUEUED)
 
-    async def status(self, job_id: str, around: Surroundings) -> Job:
+    async def status(self, job_id: str, around: JobContext) -> Job:
         return Job(job_id=job_id, state=JobState.RUNNING)
 
-    async def results(self, job_id: str, around: Surroundings) -> Job:
+    async def results(self, job_id: str, around: JobContext) -> Job:
         return Job(job_id=job_id, state=JobState.DONE, counts={"0": 3, "1": 1})
 
-    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+    async def cancel(self, job_id: str, around: JobContext) -> Job:
         return Job(job_id=job_id, state=JobState.CANCELLED)
 
 
@@ -186,16 +186,16 @@ class Hesitant(Elsewhere):
         self.asking, self.accepting = asyncio.Event(), asyncio.Event()
         self.cancelled: list[str] = []
 
-    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+    async def submit(self, request: JobRequest, around: JobContext) -> Job:
         self.asking.set()
         await self.accepting.wait()
         return await super().submit(request, around)
 
-    async def status(self, job_id: str, around: Surroundings) -> Job:
+    async def status(self, job_id: str, around: JobContext) -> Job:
         self.asking.set()
         return Job(job_id=job_id, state=JobState.QUEUED)
 
-    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+    async def cancel(self, job_id: str, around: JobContext) -> Job:
         self.cancelled.append(job_id)
         return await super().cancel(job_id, around)
 

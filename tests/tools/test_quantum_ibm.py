@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.embedded import driving
-from noetl.errors import ToolError
-from noetl.records.envelope import Event
+from noetl.base.errors import ToolError
+from noetl.events.envelope import Event
+from noetl.operations.embedded import driving
 from noetl.tools import child_process
 from noetl.tools.quantum import ibm
 from noetl.tools.quantum.circuits import circuit_of
 from noetl.tools.quantum.ibm import account_of
-from tests.keychain.vaults import new_keychain, new_vault
+from tests.secrets.vaults import new_keychain, new_vault
 from tests.tools.quantum_tasks import BELL, World, refused
 
 TOKEN = "ibm-token-0123456789abcdef"

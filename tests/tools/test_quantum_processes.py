@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools import child_process
 from noetl.tools.quantum.process import Engine
 from tests.tools.quantum_tasks import refused

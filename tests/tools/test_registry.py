@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.noop import NoopTool
 from noetl.tools.registry import Registry
-from tests.running_here import Scripted
+from tests.playbook_runs import Scripted
 
 
 def test_a_kind_is_one_tool_for_a_workers_whole_life() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from noetl.records.outcomes import Outcome
-from noetl.store.results import MemoryResults
+from noetl.events.outcomes import Outcome
+from noetl.store.results.files import MemoryResults
 from noetl.tools.artifact.references import shown
 from noetl.tools.script.tool import ScriptTool
 from tests.tools.sql_tasks import outcome_of

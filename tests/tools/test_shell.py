@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 import noetl
-from noetl.errors import RefusedError
-from noetl.records.outcomes import Outcome, Status
+from noetl.base.errors import RefusedError
+from noetl.events.outcomes import Outcome, Status
 from noetl.tools.kinds import KINDS
 from noetl.tools.permissions import OFF_BY_DEFAULT, Permissions
 from noetl.tools.registry import Registry
-from noetl.tools.shell import marked
+from noetl.tools.shell import marked_processes
 from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
 from noetl.tools.shell.tool import ShellTool
 from tests.cli.running import call
-from tests.living import gone, is_alive
-from tests.standing_time import no_time_passes_until
+from tests.process_liveness import gone, is_alive
+from tests.stalled_timeouts import no_time_passes_until
 from tests.tools.sql_tasks import outcome_of
 
 
@@ -143,13 +143,13 @@ async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monk
 
     def unfinished(pid: int, what: str) -> bytes:
         seen = read(pid, what)
-        if what != "environ" or f"{marked.MARK}=".encode() not in seen:
+        if what != "environ" or f"{marked_processes.MARK}=".encode() not in seen:
             return seen
         looks[pid] += 1
         return seen if looks[pid] > 3 else b""
 
-    read = marked.read
-    monkeypatch.setattr(marked, "read", unfinished)
+    read = marked_processes.read
+    monkeypatch.setattr(marked_processes, "read", unfinished)
     outcome = await ran("cd $TMPDIR; setsid sh -c 'echo $$ > part; mv part pid; exec sleep 600' & " + TOLD)
 
     daemon = int(outcome.result["stdout"])
@@ -302,7 +302,7 @@ def test_the_kinds_that_are_off_are_those_that_run_programs() -> None:
 
 
 def test_the_pipeline_quotes_what_the_table_of_kinds_says() -> None:
-    from noetl.pipeline.preparation import SHELL_INPUTS
+    from noetl.engine.pipeline.preparation import SHELL_INPUTS
 
     declared = {kind.name: frozenset(one.name for one in kind.inputs if one.quoted) for kind in KINDS.values()}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.records.outcomes import Outcome
+from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind, read
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.contract import Tool

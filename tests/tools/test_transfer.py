@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 
 import noetl
-from noetl.clock import SystemClock
-from noetl.errors import ToolError
+from noetl.base.clock import SystemClock
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.preparation import prepare
+from noetl.events.outcomes import Outcome
 from noetl.net.task import Task
-from noetl.pipeline.preparation import prepare
-from noetl.records.outcomes import Outcome
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
 from noetl.templates.sql.statements import Bound

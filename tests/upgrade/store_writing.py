@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.embedded import compiled
-from noetl.orchestrator.alarms import Alarms
-from noetl.orchestrator.conduct import Conductor
-from noetl.records.orders import Turn
-from noetl.store.results import MemoryResults
+from noetl.base.clock import ManualClock
+from noetl.control.executions import Executions
+from noetl.control.schedule.timers import TimerQueue
+from noetl.events.orders import Turn
+from noetl.operations.embedded import compiled
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
+from noetl.worker.worker import Worker
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -51,8 +51,8 @@ async def opened(kind: str, place: str) -> Any:
 
 async def write(kind: str, place: str) -> None:
     """An execution that is over, one that waits in a timer, and one whose order is held by a worker that is gone."""
-    store, clock, bell, net = await opened(kind, place), ManualClock(AT), MemoryDispatch(), compiled(PLAYBOOK)
-    conductor = Conductor(store, MemoryResults(), bell, clock, shared=True)
+    store, clock, bell, net = await opened(kind, place), ManualClock(AT), MemoryWakeups(), compiled(PLAYBOOK)
+    conductor = Executions(store, MemoryResults(), bell, clock, shared=True)
     worker = Worker(conductor, bell, Registry(), clock=clock, worker_id="elsewhere:1:1")
     serving = asyncio.create_task(worker.serve())
     await conductor.start(net, execution_id="over", trace_id="t", payload={"n": 3, "rest": 1})
@@ -60,7 +60,7 @@ async def write(kind: str, place: str) -> None:
     while any([(await store.execution(one)).wake_at is None for one in ("over", "timed")]):
         await asyncio.sleep(0.01)
     clock.advance(2)
-    await Alarms(conductor, store, clock).wake_due()
+    await TimerQueue(conductor, store, clock).wake_due()
     while (await store.execution("over")).finished_at is None:
         await asyncio.sleep(0.01)
     serving.cancel()

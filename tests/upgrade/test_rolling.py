@@ -16,10 +16,10 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.errors import UnreadableError
-from noetl.records.envelope import SCHEMA
-from noetl.store.opening import open_store
+from noetl.base.clock import ManualClock
+from noetl.base.errors import UnreadableError
+from noetl.events.envelope import SCHEMA
+from noetl.store.open_store import open_store
 from noetl.store.postgres.address import DEFAULT_SCHEMA, address_of
 from noetl.store.sqlite.store import SqliteStore
 from tests.cluster.backends import Postgres
@@ -27,8 +27,8 @@ from tests.cluster.checkers import check
 from tests.cluster.machines import cluster
 from tests.cluster.watching import ends_of
 from tests.contracts.stores import fresh_url
+from tests.control.test_executions import ControlPlane
 from tests.faults.processes import noetl
-from tests.orchestrator.test_conduct import Office
 from tests.upgrade.goldens import POSTGRES, text_of
 
 LATER = (99, "0099_later", "x")
@@ -66,11 +66,11 @@ def _newer_schema(url: str) -> Callable[[], object]:
 async def _filled(db: str) -> None:
     """An execution of every kind: over, and held by somebody."""
     store, _ = await open_store(db)
-    office = Office(store, shared=True)
+    control_plane = ControlPlane(store, shared=True)
     for execution_id in ("x1", "x2"):
-        await office.start(execution_id=execution_id)
-    orders = (await office.turn(capacity=1)).orders
-    while orders := (await office.turn(*map(office.done, orders), capacity=1)).orders:
+        await control_plane.start(execution_id=execution_id)
+    orders = (await control_plane.turn(capacity=1)).orders
+    while orders := (await control_plane.turn(*map(control_plane.done, orders), capacity=1)).orders:
         if any(one.execution_id == "x2" for one in orders):
             break
     await store.close()
@@ -131,17 +131,17 @@ async def test_an_execution_that_a_newer_server_has_moved_on_is_left_to_it(tmp_p
 
     store = SqliteStore.open(path)
     try:
-        office = Office(store, shared=True, clock=ManualClock(2_000_000_000.0))
+        control_plane = ControlPlane(store, shared=True, clock=ManualClock(2_000_000_000.0))
         with pytest.raises(UnreadableError, match=r"execution x2 cannot be read: .* was written by a newer program"):
             await store.events("x2")
         before = (await store.execution("x2"), await store.orders("x2"))
-        await office.start(execution_id="x3")
-        orders = list((await office.turn(capacity=5)).orders)
+        await control_plane.start(execution_id="x3")
+        orders = list((await control_plane.turn(capacity=5)).orders)
         while orders:
-            orders = list((await office.turn(*map(office.done, orders), capacity=5)).orders)
+            orders = list((await control_plane.turn(*map(control_plane.done, orders), capacity=5)).orders)
         assert {row.execution_id: row.status for row in await store.executions()}["x3"] == "completed"
         with pytest.raises(UnreadableError):
-            await office.conductor.cancel("x2", "enough")
+            await control_plane.conductor.cancel("x2", "enough")
         assert (await store.execution("x2"), await store.orders("x2")) == before
     finally:
         await store.close()

@@ -12,21 +12,21 @@ from typing import Any, cast
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.engine.evolution import replayed
-from noetl.orchestrator.alarms import Alarms
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.sweeping import sweeper
-from noetl.records.encoding import encode_payload
+from noetl.base.clock import ManualClock
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.executions import Executions
+from noetl.control.schedule.timers import TimerQueue
+from noetl.engine.evolve import replayed
+from noetl.events.encoding import encode_payload
 from noetl.store.contract import Store
 from noetl.store.inspection import SqlStore, inspected
-from noetl.store.opening import open_store
+from noetl.store.open_store import open_store
 from noetl.store.postgres.migration import known_migrations as known_to_postgres
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 from noetl.store.sqlite.migration import known_migrations as known_to_sqlite
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
+from noetl.worker.worker import Worker
 from tests.cluster.checkers import fenced_changes_nothing, lost_leases, no_gaps, one_end_each
 from tests.contracts.stores import fresh_url
 from tests.faults.processes import noetl
@@ -84,9 +84,9 @@ def test_the_store_of_an_earlier_program_is_migrated_and_reads_as_before(name: s
 async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any]]:
     """The store with a server and a worker of today, and what to call for a moment to pass."""
     store, _ = await open_store(db)
-    bell = MemoryDispatch()
-    conductor = Conductor(store, MemoryResults(), bell, clock, shared=True)
-    alarms, sweeps = Alarms(conductor, store, clock), sweeper(conductor, store.shelf, clock)
+    bell = MemoryWakeups()
+    conductor = Executions(store, MemoryResults(), bell, clock, shared=True)
+    alarms, sweeps = TimerQueue(conductor, store, clock), sweeper(conductor, store.key_values, clock)
     worker = Worker(conductor, bell, Registry(), clock=clock, worker_id="today:1:1")
     serving = asyncio.create_task(worker.serve())
 

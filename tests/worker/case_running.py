@@ -7,15 +7,15 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from noetl.clock import ManualClock
-from noetl.embedded import run_net
-from noetl.errors import ToolError
-from noetl.keychain.keychain import Keychain
+from noetl.base.clock import ManualClock
+from noetl.base.errors import ToolError
+from noetl.operations.embedded import run_net
+from noetl.secrets.keychain import Keychain
 from noetl.tools.contract import ToolResult
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
-from tests.keychain.vaults import new_keychain, new_vault
-from tests.running_here import Ran, Scripted
+from tests.engine_script import net_of
+from tests.playbook_runs import Ran, Scripted
+from tests.secrets.vaults import new_keychain, new_vault
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nname: case\npath: tests/case\nmetadata: {dialect: v2-case}\n"

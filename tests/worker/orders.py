@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.records.orders import Order
-from noetl.records.position import Position
+from noetl.events.orders import Order
+from noetl.events.position import Position
 
 
 def an_order(task: str, **other: Any) -> Order:

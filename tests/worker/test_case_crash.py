@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.evolution import replayed
-from noetl.records.encoding import decode_payload, encode_payload
+from noetl.engine.evolve import replayed
+from noetl.events.encoding import decode_payload, encode_payload
 from noetl.store.memory import MemoryStore
 from noetl.tools.contract import ToolContext
-from tests.conversing import net_of
-from tests.crashing import Recording, drive
-from tests.running_here import Scripted, broken
+from tests.crash_runs import Recording, drive
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted, broken
 from tests.worker.case_running import case_text
 
 STEPS = """

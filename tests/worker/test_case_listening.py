@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.tools.contract import ToolContext, ToolResult
-from tests.running_here import Ran, Scripted, broken
+from tests.playbook_runs import Ran, Scripted, broken
 from tests.worker.case_running import called, run_case, visited
 
 FORK = """

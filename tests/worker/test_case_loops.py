@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.tools.contract import ToolContext
-from tests.running_here import broken
+from tests.playbook_runs import broken
 from tests.worker.case_running import called, fixture, run_case, visited
 
 

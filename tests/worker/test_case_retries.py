@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_here import Ran, broken
+from tests.playbook_runs import Ran, broken
 from tests.worker.case_running import answer, called, fixture, refused, run_case, visited
 
 PAGE_1 = answer({"items": [1, 2], "page": 1, "has_more": True})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_here import broken
+from tests.playbook_runs import broken
 from tests.worker.case_running import answer, called, case_text, fixture, refused, run_case, visited
 
 

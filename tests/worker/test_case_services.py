@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.embedded import RunResult, run_net
+from noetl.base.clock import ManualClock
+from noetl.operations.embedded import RunResult, run_net
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
-from tests.keychain.vaults import new_keychain, new_vault
+from tests.engine_script import net_of
+from tests.secrets.vaults import new_keychain, new_vault
 from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
 from tests.worker.case_running import fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.client import Client
-from noetl.records.envelope import Event
+from noetl.events.envelope import Event
 from tests.cli.processes_here import Here, here
 from tests.fixtures.running import PASSWORD, Tables, fixture
 from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 
 def _key(folder: Path) -> Path:
-    from noetl.keychain.master_keys import load_master_keys
+    from noetl.secrets.master_keys import load_master_keys
 
     file = folder / "master.key"
     load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)}, create=True)
@@ -155,9 +155,9 @@ def _without_sql(text: str) -> str:
 def _local(text: str, tables: Tables, folder: Path) -> list[Event]:
     import asyncio
 
-    from noetl.clock import SystemClock
-    from noetl.embedded import compiled, run_net
-    from tests.keychain.vaults import new_keychain, new_vault
+    from noetl.base.clock import SystemClock
+    from noetl.operations.embedded import compiled, run_net
+    from tests.secrets.vaults import new_keychain, new_vault
 
     events: list[Event] = []
 

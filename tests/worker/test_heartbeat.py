@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
-from noetl.worker import station
+from noetl.worker import remote_worker
 from noetl.worker.heartbeat import Heartbeat
-from noetl.worker.leases import Leases
-from noetl.worker.line import PlainLine
-from noetl.worker.station import Station, WorkerSpec
-from tests.running_here import Scripted
-from tests.worker.test_remote import TWO
+from noetl.worker.leases import HeldLeases
+from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
+from noetl.worker.server_connection import PlainServerConnection
+from tests.playbook_runs import Scripted
+from tests.worker.test_remote_control_plane import TWO
 from tests.worker.wire_app import wire_server
 
 
@@ -26,7 +26,7 @@ class Heart:
     """A heartbeat whose beats a test asks for, at a time it says."""
 
     def __init__(self, lost: Collection[str] = ()) -> None:
-        self.leases, self.now, self.is_down, self.lost = Leases(), 0.0, False, lost
+        self.leases, self.now, self.is_down, self.lost = HeldLeases(), 0.0, False, lost
         self.stopped: list[set[str]] = []
         self.renewed: list[dict[str, int]] = []
         self.beating = Heartbeat(
@@ -110,15 +110,15 @@ def test_a_new_lease_of_the_same_order_begins_its_own_time() -> None:
 
 @pytest.mark.req("WRK-03")
 async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(station, "EVERY_S", 0.02)
-    asked, beating = PlainLine.ask, threading.Event()
+    monkeypatch.setattr(remote_worker, "EVERY_S", 0.02)
+    asked, beating = PlainServerConnection.ask, threading.Event()
 
-    def noted(line: PlainLine, method: str, path: str, **more: Any) -> Any:
+    def noted(line: PlainServerConnection, method: str, path: str, **more: Any) -> Any:
         if path.endswith("/heartbeat"):
             beating.set()  # what is held is in its body by now
         return asked(line, method, path, **more)
 
-    monkeypatch.setattr(PlainLine, "ask", noted)
+    monkeypatch.setattr(PlainServerConnection, "ask", noted)
 
     class Blocking(Scripted):
         async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
@@ -129,7 +129,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
             return await super().run(inputs, context)
 
     async with wire_server() as server:
-        worker = Station(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Blocking()}))
+        worker = RemoteWorker(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Blocking()}))
         serving = asyncio.ensure_future(worker.serve())
         ended = await server.run(TWO)
         worker.drain()
@@ -142,7 +142,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
 async def test_a_lease_that_the_server_calls_lost_stops_the_tool_and_reports_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(station, "EVERY_S", 0.02)
+    monkeypatch.setattr(remote_worker, "EVERY_S", 0.02)
     stopped = asyncio.Event()
 
     class Endless(Scripted):
@@ -155,7 +155,7 @@ async def test_a_lease_that_the_server_calls_lost_stops_the_tool_and_reports_not
             raise AssertionError
 
     async with wire_server() as server:
-        worker = Station(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Endless()}))
+        worker = RemoteWorker(WorkerSpec(url=server.url, name="w", concurrency=1), Registry({"python": Endless()}))
         serving = asyncio.ensure_future(worker.serve())
         await server.start(TWO)
         async with asyncio.timeout(60):

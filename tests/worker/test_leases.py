@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.records.orders import Terms
-from noetl.worker.leases import Leases
+from noetl.base.clock import ManualClock
+from noetl.events.orders import LeaseTerms
+from noetl.worker.leases import HeldLeases
 from tests.worker.orders import an_order
 
-TERMS = Terms(ttl_s=30.0, heartbeat_s=5.0)
+TERMS = LeaseTerms(ttl_s=30.0, heartbeat_s=5.0)
 
 
 class Watch:
@@ -25,7 +25,7 @@ class Watch:
 @pytest.mark.req("WRK-03")
 def test_a_lease_is_over_when_its_time_has_passed_on_the_workers_own_clock() -> None:
     watch = Watch()
-    leases = Leases(monotonic=watch)
+    leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
 
     watch.now += 29.9
@@ -39,7 +39,7 @@ def test_a_lease_is_over_when_its_time_has_passed_on_the_workers_own_clock() -> 
 def test_what_is_left_of_a_lease_is_told_by_the_order_and_not_by_when_it_came() -> None:
     """The answer may have waited in a socket while the worker was stopped."""
     watch, clock = Watch(), ManualClock()
-    leases = Leases(clock, watch)
+    leases = HeldLeases(clock, watch)
 
     leases.receive(an_order("a", order_id="o1", lease_until=clock.now() - 1.0))
     leases.receive(an_order("a", order_id="o2", lease_until=clock.now() + 10.0))
@@ -53,7 +53,7 @@ def test_what_is_left_of_a_lease_is_told_by_the_order_and_not_by_when_it_came() 
 @pytest.mark.req("WRK-03")
 def test_a_lease_is_prolonged_from_when_the_server_was_asked() -> None:
     watch = Watch()
-    leases = Leases(monotonic=watch)
+    leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
     asked_at = watch.now + 5.0
     watch.now += 40.0  # the worker was stopped before it saw the answer
@@ -67,7 +67,7 @@ def test_a_lease_is_prolonged_from_when_the_server_was_asked() -> None:
 
 def test_holding_the_same_lease_again_does_not_prolong_it() -> None:
     watch = Watch()
-    leases = Leases(monotonic=watch)
+    leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
     watch.now += 30.0
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
+from noetl.base.clock import ManualClock
+from noetl.events.orders import ReportResult, Turn, TurnAnswer
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.net.net import Net
-from noetl.records.orders import Answer, Turn, Verdict
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import TaskProcessed, TaskStarted
 from noetl.tools.registry import Registry
-from noetl.worker.runner import Runner
-from tests.conversing import net_of
-from tests.running_here import Ran, Scripted, run_here
-from tests.standing_time import no_time_passes_until
+from noetl.worker.order_run import OrderRunner
+from tests.engine_script import net_of
+from tests.playbook_runs import Ran, Scripted, run_here
+from tests.stalled_timeouts import no_time_passes_until
 from tests.worker.orders import an_order
 
 
@@ -103,9 +103,9 @@ class Desk:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
 
-    async def turn(self, turn: Turn) -> Answer:
+    async def turn(self, turn: Turn) -> TurnAnswer:
         self.turns.append(turn)
-        return Answer(verdicts=(Verdict.ACCEPTED,) * len(turn.reports))
+        return TurnAnswer(verdicts=(ReportResult.ACCEPTED,) * len(turn.reports))
 
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
@@ -135,7 +135,7 @@ def take_up(
     order = an_order("pay", lease_epoch=2, interrupted=interrupted)
     desk, tool, clock = Desk(), Scripted(pay=7), ManualClock()
     tools = Registry({"python": tool})
-    runner = Runner(order, net, office=desk, tools=tools, clock=clock, sleep=asyncio.sleep, worker_id="w")
+    runner = OrderRunner(order, net, control_plane=desk, tools=tools, clock=clock, sleep=asyncio.sleep, worker_id="w")
     report = asyncio.run(runner.run())
     return tool, desk, [timed.entry for timed in report.entries]
 

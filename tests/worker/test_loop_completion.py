@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_here import Ran, Scripted, run_here
+from tests.playbook_runs import Ran, Scripted, run_here
 from tests.worker.test_loop_runs import Gate, always, unhurried, x_of
 
 __all__ = ["unhurried"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from noetl.records.loops import IterationDone
+from noetl.events.loops import IterationDone
 from noetl.store.memory import MemoryStore
-from tests.conversing import net_of
-from tests.crashing import Recording, drive
-from tests.running_here import Scripted
+from tests.crash_runs import Recording, drive
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted
 
 LOOPS = {
     "sequential": "{in: [1, 2, 3, 4], iterator: x}",

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.embedded import run_net
-from noetl.records.envelope import Event
+from noetl.base.clock import ManualClock
+from noetl.events.envelope import Event
+from noetl.operations.embedded import run_net
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
-from tests.conversing import net_of
+from tests.engine_script import net_of
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "F-R-LOOP.yaml"
 PAGES = {"h1": 2, "h2": 1, "h3": 3, "h4": 1, "h5": 2}

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.embedded import run_net
-from noetl.orchestrator.conduct import Conductor
+from noetl.base.clock import ManualClock
+from noetl.control.executions import Executions
+from noetl.operations.embedded import run_net
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker import pipeline_run
-from noetl.worker.service import Worker
-from tests.conversing import net_of
-from tests.running_here import Ran, Scripted, broken, run_here
+from noetl.worker.worker import Worker
+from tests.engine_script import net_of
+from tests.playbook_runs import Ran, Scripted, broken, run_here
 
 
 def loop(
@@ -499,8 +499,8 @@ def test_an_iteration_that_was_refused_runs_no_further_task() -> None:
 
 async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
     """A run with several workers on one conductor; its events."""
-    dispatch, clock, events = MemoryDispatch(), ManualClock(), list[Any]()
-    conductor = Conductor(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
+    dispatch, clock, events = MemoryWakeups(), ManualClock(), list[Any]()
+    conductor = Executions(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
     serving = [
         asyncio.create_task(
             Worker(conductor, dispatch, Registry({"python": tool}), clock=clock, worker_id=name, slots=1).serve()

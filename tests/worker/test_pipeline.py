@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.records.outcomes import Meta, Outcome
-from noetl.records.tasks import TaskProcessed
-from tests.running_here import Ran, Scripted, broken, run_here
+from noetl.events.outcomes import Meta, Outcome
+from noetl.events.tasks import TaskProcessed
+from tests.playbook_runs import Ran, Scripted, broken, run_here
 
 
 def task(name: str, *rules: dict[str, Any], kind: str = "python", **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_here import broken
+from tests.playbook_runs import broken
 from tests.worker.test_pipeline import always, pipeline, task
 
 ERROR = "{{ outcome.status == 'error' }}"

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from noetl.clock import SystemClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.records.orders import Answer, Turn
+from noetl.base.clock import SystemClock
+from noetl.events.orders import Turn, TurnAnswer
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
-from noetl.worker.service import Worker
 from noetl.worker.slots import Slots
+from noetl.worker.worker import Worker
 
 
 class Shop:
     """Slots that take jobs from a list and wait for the doorbell when there is none."""
 
     def __init__(self) -> None:
-        self.bell, self.jobs, self.open, self.done = MemoryDispatch(), [], 0, 0
+        self.bell, self.jobs, self.open, self.done = MemoryWakeups(), [], 0, 0
         self.slots: Slots | None = None
 
     async def work(self) -> None:
@@ -115,16 +115,16 @@ class NothingToDo:
     def __init__(self) -> None:
         self.asked, self.answer = 0, asyncio.Event()
 
-    async def turn(self, turn: Turn) -> Answer:
+    async def turn(self, turn: Turn) -> TurnAnswer:
         self.asked += turn.capacity
         await self.answer.wait()
-        return Answer()
+        return TurnAnswer()
 
     def load(self, reference: Any) -> Any:
         raise AssertionError
 
 
-class ForgetfulBell(MemoryDispatch):
+class ForgetfulBell(MemoryWakeups):
     """As the bell of a remote worker: a ring that nobody waits for is not kept."""
 
     def ring(self, times: int = 1, *, pool: str = "default") -> None:
@@ -134,8 +134,8 @@ class ForgetfulBell(MemoryDispatch):
 @pytest.mark.req("TOOL-11")
 async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
     """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
-    office = NothingToDo()
-    service = Worker(office, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)  # type: ignore[arg-type]
+    control_plane = NothingToDo()
+    service = Worker(control_plane, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)  # type: ignore[arg-type]
     async with asyncio.timeout(60):
         serving = asyncio.create_task(service.serve())
         await _quiet()
@@ -149,7 +149,7 @@ async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_
         await _quiet()
         await _quiet()
         assert not returning.done()
-        office.answer.set()
+        control_plane.answer.set()
         await returning
         service.drain()
         await serving

@@ -16,22 +16,22 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI, Request, Response
 
-from noetl.clock import SystemClock
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.embedded import compiled
-from noetl.errors import ToolError
-from noetl.ids import uuid7
+from noetl.base.clock import SystemClock
+from noetl.base.errors import ToolError
+from noetl.base.ids import uuid7
+from noetl.control.executions import Executions
+from noetl.control.secrets.release import SecretRelease
+from noetl.events.calls import PlaybookCall
+from noetl.events.envelope import Event
+from noetl.events.orders import Turn, TurnAnswer
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask
+from noetl.events.worker_protocol import read_turn
 from noetl.net.encoding import to_json
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.secret_desk import SecretDesk
-from noetl.records.calls import Call
-from noetl.records.envelope import Event
-from noetl.records.materials import Ask
-from noetl.records.orders import Answer, Turn
-from noetl.records.references import Reference
-from noetl.records.wire import read_turn
+from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
 
 
 class WireServer:
@@ -49,15 +49,15 @@ class WireServer:
         self.waiting = 0  # turns that are not answered yet
         self.url = ""
         self.results = MemoryResults()
-        self.bell = MemoryDispatch()
+        self.bell = MemoryWakeups()
         self.keychain: Any = None
-        self.conductor = Conductor(
+        self.conductor = Executions(
             MemoryStore(),
             self.results,
             self.bell,
             SystemClock(),
             watch=self.events.extend,
-            desk=SecretDesk(lambda: self.keychain),
+            desk=SecretRelease(lambda: self.keychain),
         )
 
     async def run(self, playbook: str, payload: dict[str, Any] | None = None) -> Any:
@@ -126,7 +126,7 @@ def app_of(server: WireServer) -> Any:
         finally:
             server.waiting -= 1
 
-    async def answered(request: Request, told: Turn, wait_s: float) -> Answer:
+    async def answered(request: Request, told: Turn, wait_s: float) -> TurnAnswer:
         answer = await conductor.turn(told)
         until = asyncio.get_running_loop().time() + wait_s
         while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
@@ -149,7 +149,7 @@ def app_of(server: WireServer) -> Any:
 
     @app.post("/api/orders/call")
     async def call(request: Request) -> Response:
-        return _json(await conductor.call(msgspec.json.decode(await request.body(), type=Call)))
+        return _json(await conductor.call(msgspec.json.decode(await request.body(), type=PlaybookCall)))
 
     @app.get("/api/nets/{net_hash}")
     async def net(net_hash: str) -> Response:

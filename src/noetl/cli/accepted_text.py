@@ -12,9 +12,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noetl.checking import Checked
+    from noetl.base.source import Source
+    from noetl.language.checking import Checked
     from noetl.net.kinds import Kinds
-    from noetl.source import Source
 
 
 def accepting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,9 +26,9 @@ def accepting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def accepted(source: Source, *, strict: bool = False, migrates: bool = False) -> Checked | None:
     """The checked text with its net; None when it is refused, which is told with every reason."""
-    from noetl.checking import check, proved
+    from noetl.base.settings import load_settings
     from noetl.cli.report import print_diagnostics, print_warnings
-    from noetl.settings import load_settings
+    from noetl.language.checking import check, proved
     from noetl.tools.kinds import load_kinds
 
     kinds = load_kinds()
@@ -50,7 +50,7 @@ def accepted(source: Source, *, strict: bool = False, migrates: bool = False) ->
 def _migrated(source: Source, kinds: Kinds) -> Source | None:
     """The text as v10, with a word about it; None where it cannot be had."""
     from noetl.cli.migration_report import print_migration, print_refusal
-    from noetl.conversion import Outcome, convert
+    from noetl.language.conversion import Outcome, convert
 
     done = convert(source, kinds=kinds)
     if done.outcome is Outcome.UNCHANGED:
@@ -65,7 +65,7 @@ def _migrated(source: Source, kinds: Kinds) -> Source | None:
 
 def _offer_migration(checked: Checked, kinds: Kinds) -> None:
     """Say that --migrate would do, where it would."""
-    from noetl.conversion import Outcome, convert
+    from noetl.language.conversion import Outcome, convert
 
     if convert(checked.source, kinds=kinds).outcome is Outcome.MIGRATED:
         click.echo("noetl migrate can rewrite this playbook as v10; --migrate does it for this command only", err=True)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from noetl.cli.reading import Refused, refusals
+from noetl.cli.queries import QueryRefused, refusals
 
 if TYPE_CHECKING:
     from noetl.store.contract import Store
@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 
 def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
     """What `use` gives for the store, which is made if there is none; what is refused ends the command with 4."""
-    from noetl.store.opening import open_store
+    from noetl.store.open_store import open_store
 
     async def used() -> Found:
         store, _ = await open_store(db, reading_will_do=True)
@@ -34,7 +34,7 @@ def on_store(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
 
 async def note(store: Store, action: str, what: str) -> None:
     """Write down what was done here."""
-    from noetl.clock import SystemClock
+    from noetl.base.clock import SystemClock
     from noetl.store.audit import AuditEntry
 
     entry = AuditEntry(
@@ -56,7 +56,7 @@ def readable(value: Any) -> dict[str, Any]:
     """A record as a server would tell it: times as text."""
     import msgspec
 
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     fields = msgspec.to_builtins(value)
     return {name: rfc3339(told) if isinstance(told, float) else told for name, told in fields.items()}
@@ -67,7 +67,7 @@ def when(time: str | None) -> str:
     return time[:19] + "Z" if time is not None else "-"
 
 
-def nothing_called(what: str, name: str) -> Refused:
+def nothing_called(what: str, name: str) -> QueryRefused:
     from noetl.cli.terminal import visible
 
-    return Refused(f'there is no {what} "{visible(name)}"')
+    return QueryRefused(f'there is no {what} "{visible(name)}"')

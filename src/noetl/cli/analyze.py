@@ -10,8 +10,8 @@ from noetl.cli.checked_file import checked_file
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.analysis.certificate import Certificate
-    from noetl.checking import Checked
+    from noetl.language.checking import Checked
+    from noetl.language.proving.certificate import Certificate
     from noetl.net.net import Net
 
 UNSOUND = 1
@@ -44,7 +44,7 @@ def _written(checked: Checked, net: Net, certificate: Certificate, output: str) 
         case "json":
             return _as_json(certificate)
         case "dot":
-            from noetl.analysis.dot import dot
+            from noetl.language.proving.dot import dot
 
             return dot(net, certificate)
         case _:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import on_store, when
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import asked, reached, server_option
-from noetl.cli.reading import db_option
+from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:

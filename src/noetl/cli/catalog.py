@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import as_table, reached, server_option
-from noetl.cli.reading import Refused, db_option, refusals
-from noetl.cli.suggesting import PLAYBOOK
+from noetl.cli.connection import as_table, reached, server_option
+from noetl.cli.live_completion import PLAYBOOK
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import QueryRefused, db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def versions_command(path: str, output: str, db: str | None, server: str | None)
     """List the versions of a playbook, the newest first."""
     rows = _looked(db, server, lambda client: client.versions(path), lambda catalog: catalog.versions(path))
     if not rows:
-        raise Refused(f'no playbook "{visible(path)}" is registered here')
+        raise QueryRefused(f'no playbook "{visible(path)}" is registered here')
     _print(rows, output)
 
 
@@ -61,7 +61,7 @@ def show_command(path: str, version: str | None, db: str | None, server: str | N
         row = await catalog.find(path, version)
         if row is None or row.source is None:
             which = f'no version "{visible(version)}" of' if version is not None else "no"
-            raise Refused(f'{which} playbook "{visible(path)}" is registered here')
+            raise QueryRefused(f'{which} playbook "{visible(path)}" is registered here')
         return row.source
 
     click.echo(_looked(db, server, lambda client: client.source(path, version), kept), nl=False)
@@ -82,11 +82,11 @@ def _looked(
 
 
 async def _in_file(db: str | None, here: Callable[[Catalog], Awaitable[Found]]) -> Found:
-    from noetl.cli.reading import LOOKED_FOR, is_there, place_of
-    from noetl.store.opening import open_store
+    from noetl.cli.queries import LOOKED_FOR, is_there, place_of
+    from noetl.store.open_store import open_store
 
     if not is_there(db):
-        raise Refused(f"there is no store {place_of(db)}{LOOKED_FOR}")
+        raise QueryRefused(f"there is no store {place_of(db)}{LOOKED_FOR}")
     store, _ = await open_store(db, reading_will_do=True)
     try:
         return await here(store.catalog)
@@ -108,7 +108,7 @@ def _table(told: list[dict[str, Any]]) -> list[str]:
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     at = row.registered_at
     return {

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.base.source import Source
 from noetl.cli.files import Unreadable, playbooks, read_source
 from noetl.cli.terminal import color_option, visible
-from noetl.source import Source
 
 if TYPE_CHECKING:
-    from noetl.checking import Checked
+    from noetl.language.checking import Checked
 
 FAILED = 1  # as linters do (DESIGN §6)
 
@@ -52,7 +52,7 @@ def command(
 
 def _offer_migration(checked: list[Checked]) -> None:
     """Name the refused files that `noetl migrate` can rewrite."""
-    from noetl.conversion import Outcome, convert
+    from noetl.language.conversion import Outcome, convert
     from noetl.tools.kinds import load_kinds
 
     refused = [one.source for one in checked if not one.ok and one.source.name != "<stdin>"]
@@ -74,8 +74,8 @@ def _sources(files: tuple[str, ...]) -> tuple[list[Source], int]:
 
 
 def _checked(sources: list[Source], *, strict: bool, dialect: str | None, extensions: bool) -> list[Checked]:
-    from noetl.checking import check
-    from noetl.document.playbook import Dialect
+    from noetl.language.checking import check
+    from noetl.language.reading.playbook import Dialect
     from noetl.tools.kinds import load_kinds
 
     kinds, asked = load_kinds(), Dialect(dialect) if dialect else None

@@ -9,7 +9,7 @@ import click
 from noetl.cli.files import read_source
 
 if TYPE_CHECKING:
-    from noetl.checking import Checked
+    from noetl.language.checking import Checked
     from noetl.net.net import Net
 
 INVALID = 3  # DESIGN §6
@@ -17,9 +17,9 @@ INVALID = 3  # DESIGN §6
 
 def checked_file(name: str, *, dialect: str | None = None, proofs: bool = False) -> tuple[Checked, Net]:
     """Check the file and give its net; with errors, print them and leave with INVALID."""
-    from noetl.checking import check
     from noetl.cli.report import print_diagnostics
-    from noetl.document.playbook import Dialect
+    from noetl.language.checking import check
+    from noetl.language.reading.playbook import Dialect
     from noetl.tools.kinds import load_kinds
 
     source = read_source(name)

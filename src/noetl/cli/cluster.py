@@ -19,12 +19,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from noetl.base.errors import RefusedError
+from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.dev import open_browser
 from noetl.cli.live import say
-from noetl.cli.serving import say_token
-from noetl.errors import RefusedError
-from noetl.settings import home
+from noetl.cli.server_process import say_token
 
 CONTEXT = "cluster"
 _READY_S = 60.0

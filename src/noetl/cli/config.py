@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from noetl.cli.reading import as_json, refusals
+from noetl.cli.queries import as_json, refusals
 from noetl.cli.terminal import color_option
 
 
@@ -24,8 +24,8 @@ def show_command(origin: bool, output: str) -> None:
     """Show every setting. What is secret is not shown."""
     import msgspec
 
-    from noetl.cli.reaching import as_table
-    from noetl.settings import SECRETS, load_settings
+    from noetl.base.settings import SECRETS, load_settings
+    from noetl.cli.connection import as_table
 
     with refusals():
         loaded = load_settings()
@@ -43,7 +43,7 @@ def show_command(origin: bool, output: str) -> None:
 @command.command("path")
 def path_command() -> None:
     """Print where your own settings are read from."""
-    from noetl.settings import config_folder
+    from noetl.base.settings import config_folder
 
     click.echo(config_folder() / "config.toml")
 

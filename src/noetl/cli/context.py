@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from noetl.cli.reading import as_json, refusals
+from noetl.cli.queries import as_json, refusals
 from noetl.cli.terminal import color_option, visible
 
 _STDIN = ("-",)
@@ -22,8 +22,8 @@ def command() -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
 def list_command(output: str) -> None:
     """List contexts; the one in use is marked."""
+    from noetl.cli.connection import as_table
     from noetl.cli.contexts import load_contexts
-    from noetl.cli.reaching import as_table
 
     with refusals():
         contexts = load_contexts()

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from noetl.errors import RefusedError
-from noetl.private_files import create, make_folder, others_may_read
-from noetl.settings import config_folder
-from noetl.trust import trusting
+from noetl.base.errors import RefusedError
+from noetl.base.private_files import create, make_folder, others_may_read
+from noetl.base.settings import config_folder
+from noetl.base.tls_trust import trusting
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import asked, reads_server_option, server_meant
-from noetl.cli.reading import Refused, db_option, refusals
+from noetl.cli.connection import asked, reads_server_option, server_meant
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import QueryRefused, db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.keychain.master_keys import MasterKeys
-    from noetl.keychain.vault import Credential, Vault
+    from noetl.secrets.master_keys import MasterKeys
+    from noetl.secrets.vault import Credential, Vault
 
 _TYPES = ["text", "bearer", "basic", "postgres", "oauth2"]
 Found = TypeVar("Found")
@@ -84,7 +84,7 @@ def delete_command(name: str, db: str | None) -> None:
     if (there := server_meant(db)) is not None:
         asked(there, lambda client: client.delete_credential(name))
     elif not _with_vault(db, lambda vault, _: vault.delete(name)):
-        raise Refused(f'there is no credential "{visible(name)}"')
+        raise QueryRefused(f'there is no credential "{visible(name)}"')
     click.echo(f"deleted {visible(name)}")
 
 
@@ -148,9 +148,9 @@ def _parsed(value: str) -> str | dict[str, Any]:
 
 
 def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
-    from noetl.keychain.credential_types import shaped
-    from noetl.records.materials import Material, secrets_in
-    from noetl.secret_forms import SHORTEST
+    from noetl.base.secret_encodings import SHORTEST
+    from noetl.events.secret_materials import Material, secrets_in
+    from noetl.secrets.credential_types import shaped
 
     fields = shaped(kind, given)
     single = [(name, Material(fields={name: value})) for name, value in fields.items()]
@@ -164,10 +164,10 @@ def _with_vault(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Fou
 
 
 async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], create: bool) -> Found:
-    from noetl.clock import SystemClock
-    from noetl.keychain.master_keys import load_master_keys
-    from noetl.keychain.vault import Vault
-    from noetl.store.opening import open_store
+    from noetl.base.clock import SystemClock
+    from noetl.secrets.master_keys import load_master_keys
+    from noetl.secrets.vault import Vault
+    from noetl.store.open_store import open_store
 
     keys = load_master_keys(os.environ, create=create)
     store, _ = await open_store(db, reading_will_do=True)
@@ -179,7 +179,7 @@ async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Fou
 
 def _told(one: Credential) -> dict[str, Any]:
     """As a server tells it."""
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     plain = {name: getattr(one, name) for name in ("name", "type", "version", "fingerprint", "key_id")}
     return {**plain, "created_at": rfc3339(one.created_at), "updated_at": rfc3339(one.updated_at)}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, found, id_argument, pages, read, results_of
+from noetl.cli.connection import reads_server_option
+from noetl.cli.queries import ID_HELP, as_json, db_option, found, id_argument, pages, read, results_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ def command(given: str, db: str | None) -> None:
 
 
 async def ctx_of(history: Records, given: str, results: Results) -> dict[str, Any]:
-    from noetl.pipeline.patches import write
-    from noetl.records.apart import put_back
-    from noetl.records.executions import ExecutionRequested
-    from noetl.records.steps import CtxPatched
-    from noetl.store.contract import Only
+    from noetl.engine.pipeline.patches import write
+    from noetl.events.executions import ExecutionRequested
+    from noetl.events.large_values import put_back
+    from noetl.events.steps import CtxPatched
+    from noetl.store.contract import SingleRow
 
     row = await found(history, given)
     ctx: dict[str, Any] = {}
     async for events in pages(
-        history, row.execution_id, only=Only(types=(ExecutionRequested.event_type, CtxPatched.event_type))
+        history, row.execution_id, only=SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type))
     ):
         for event in events:
             if isinstance(event.payload, CtxPatched):

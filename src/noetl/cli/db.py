@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from noetl.cli.reading import FAILED, Refused, as_json, db_option, is_there, place_of, refusals
+from noetl.cli.queries import FAILED, QueryRefused, as_json, db_option, is_there, place_of, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.orchestrator.retention import Retired
+    from noetl.control.background.retention import RetentionCount
     from noetl.store.inspection import Inspection, SqlStore
     from noetl.store.migrations import Applied
 
@@ -52,7 +52,7 @@ def migrate_command(db: str | None, output: str) -> None:
 
 
 async def _migrated(db: str | None) -> tuple[list[str], Applied]:
-    from noetl.store.opening import applied_migrations, open_store
+    from noetl.store.open_store import applied_migrations, open_store
 
     before = (await applied_migrations(db)).done if is_there(db) else []
     store, _ = await open_store(db)
@@ -89,7 +89,7 @@ def check_command(ctx: click.Context, db: str | None, sample: int, output: str) 
 
 async def _checked(db: str | None, sample: int) -> tuple[Applied, Inspection | None]:
     from noetl.store.inspection import inspected
-    from noetl.store.opening import applied_migrations, open_store
+    from noetl.store.open_store import applied_migrations, open_store
 
     applied = await applied_migrations(db)
     if applied.missing:
@@ -136,7 +136,7 @@ def rebuild_command(db: str | None, output: str) -> None:
 
 
 async def _rebuilt(db: str | None) -> int:
-    from noetl.store.opening import open_store
+    from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
     try:
@@ -183,10 +183,10 @@ def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | N
     click.echo(f"{verb} {_executions(found.total)} and {found.results:,} stored results")
 
 
-async def _retained(db: str | None, days: float | None, *, runs: bool) -> Retired:
-    from noetl.clock import SystemClock
-    from noetl.orchestrator.retention import Retention
-    from noetl.store.opening import open_store
+async def _retained(db: str | None, days: float | None, *, runs: bool) -> RetentionCount:
+    from noetl.base.clock import SystemClock
+    from noetl.control.background.retention import Retention
+    from noetl.store.open_store import open_store
 
     store, results = await open_store(db)
     try:
@@ -202,7 +202,7 @@ def _executions(number: int) -> str:
 
 
 def _named(db: str | None) -> str:
-    from noetl.store.opening import without_password
+    from noetl.store.open_store import without_password
 
     return without_password(db) if db is not None else str(place_of(db))
 
@@ -210,9 +210,9 @@ def _named(db: str | None) -> str:
 def _refuse_missing(db: str | None) -> None:
     _refuse_memory(db)
     if not is_there(db):
-        raise Refused(f"there is no store {place_of(db)}: name another with --db")
+        raise QueryRefused(f"there is no store {place_of(db)}: name another with --db")
 
 
 def _refuse_memory(db: str | None) -> None:
     if db == _MEMORY:
-        raise Refused("a store in memory ends with its process: there is nothing to look after")
+        raise QueryRefused("a store in memory ends with its process: there is nothing to look after")

@@ -35,8 +35,8 @@ def command(
     Its address and the first token are printed once; the token is kept as the context "dev" (of --cluster: "cluster"),
     so that `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
     """
-    from noetl.cli.reading import refusals
-    from noetl.settings import load_settings
+    from noetl.base.settings import load_settings
+    from noetl.cli.queries import refusals
 
     with refusals():
         if cluster:
@@ -44,7 +44,7 @@ def command(
 
             run_cluster(port=port, opens=not no_open)
             return
-        from noetl.cli.serving import Announced, run_server, server_settings
+        from noetl.cli.server_process import Announced, run_server, server_settings
 
         flags = {"allow": list(allow) or None, "deny": list(deny) or None, "sandbox": sandbox or None}
         settings = load_settings({"db": db, "port": port, **flags}).settings

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.reaching import as_table, server_option
-from noetl.cli.reading import as_json, db_option
+from noetl.cli.connection import as_table, server_option
+from noetl.cli.queries import as_json, db_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.findings import Finding
+    from noetl.cli.doctor_findings import DoctorFinding
 
 _SIGNS = {"ok": "✓", "note": "·", "warning": "!", "bad": "✗"}
 _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}
@@ -28,7 +28,7 @@ def command(ctx: click.Context, db: str | None, server: str | None, output: str)
 
     Exits with 0 when nothing is bad, else with 1.
     """
-    from noetl.cli.examination import examined
+    from noetl.cli.doctor_checks import examined
 
     findings = examined(db, server)
     if output == "json":
@@ -38,7 +38,7 @@ def command(ctx: click.Context, db: str | None, server: str | None, output: str)
     ctx.exit(1 if any(one.state == "bad" for one in findings) else 0)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[DoctorFinding]) -> None:
     rows = [(_SIGNS[one.state], one.what, one.found) for one in findings]
     for one, line in zip(findings, as_table(list(rows)), strict=True):
         click.echo(click.style(line[:1], fg=_COLORS[one.state]) + line[1:])

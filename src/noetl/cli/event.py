@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import asked, reads_server_option, server_meant
-from noetl.cli.reading import ID_HELP, db_option, found, id_argument, read
+from noetl.cli.connection import asked, reads_server_option, server_meant
+from noetl.cli.queries import ID_HELP, db_option, found, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def send(given: str, name: str, data: str | None, key: str | None, db: str | Non
     \b
     noetl event send last order.changed --data '{"sum": 12}' --key change-7
     """
-    from noetl.cli.given import value_from
+    from noetl.cli.arguments import value_from
 
     said = value_from(data, "--data")
     if (there := server_meant(db)) is not None:
@@ -49,9 +49,9 @@ def send(given: str, name: str, data: str | None, key: str | None, db: str | Non
 
 
 def _told_here(given: str, name: str, said: Any, key: str | None, db: str | None) -> tuple[str, bool]:
-    from noetl.cli.telling import tell, using
+    from noetl.cli.requests import tell, using
+    from noetl.control.outside.report_results import check
     from noetl.engine.commands import InjectEvent
-    from noetl.orchestrator.verdicts import check
 
     event = InjectEvent(at=time.time(), name=name, data=said, event_key=key)
 

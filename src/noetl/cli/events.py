@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
-from noetl.cli.suggesting import STEP
+from noetl.cli.connection import reads_server_option
+from noetl.cli.live_completion import STEP
+from noetl.cli.queries import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.records.envelope import Event
+    from noetl.events.envelope import Event
     from noetl.store.contract import Records
 
 _COLORS = {"error": "red", "success": "green", "paused": "yellow"}
@@ -56,13 +56,13 @@ def command(
         raise click.UsageError("what grows has no end to close a JSON list with: use -o jsonl with --follow")
 
     async def look(history: Records) -> None:
-        from noetl.store.contract import Only
+        from noetl.store.contract import SingleRow
 
         row = await found(history, given)
         await known_step(history, row, step)
         stream = followed if follow else pages
         listed: list[dict[str, Any]] = []
-        async for events in stream(history, row.execution_id, after=after, only=Only(types=types, step=step)):
+        async for events in stream(history, row.execution_id, after=after, only=SingleRow(types=types, step=step)):
             for event in events:
                 if output == "json":
                     listed.append(_readable(event, names))
@@ -75,7 +75,7 @@ def command(
 
 
 def _readable(event: Event, names: str) -> dict[str, Any]:
-    from noetl.records.envelope import readable
+    from noetl.events.envelope import readable
 
     shown = readable(event)
     if names == "legacy":
@@ -86,14 +86,14 @@ def _readable(event: Event, names: str) -> dict[str, Any]:
 def _name(event: Event, names: str) -> str:
     if names == "dotted":
         return event.event_type
-    from noetl.records.envelope import status_of
-    from noetl.records.legacy_names import legacy_name
+    from noetl.events.envelope import status_of
+    from noetl.events.legacy_names import legacy_name
 
     return legacy_name(event.event_type, status_of(event.payload))
 
 
 def _line(event: Event, names: str) -> str:
-    from noetl.records.envelope import status_of
+    from noetl.events.envelope import status_of
 
     status = status_of(event.payload)
     moment = f"{time.strftime('%H:%M:%S', time.localtime(event.ts))}.{int(event.ts % 1 * 1000):03d}"
@@ -105,9 +105,9 @@ def _words(event: Event) -> str:
     """What the event adds, short; ids and the envelope are for `-o json`."""
     import msgspec
 
-    from noetl.cli.live_words import clipped, told
-    from noetl.records.routing import NextSelected
-    from noetl.records.tasks import TaskProcessed
+    from noetl.cli.live_text import clipped, told
+    from noetl.events.routing import NextSelected
+    from noetl.events.tasks import TaskProcessed
 
     payload = event.payload
     match payload:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noetl.base.source import Span
 from noetl.cli.terminal import Paint, plain, visible, width
-from noetl.source import Span
 
 LONGEST = 120  # columns of source shown; a longer line is cut around the span
 _BEFORE = 40  # columns kept before the span when the line is cut

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import Refused, db_option, read
-from noetl.cli.suggesting import EXECUTION, PLAYBOOK
+from noetl.cli.connection import reads_server_option
+from noetl.cli.live_completion import EXECUTION, PLAYBOOK
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import QueryRefused, db_option, read
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
 
     async def look(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
-            raise Refused(f'no execution "{visible(beyond)}" here')
+            raise QueryRefused(f'no execution "{visible(beyond)}" here')
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
 
     rows = read(db, look)
@@ -58,7 +58,7 @@ def shown(row: ExecutionRow) -> dict[str, Any]:
 
 
 def _table(rows: list[ExecutionRow], now: float) -> list[str]:
-    from noetl.cli.live_words import lasted, local_time
+    from noetl.cli.live_text import lasted, local_time
 
     if not rows:
         return ["no executions"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import reads_server_option, server_meant
-from noetl.cli.reading import (
+from noetl.cli.connection import reads_server_option, server_meant
+from noetl.cli.queries import (
     ID_HELP,
     as_json,
     db_option,
@@ -66,25 +66,25 @@ def _from_store(given: str, db: str | None) -> dict[str, Any]:
 
 async def _explained(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any], bool]:
     from noetl.cli.status import abandoned
-    from noetl.engine.evolution import replayed
-    from noetl.orchestrator.errand_views import errands_of
-    from noetl.orchestrator.standing import sentences_of, tokens_of
-    from noetl.records.envelope import whole
-    from noetl.store.rebuilding import derived_rows
-    from noetl.store.tasks import TaskState
+    from noetl.control.views.side_run_views import side_runs_of
+    from noetl.control.views.token_views import sentences_of, tokens_of
+    from noetl.engine.evolve import replayed
+    from noetl.events.envelope import whole
+    from noetl.store.human_tasks import TaskState
+    from noetl.store.rebuild import derived_rows
 
     row = await found(history, given)
     events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
     rows, execution = derived_rows(events), replayed(row.execution_id, row.trace_id, events)
     tasks = [task for task in rows.tasks if task.state in (TaskState.OPEN, TaskState.CLAIMED)]
     tokens = tokens_of(execution, rows.orders, rows.waits, tasks)
-    errands = errands_of(execution, await history.orders(row.execution_id), time.time())
+    side_runs = side_runs_of(execution, await history.orders(row.execution_id), time.time())
     told = {
         "execution_id": row.execution_id,
         "status": row.status,
         "stuck": execution.paused and execution.is_open,
-        "sentences": sentences_of(execution, tokens, errands),
+        "sentences": sentences_of(execution, tokens, side_runs),
         "tokens": tokens,
-        "errands": errands,
+        "side_runs": side_runs,
     }
     return row, told, await abandoned(history, row)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from noetl.source import Source
+from noetl.base.source import Source
 
 STDIN = "-"
 _LARGEST = 8 * 1024 * 1024  # the reader refuses far less (1 MiB), with a diagnostic; this only keeps memory safe

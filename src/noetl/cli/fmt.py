@@ -15,8 +15,8 @@ from noetl.cli.files import STDIN, Unreadable, playbooks, read_source
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.document.format import FormatError
-    from noetl.source import Source
+    from noetl.base.source import Source
+    from noetl.language.formatting.formatter import FormatError
 
 FAILED = 1
 
@@ -32,7 +32,7 @@ def command(ctx: click.Context, files: tuple[str, ...], only_check: bool, show_d
 
     Keys come in one order, two spaces indent, comments stay. Nothing of what a file says is changed.
     """
-    from noetl.document.format import FormatError, format_text
+    from noetl.language.formatting.formatter import FormatError, format_text
 
     code, changed = 0, 0
     for name in dict.fromkeys(playbooks(files)):
@@ -63,8 +63,8 @@ def _explain(source: Source, error: FormatError) -> None:
     if not error.findings:
         click.echo(f"error: {visible(str(error))}", err=True)
         return
-    from noetl.checking import Checked
     from noetl.cli.report import print_diagnostics
+    from noetl.language.checking import Checked
 
     print_diagnostics(
         Checked(

@@ -10,7 +10,7 @@ from noetl.cli.checked_file import checked_file
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.graph.drawing import Drawing
+    from noetl.language.drawing.drawing import Drawing
 
 
 @click.command("graph")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @color_option
 def command(file: str, output: str, dialect: str | None) -> None:
     """Draw the net of FILE (or - for standard input): steps, their tasks, and the ways between them."""
-    from noetl.graph.drawing import draw
+    from noetl.language.drawing.drawing import draw
 
     _, net = checked_file(file, dialect=dialect)
     click.echo(_written(draw(net), output), nl=False)
@@ -37,18 +37,18 @@ def command(file: str, output: str, dialect: str | None) -> None:
 def _written(drawing: Drawing, output: str) -> str:
     match output:
         case "mermaid":
-            from noetl.graph.mermaid import mermaid
+            from noetl.language.drawing.mermaid import mermaid
 
             return mermaid(drawing)
         case "dot":
-            from noetl.graph.dot import dot
+            from noetl.language.drawing.dot import dot
 
             return dot(drawing)
         case "svg":
-            from noetl.graph.svg import svg
+            from noetl.language.drawing.svg import svg
 
             return svg(drawing)
         case _:
-            from noetl.graph.ladder import ladder
+            from noetl.language.drawing.text_tree import ladder
 
             return ladder(drawing)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
-from noetl.cli.reading import REFUSED, Refused, as_json, db_option
+from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import REFUSED, QueryRefused, as_json, db_option
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _told(client: Client, name: str | None, limit: int) -> list[dict[str, Any]]:
 
 def _listed_here(db: str | None, name: str | None, limit: int) -> list[dict[str, Any]]:
     from noetl.cli.access import readable
-    from noetl.cli.telling import using
+    from noetl.cli.requests import using
 
     async def look(store: Store) -> list[dict[str, Any]]:
         return [readable(row) for row in await store.waits.newest_kept(now=time.time(), name=name, limit=limit)]
@@ -123,7 +123,7 @@ def _confirm(name: str, yes: bool) -> None:
     if not _is_at_a_terminal():
         raise click.UsageError("there is no terminal to ask at: say --yes to delete all of a name")
     if not click.confirm(f'delete all kept messages "{visible(name)}"? nobody will receive them', err=True):
-        raise Refused("nothing was deleted")
+        raise QueryRefused("nothing was deleted")
 
 
 def _is_at_a_terminal() -> bool:
@@ -137,7 +137,7 @@ def _delete_named(there: Reached | None, db: str | None, name: str) -> None:
 
 def _named_here(db: str | None, name: str) -> int:
     from noetl.cli.access import note
-    from noetl.cli.telling import using
+    from noetl.cli.requests import using
 
     async def removed(store: Store) -> int:
         number = await store.waits.remove_named(name, now=time.time())
@@ -168,10 +168,10 @@ def _delete_there(there: Reached, ids: tuple[str, ...]) -> bool:
 
 
 def _delete_here(db: str | None, ids: tuple[str, ...]) -> bool:
+    from noetl.base.errors import NotFoundError, SettledError
     from noetl.cli.access import note
-    from noetl.cli.telling import using
-    from noetl.errors import NotFoundError, SettledError
-    from noetl.orchestrator.kept_messages import remove
+    from noetl.cli.requests import using
+    from noetl.control.outside.kept_messages import remove
 
     async def delete(store: Store) -> list[bool]:
         return [await is_deleted(store, one) for one in ids]

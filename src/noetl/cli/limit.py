@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
+from noetl.cli.connection import reads_server_option
+from noetl.cli.control import reason_option
 from noetl.cli.limit_settings import execution_meant, limit_playbook, limit_step, playbook_rows, step_rows
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import db_option
-from noetl.cli.steering import reason_option
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
 
 _RATE = re.compile(r"(\d+)/(.+)")
@@ -52,7 +52,7 @@ def _limit(_: click.Context, __: click.Parameter, given: str | None) -> int | No
 
 
 def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int, float] | None:
-    from noetl.durations import seconds
+    from noetl.base.durations import seconds
 
     if given is None:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from noetl.cli.reaching import asked, server_meant
-from noetl.cli.reading import Refused, found, read
+from noetl.cli.connection import asked, server_meant
+from noetl.cli.queries import QueryRefused, found, read
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def execution_meant(given: str, db: str | None) -> str | None:
     """The execution that is meant, None when there is none: then it is a playbook."""
     try:
         return read(db, lambda records: found(records, given)).execution_id
-    except Refused as problem:
+    except QueryRefused as problem:
         if problem.message.startswith("several"):
             raise
         return None
@@ -46,13 +46,13 @@ def step_rows(execution_id: str, db: str | None) -> list[dict[str, Any]]:
 def _playbooks_here(path: str | None, db: str | None) -> list[dict[str, Any]]:
     import msgspec
 
-    from noetl.cli.telling import using
-    from noetl.clock import SystemClock
-    from noetl.orchestrator.limit_views import playbook_limits
-    from noetl.orchestrator.playbook_limits import PlaybookLimits
+    from noetl.base.clock import SystemClock
+    from noetl.cli.requests import using
+    from noetl.control.limits.playbook_limits import PlaybookLimits
+    from noetl.control.views.limit_views import playbook_limits
 
     async def look(store: Store) -> list[dict[str, Any]]:
-        views = await playbook_limits(store.shelf, PlaybookLimits(store.shelf, SystemClock()), path)
+        views = await playbook_limits(store.key_values, PlaybookLimits(store.key_values, SystemClock()), path)
         told: list[dict[str, Any]] = msgspec.to_builtins(views)
         return told
 
@@ -62,12 +62,12 @@ def _playbooks_here(path: str | None, db: str | None) -> list[dict[str, Any]]:
 def _steps_here(execution_id: str, db: str | None) -> list[dict[str, Any]]:
     import msgspec
 
-    from noetl.cli.reading import pages, results_of
-    from noetl.cli.telling import using
-    from noetl.engine.evolution import replayed
+    from noetl.cli.queries import pages, results_of
+    from noetl.cli.requests import using
+    from noetl.control.views.limit_views import step_limits
+    from noetl.engine.evolve import replayed
+    from noetl.events.envelope import whole
     from noetl.net.encoding import from_json
-    from noetl.orchestrator.limit_views import step_limits
-    from noetl.records.envelope import whole
 
     results = results_of(db)
 
@@ -95,14 +95,14 @@ def limit_playbook(path: str, limit: int | None, reason: str | None, db: str | N
 def _limit_playbook_here(path: str, limit: int | None, reason: str | None, db: str | None) -> bool:
     from getpass import getuser
 
-    from noetl.cli.telling import using
-    from noetl.clock import SystemClock
-    from noetl.orchestrator.playbook_limits import PlaybookLimit, PlaybookLimits
+    from noetl.base.clock import SystemClock
+    from noetl.cli.requests import using
+    from noetl.control.limits.playbook_limits import PlaybookLimit, PlaybookLimits
 
     async def change(store: Store) -> bool:
-        limits = PlaybookLimits(store.shelf, SystemClock())
+        limits = PlaybookLimits(store.key_values, SystemClock())
         if await store.catalog.find(path) is None and not await store.executions(limit=1, path=path):
-            raise Refused(f'no playbook "{visible(path)}" is registered or has run here; a step needs --step')
+            raise QueryRefused(f'no playbook "{visible(path)}" is registered or has run here; a step needs --step')
         if limit is None:
             return await limits.remove(path)
         return await limits.put(PlaybookLimit(path=path, limit=limit, actor=getuser(), reason=reason))
@@ -124,10 +124,10 @@ def _limit_step_here(
 ) -> tuple[str, bool]:
     from getpass import getuser
 
-    from noetl.cli.telling import tell, using
+    from noetl.cli.requests import tell, using
+    from noetl.control.outside.report_results import check
     from noetl.engine.commands import ChangeLimit
-    from noetl.orchestrator.verdicts import check
-    from noetl.records.control import StepRate
+    from noetl.events.control import StepRate
 
     wanted = dict(settings)
     if (rate := wanted.get("rate")) is not None:

@@ -14,13 +14,13 @@ from typing import Protocol, TextIO, TypeVar
 
 import click
 
-from noetl.cli.progress import Progress
-from noetl.records.envelope import Event
+from noetl.cli.progress import RunProgress
+from noetl.events.envelope import Event
 
 Given = TypeVar("Given")
 
 
-class View(Protocol):
+class LiveView(Protocol):
     """Hears of events as they are committed, and is called now and then for what no event says."""
 
     period_s: float
@@ -44,7 +44,7 @@ def is_for_people(stream: TextIO, environment: Mapping[str, str]) -> bool:
     return stream.isatty()
 
 
-def view_for(output: str, progress: Progress, *, quiet: bool = False) -> View | None:
+def view_for(output: str, progress: RunProgress, *, quiet: bool = False) -> LiveView | None:
     """The view that suits where standard error goes; `progress` is what is known already, of a resumed run."""
     if output == "jsonl":
         return _Events()
@@ -71,7 +71,7 @@ def say(line: str) -> None:
             os.close(nowhere)
 
 
-def _screen(progress: Progress) -> View:
+def _screen(progress: RunProgress) -> LiveView:
     from rich.console import Console
 
     from noetl.cli.live_screen import Screen
@@ -89,7 +89,7 @@ class _Events:
     def __call__(self, events: Sequence[Event]) -> None:
         import msgspec
 
-        from noetl.records.envelope import readable
+        from noetl.events.envelope import readable
 
         for event in events:
             click.echo(msgspec.json.encode(readable(event)))
@@ -104,7 +104,7 @@ class _Events:
         """Nothing is held open."""
 
 
-async def shown(running: Awaitable[Given], view: View | None) -> Given:
+async def shown(running: Awaitable[Given], view: LiveView | None) -> Given:
     """Wait for the run, with its view kept alive meanwhile."""
     if view is None:
         return await running
@@ -117,7 +117,7 @@ async def shown(running: Awaitable[Given], view: View | None) -> Given:
         view.close()
 
 
-async def _ticking(view: View) -> None:
+async def _ticking(view: LiveView) -> None:
     while True:
         view.tick()
         await asyncio.sleep(view.period_s)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from noetl.cli.errand_lines import errand_line
-from noetl.cli.live_words import at_work, clipped, counted, limit_words, named, printed, told
-from noetl.cli.progress import Progress
+from noetl.base.clock import Clock, SystemClock
+from noetl.cli.live_text import at_work, clipped, counted, limit_words, named, printed, told
+from noetl.cli.progress import RunProgress
+from noetl.cli.side_run_lines import side_run_line
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import Paint, plain, visible
-from noetl.cli.wait_words import awaited
-from noetl.clock import Clock, SystemClock
-from noetl.records.cases import RetryStarted
-from noetl.records.control import (
+from noetl.cli.wait_text import awaited
+from noetl.events.cases import RetryStarted
+from noetl.events.control import (
     JoinFilled,
     JoinUnfilled,
     LimitChanged,
@@ -25,14 +25,14 @@ from noetl.records.control import (
     PlaybookPaused,
     PlaybookResumed,
 )
-from noetl.records.envelope import Event
-from noetl.records.executions import WorkflowStarted
-from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
-from noetl.records.routing import NextSelected
-from noetl.records.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
-from noetl.records.tasks import TaskProcessed
-from noetl.records.tokens import TokenClaimed, TokenDropped
-from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
+from noetl.events.envelope import Event
+from noetl.events.executions import WorkflowStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.routing import NextSelected
+from noetl.events.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
+from noetl.events.tasks import TaskProcessed
+from noetl.events.tokens import TokenClaimed, TokenDropped
+from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name
 _HEARTBEAT_S = 30.0
@@ -61,11 +61,11 @@ class Lines:
         *,
         paint: Paint = plain,
         clock: Clock | None = None,
-        progress: Progress | None = None,
+        progress: RunProgress | None = None,
     ) -> None:
         self._write, self._paint = write, paint
         self._clock = clock or SystemClock()
-        self._progress = progress or Progress()
+        self._progress = progress or RunProgress()
         self._loops: dict[str, _Loop] = {}
         self._spoken_at = self._clock.now()
 
@@ -153,7 +153,7 @@ class Lines:
                 )
             case LimitChanged():
                 yield self._paint(f"- {limit_words(payload)}", fg="yellow")
-            case _ if (said := errand_line(payload)) is not None:
+            case _ if (said := side_run_line(payload)) is not None:
                 yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
 
     def _iteration(

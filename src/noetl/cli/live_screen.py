@@ -13,31 +13,31 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from noetl.cli.errand_lines import errand_line
+from noetl.base.clock import Clock, SystemClock
 from noetl.cli.live_lines import output_lines
-from noetl.cli.live_words import (
+from noetl.cli.live_text import (
     counted,
     doing,
-    errand_words,
     lasted,
     limit_words,
     many,
     named,
     printed,
+    side_run_words,
     told,
     waiting,
 )
-from noetl.cli.progress import Progress
+from noetl.cli.progress import RunProgress
+from noetl.cli.side_run_lines import side_run_line
 from noetl.cli.step_view import StepView
 from noetl.cli.terminal import visible
-from noetl.clock import Clock, SystemClock
-from noetl.records.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
-from noetl.records.envelope import Event
-from noetl.records.loops import LoopDone
-from noetl.records.routing import NextSelected
-from noetl.records.steps import StepDenied, StepDone, StepFailed
-from noetl.records.tasks import TaskProcessed
-from noetl.records.tokens import TokenDropped
+from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.envelope import Event
+from noetl.events.loops import LoopDone
+from noetl.events.routing import NextSelected
+from noetl.events.steps import StepDenied, StepDone, StepFailed
+from noetl.events.tasks import TaskProcessed
+from noetl.events.tokens import TokenDropped
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR = 24
@@ -52,10 +52,10 @@ class Screen:
 
     period_s = 0.1
 
-    def __init__(self, console: Console, *, clock: Clock | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, console: Console, *, clock: Clock | None = None, progress: RunProgress | None = None) -> None:
         self._console = console
         self._clock = clock or SystemClock()
-        self._progress = progress or Progress()
+        self._progress = progress or RunProgress()
         self._over: list[Text] = []  # lines that scroll up with the next frame
         self._ended: dict[str, Text] = {}  # steps that have ended and not been routed yet
         self._logs: deque[str] = deque(maxlen=_LOGS)
@@ -118,7 +118,7 @@ class Screen:
                 self._over.append(_line("- ", "yellow", None, f"{word}{why}"))
             case LimitChanged():
                 self._over.append(_line("- ", "yellow", self._progress.name(event), limit_words(payload)))
-            case _ if (said := errand_line(payload)) is not None:
+            case _ if (said := side_run_line(payload)) is not None:
                 sign, _, words = said[0].partition(" ")
                 self._over.append(_line(f"{sign} ", said[1] or "cyan", self._progress.name(event), words))
 
@@ -159,8 +159,8 @@ class Screen:
             for held in self._progress.held.values()
         ]
         lines += [
-            _line("↶ ", "cyan", view.step, f"{errand_words(view, now)}  {lasted(view.elapsed_s(now))}")
-            for view in self._progress.errands.values()
+            _line("↶ ", "cyan", view.step, f"{side_run_words(view, now)}  {lasted(view.elapsed_s(now))}")
+            for view in self._progress.side_runs.values()
         ]
         lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
         room = max(1, height - 3)

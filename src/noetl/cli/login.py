@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.reading import Refused, refusals
+from noetl.cli.queries import QueryRefused, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def command(server: str | None, name: str | None, ca: str | None) -> None:
     noetl login http://127.0.0.1:8082
     printf %s "$TOKEN" | noetl login https://noetl.example.org --name prod
     """
+    from noetl.base.settings import load_settings
     from noetl.cli.contexts import address, ca_for, load_contexts
-    from noetl.settings import load_settings
 
     with refusals():
         contexts = load_contexts()
         chosen = server or contexts.current
         if chosen is None:
-            raise Refused("which server? noetl login URL")
+            raise QueryRefused("which server? noetl login URL")
         known = contexts.known.get(chosen)
         url = known.server if known is not None else address(chosen)
         name = name or (chosen if known is not None else _host(url))
@@ -49,7 +49,7 @@ def _given(url: str) -> str:
     else:
         token = sys.stdin.readline()
     if not token.strip():
-        raise Refused("there was no token on standard input")
+        raise QueryRefused("there was no token on standard input")
     return token.strip()
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
-from noetl.cli.suggesting import STEP
+from noetl.cli.connection import reads_server_option
+from noetl.cli.live_completion import STEP
+from noetl.cli.queries import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.records.envelope import Event
-    from noetl.records.tasks import TaskProcessed
+    from noetl.events.envelope import Event
+    from noetl.events.tasks import TaskProcessed
     from noetl.store.contract import Records
 
 
@@ -34,13 +34,13 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
     """
 
     async def look(history: Records) -> None:
-        from noetl.records.tasks import TaskProcessed
-        from noetl.store.contract import Only
+        from noetl.events.tasks import TaskProcessed
+        from noetl.store.contract import SingleRow
 
         row = await found(history, given)
         await known_step(history, row, step)
         stream = followed if follow else pages
-        only = Only(types=(TaskProcessed.event_type,), step=step)
+        only = SingleRow(types=(TaskProcessed.event_type,), step=step)
         async for events in stream(history, row.execution_id, only=only):
             for event in events:
                 processed = event.payload
@@ -67,7 +67,7 @@ def _whose(event: Event, processed: TaskProcessed) -> str:
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
-    from noetl.cli.live_words import printed, told
+    from noetl.cli.live_text import printed, told
 
     outcome = processed.outcome
     if outcome.meta.stdout:
@@ -80,7 +80,7 @@ def _lines(processed: TaskProcessed) -> Iterator[str]:
 
 
 def _entry(event: Event, processed: TaskProcessed) -> dict[str, object]:
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     error = processed.outcome.error
     return {

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from noetl.checking import Checked
-from noetl.diagnostics import CODES, Diagnostic, Severity
-from noetl.source import Source
+from noetl.base.diagnostics import CODES, Diagnostic, Severity
+from noetl.base.source import Source
+from noetl.language.checking import Checked
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 

@@ -16,9 +16,9 @@ INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 try:
     import click
 
+    from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError
     from noetl.cli.examples import with_examples
     from noetl.cli.terminal import color_option
-    from noetl.errors import BackendError, NoetlError, PlaybookError, RefusedError
 except KeyboardInterrupt:  # most of the first tenth of a second is spent here
     raise SystemExit(INTERRUPTED) from None
 except RuntimeError as problem:  # that is what Python 3.11 makes of it while a class is made
@@ -114,7 +114,7 @@ class Verbs(click.Group):
 
 
 def _is_text(given: str) -> bool:
-    from noetl.source import is_unicode
+    from noetl.base.source import is_unicode
 
     return is_unicode(given)
 

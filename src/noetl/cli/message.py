@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli import kept_messages
-from noetl.cli.forms import print_record, record_output
-from noetl.cli.reaching import asked, reads_server_option, server_meant
-from noetl.cli.reading import db_option, refusals
+from noetl.cli.connection import asked, reads_server_option, server_meant
+from noetl.cli.output_formats import print_record, record_output
+from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def send(
     \b
     noetl message send approval_received -c order_id=7 --payload '{"approved": true}'
     """
-    from noetl.cli.given import pairs_from, value_from
+    from noetl.cli.arguments import pairs_from, value_from
 
     ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
     said = value_from(payload, "--payload")
@@ -71,7 +71,7 @@ def send(
 
 
 def _seconds(ttl: str) -> float:
-    from noetl.durations import seconds
+    from noetl.base.durations import seconds
 
     try:
         return seconds(ttl)
@@ -88,7 +88,7 @@ def _sentence(name: str, sent: dict[str, Any]) -> str:
 def _kept_here(
     name: str, keys: dict[str, Any], said: Any, message_id: str | None, ttl_s: float, db: str | None
 ) -> dict[str, Any]:
-    from noetl.orchestrator.deliveries import new_message
+    from noetl.control.outside.delivery import new_message
 
     with refusals():
         message = new_message(name, keys, said, message_id=message_id, ttl_s=ttl_s, now=time.time())
@@ -101,9 +101,9 @@ def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
     it."""
     import asyncio
 
-    from noetl.orchestrator.deliveries import keep
-    from noetl.orchestrator.presence import is_anybody_there
-    from noetl.store.opening import open_store
+    from noetl.control.background.presence import is_anybody_there
+    from noetl.control.outside.delivery import keep
+    from noetl.store.open_store import open_store
     from noetl.store.waits import MESSAGE, parts_of
     from noetl.worker.identity import is_gone
 
@@ -113,7 +113,11 @@ def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
             is_new = await keep(store, message)
             waits = await store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
             until = time.monotonic() + _PATIENCE_S
-            while waits and await is_anybody_there(store.shelf, is_gone, now=time.time()) and time.monotonic() < until:
+            while (
+                waits
+                and await is_anybody_there(store.key_values, is_gone, now=time.time())
+                and time.monotonic() < until
+            ):
                 if (taken_by := await _taken_by(store, message.message_id)) is not None:
                     return is_new, taken_by
                 await asyncio.sleep(_POLL_S)

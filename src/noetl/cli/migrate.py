@@ -11,14 +11,14 @@ import msgspec
 
 from noetl.cli.files import STDIN, Unreadable, playbooks, read_source
 from noetl.cli.terminal import color_option, visible
-from noetl.document.playbook import Dialect
+from noetl.language.reading.playbook import Dialect
 
 if TYPE_CHECKING:
-    from noetl.conversion import Conversion
+    from noetl.base.source import Source
+    from noetl.language.conversion import Conversion
     from noetl.net.kinds import Kinds
-    from noetl.source import Source
 
-CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # by noetl.conversion.Outcome
+CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # by noetl.language.conversion.Outcome
 
 
 @click.command("migrate")
@@ -72,7 +72,7 @@ def _migrate_file(
 ) -> tuple[Conversion | None, int]:
     """What happened to one file, and the exit code it asks for."""
     from noetl.cli.migration_report import print_migration, print_refusal
-    from noetl.conversion import Outcome, convert
+    from noetl.language.conversion import Outcome, convert
 
     try:
         source = read_source(name)

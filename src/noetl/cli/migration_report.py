@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.terminal import visible
-from noetl.conversion import Conversion, Outcome
+from noetl.language.conversion import Conversion, Outcome
 
 if TYPE_CHECKING:
-    from noetl.migration.notes import Note
-    from noetl.source import Source
+    from noetl.base.source import Source
+    from noetl.language.migrating.notes import Note
 
 _COLORS = {
     Outcome.UNCHANGED: "cyan",

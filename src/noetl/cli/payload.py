@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from noetl.document.shapes import is_typo, nearest
+from noetl.language.reading.shared_checks import is_typo, nearest
 
 _MOST_DOUBTED = 50  # names that are looked at: a payload can have very many
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
+from noetl.cli.connection import as_table, must_reach, server_option
 from noetl.cli.labels import labels_in
-from noetl.cli.reaching import as_table, must_reach, server_option
-from noetl.cli.reading import refusals
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.client.models import Pool
+    from noetl.client.models import PoolInfo
 
 _RATE = re.compile(r"(\d+)/(.+)")
 
@@ -41,7 +41,7 @@ def list_command(server: str | None, output: str) -> None:
     print_list(told, output, key="name", table=lambda: _table(pools))
 
 
-def _table(pools: list[Pool]) -> list[str]:
+def _table(pools: list[PoolInfo]) -> list[str]:
     rows: list[tuple[Any, ...]] = [("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")]
     rows += [
         (one.name, one.capacity or "-", one.rate_text or "-", one.require_text or "-", one.leased, one.workers)
@@ -59,7 +59,7 @@ def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int |
 
 
 def _rate(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | str | None:
-    from noetl.durations import seconds
+    from noetl.base.durations import seconds
 
     if given is None or given == "none":
         return given

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reading import Refused, as_json, refusals
+from noetl.cli.queries import QueryRefused, as_json, refusals
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def add_process_commands(
             click.echo(f"no {kind} runs here")
         for record in records:
             if not stop(record, within_s=timeout, force=force):
-                raise Refused(f"{kind} {record.name} ({record.pid}) has not ended after {timeout:g} s: say --force")
+                raise QueryRefused(
+                    f"{kind} {record.name} ({record.pid}) has not ended after {timeout:g} s: say --force"
+                )
             click.echo(f"stopped {kind} {record.name} ({record.pid})")
 
     @group.command("status", help=f"Show the {kind}s that were started here. Exits with 0 when there is one, else 4.")
@@ -54,9 +56,9 @@ def add_process_commands(
     @color_option
     @click.pass_context
     def status_command(ctx: click.Context, output: str) -> None:
-        from noetl.cli.live_words import lasted
+        from noetl.cli.connection import as_table
+        from noetl.cli.live_text import lasted
         from noetl.cli.processes import listed
-        from noetl.cli.reaching import as_table
 
         records = listed(kind)
         if output == "json":
@@ -67,4 +69,4 @@ def add_process_commands(
             click.echo("\n".join(as_table(rows)))
         else:
             click.echo(f"no {kind} runs here")
-        ctx.exit(0 if records else Refused.exit_code)
+        ctx.exit(0 if records else QueryRefused.exit_code)

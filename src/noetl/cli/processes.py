@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.errors import RefusedError
-from noetl.settings import state_folder
+from noetl.base.errors import RefusedError
+from noetl.base.settings import state_folder
 from noetl.worker.identity import started_at
 
 _POLL_S = 0.05

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from noetl.cli import errand_progress
-from noetl.cli.step_view import Failure, Held, Level, Retry, StepView
-from noetl.cli.wait_words import Awaited, awaited, kind_of, wait_id_of
-from noetl.records.cases import RetryStarted
-from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
-from noetl.records.envelope import Event
-from noetl.records.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
-from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
-from noetl.records.routing import NextSelected
-from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped
-from noetl.records.waits import (
+from noetl.cli import side_run_progress
+from noetl.cli.step_view import Failure, Held, Level, RetryView, StepView
+from noetl.cli.wait_text import Awaited, awaited, kind_of, wait_id_of
+from noetl.events.cases import RetryStarted
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.routing import NextSelected
+from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
+from noetl.events.waits import (
     HumanCreated,
     MessageAwaited,
     MessageReceived,
@@ -35,7 +35,7 @@ from noetl.records.waits import (
 )
 
 
-class Progress:
+class RunProgress:
     """State after the events taken so far. `status` is running, paused, or how it ended.
 
     The first event says which execution it is about. Events of nested ones add their steps and nothing else.
@@ -49,7 +49,7 @@ class Progress:
         self.finished_at: float | None = None
         self.steps: dict[str, StepView] = {}
         self.held: dict[str, Held] = {}
-        self.errands: dict[str, StepView] = {}  # what runs beside the tokens
+        self.side_runs: dict[str, StepView] = {}  # what runs beside the tokens
         self.to_undo = 0  # compensations that are asked for and have not begun
         self.done = 0
         self.failed = 0
@@ -82,7 +82,7 @@ class Progress:
         return view
 
     def _view(self, step_run_id: str | None) -> StepView | None:
-        return self.steps.get(step_run_id or "") or self.errands.get(step_run_id or "")
+        return self.steps.get(step_run_id or "") or self.side_runs.get(step_run_id or "")
 
     def name(self, event: Event) -> str:
         """The step an event is about, as it is shown."""
@@ -144,7 +144,7 @@ class Progress:
         view.last_error = payload.outcome.error
         if decision.do == "retry":
             at = event.ts + decision.delay_s
-            view.retry = Retry(payload.task, payload.attempt + 1, at, payload.outcome.error)
+            view.retry = RetryView(payload.task, payload.attempt + 1, at, payload.outcome.error)
             view.retries += 1
         elif decision.error is not None:
             view.failing_task = payload.task
@@ -153,7 +153,7 @@ class Progress:
 
     def _repeated(self, event: Event, payload: RetryStarted, view: StepView | None) -> None:
         if view is not None:
-            view.retry = Retry(payload.task, payload.count, event.ts + payload.delay_s, view.last_error)
+            view.retry = RetryView(payload.task, payload.count, event.ts + payload.delay_s, view.last_error)
             view.retries += 1
 
     def _loop_started(self, event: Event, payload: LoopStarted, view: StepView | None) -> None:
@@ -221,7 +221,7 @@ class Progress:
         self.steps.clear()
         self.held.clear()
         self._waits.clear()
-        self.errands.clear()
+        self.side_runs.clear()
         if payload.error is not None:
             self._note(event, Failure(payload.error))
 
@@ -232,38 +232,38 @@ class Progress:
             self.failure = failure
 
 
-_APPLY: dict[type, Callable[[Progress, Event, Any, StepView | None], None]] = {
-    ExecutionRequested: Progress._requested,
-    WorkflowStarted: Progress._workflow_started,
-    TokenCreated: Progress._token_created,
-    TokenHeld: Progress._token_held,
-    TokenConsumed: Progress._token_gone,
-    TokenDropped: Progress._token_gone,
-    StepScheduled: Progress._scheduled,
-    StepStarted: Progress._step_started,
-    TaskStarted: Progress._task_started,
-    TaskProcessed: Progress._task_processed,
-    RetryStarted: Progress._repeated,
-    LoopStarted: Progress._loop_started,
-    IterationDone: Progress._iteration_done,
-    IterationFailed: Progress._iteration_failed,
-    StepDone: Progress._ended,
-    StepFailed: Progress._ended,
-    LoopDone: Progress._ended,
-    TimerScheduled: Progress._awaited,
-    MessageAwaited: Progress._awaited,
-    SignalAwaited: Progress._awaited,
-    HumanCreated: Progress._awaited,
-    TimerFired: Progress._come,
-    TimerCancelled: Progress._come,
-    MessageReceived: Progress._come,
-    MessageTimeout: Progress._come,
-    SignalReceived: Progress._come,
-    TaskCompleted: Progress._come,
-    NextSelected: Progress._selected,
-    PlaybookPaused: Progress._paused,
-    PlaybookResumed: Progress._resumed,
-    PlaybookCancelled: Progress._cancelled,
-    PlaybookProcessed: Progress._processed,
-    **errand_progress.APPLY,
+_APPLY: dict[type, Callable[[RunProgress, Event, Any, StepView | None], None]] = {
+    ExecutionRequested: RunProgress._requested,
+    WorkflowStarted: RunProgress._workflow_started,
+    TokenCreated: RunProgress._token_created,
+    TokenHeld: RunProgress._token_held,
+    TokenConsumed: RunProgress._token_gone,
+    TokenDropped: RunProgress._token_gone,
+    StepScheduled: RunProgress._scheduled,
+    StepStarted: RunProgress._step_started,
+    TaskStarted: RunProgress._task_started,
+    TaskProcessed: RunProgress._task_processed,
+    RetryStarted: RunProgress._repeated,
+    LoopStarted: RunProgress._loop_started,
+    IterationDone: RunProgress._iteration_done,
+    IterationFailed: RunProgress._iteration_failed,
+    StepDone: RunProgress._ended,
+    StepFailed: RunProgress._ended,
+    LoopDone: RunProgress._ended,
+    TimerScheduled: RunProgress._awaited,
+    MessageAwaited: RunProgress._awaited,
+    SignalAwaited: RunProgress._awaited,
+    HumanCreated: RunProgress._awaited,
+    TimerFired: RunProgress._come,
+    TimerCancelled: RunProgress._come,
+    MessageReceived: RunProgress._come,
+    MessageTimeout: RunProgress._come,
+    SignalReceived: RunProgress._come,
+    TaskCompleted: RunProgress._come,
+    NextSelected: RunProgress._selected,
+    PlaybookPaused: RunProgress._paused,
+    PlaybookResumed: RunProgress._resumed,
+    PlaybookCancelled: RunProgress._cancelled,
+    PlaybookProcessed: RunProgress._processed,
+    **side_run_progress.APPLY,
 }

@@ -20,7 +20,7 @@ def protect(*variables: str) -> None:
     one: neither its memory nor the environment it was started with. It leaves no core file either."""
     if not is_own_process:
         return
-    from noetl.keychain.master_keys import take_from_environment
+    from noetl.secrets.master_keys import take_from_environment
 
     take_from_environment()
     for variable in variables:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.accepted_text import accepted, accepting_options
+from noetl.cli.connection import reached, server_option
 from noetl.cli.files import read_source
-from noetl.cli.reaching import reached, server_option
-from noetl.cli.reading import db_option, refusals
+from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.reaching import Reached
-    from noetl.client.models import Playbook
+    from noetl.base.source import Source
+    from noetl.cli.connection import Reached
+    from noetl.client.models import PlaybookInfo
     from noetl.net.net import Net
-    from noetl.source import Source
     from noetl.store.catalog import CatalogRow
 
     Accepted = tuple[Source, Net, Path]  # a text as it is registered, its net, and the file it was read from
@@ -56,21 +56,21 @@ def command(
         click.echo(f"{visible(row.path)} version {row.version}")
 
 
-def _registered_there(nets: list[Accepted], there: Reached) -> Sequence[CatalogRow | Playbook]:
+def _registered_there(nets: list[Accepted], there: Reached) -> Sequence[CatalogRow | PlaybookInfo]:
     with there.client() as client:
         return [client.register(source.text) for source, _, _ in nets]
 
 
-async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogRow | Playbook]:
+async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogRow | PlaybookInfo]:
     import time
 
+    from noetl.control.schedule.schedule_store import ScheduleStore
     from noetl.net.encoding import content_hash, to_json
-    from noetl.orchestrator.timetable import Timetable
     from noetl.store.catalog import Registration
-    from noetl.store.opening import open_store
+    from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
-    timetable = Timetable(store.shelf)
+    timetable = ScheduleStore(store.key_values)
     try:
         rows = []
         for source, net, file in nets:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.files import STDIN
-from noetl.cli.reading import INVALID, refusals
+from noetl.cli.queries import INVALID, refusals
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
-    from noetl.cli.live import View
-    from noetl.cli.reaching import Reached
+    from noetl.cli.connection import Reached
+    from noetl.cli.live import LiveView
     from noetl.client import AsyncClient
     from noetl.client.models import Result, Started
 
@@ -83,8 +83,8 @@ def followed(
     started: Started | None = None,
 ) -> int:
     """Show an execution there as it goes, and say how it ended. `started` is told where it was begun just now."""
+    from noetl.cli.follow import watched
     from noetl.cli.live import say
-    from noetl.cli.watching import watched
 
     def let_go() -> None:
         say(f"execution {execution_id} goes on at {there.url}")
@@ -101,7 +101,7 @@ def followed(
     )
 
 
-async def _watched(client: AsyncClient, execution_id: str, view: View | None) -> Result:
+async def _watched(client: AsyncClient, execution_id: str, view: LiveView | None) -> Result:
     async with client:
         async for event in client.events(execution_id, follow=True):
             if view is not None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, Refused, as_json, db_option, found, id_argument, pages, read, results_of
+from noetl.cli.connection import reads_server_option
+from noetl.cli.queries import ID_HELP, QueryRefused, as_json, db_option, found, id_argument, pages, read, results_of
 from noetl.cli.status import abandoned, lines_of, readable_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.progress import Progress
-    from noetl.records.envelope import Event
+    from noetl.cli.progress import RunProgress
+    from noetl.events.envelope import Event
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
@@ -32,11 +32,11 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
     """
     results = results_of(db)
 
-    async def look(history: Records) -> tuple[ExecutionRow, Progress, float | None, bool]:
+    async def look(history: Records) -> tuple[ExecutionRow, RunProgress, float | None, bool]:
         row = await found(history, given)
         events = [event async for page in pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
-            raise Refused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
+            raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
         told, progress = _replayed(events if until is None else events[:until], results)
         is_past = until is not None and until < len(events)
         return told, progress, events[until - 1].ts if is_past and until else None, await abandoned(history, told)
@@ -49,16 +49,16 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
         click.echo(line)
 
 
-def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Progress]:
+def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, RunProgress]:
     """Through the engine, event by event: a log that does not fit together is refused here."""
-    from noetl.cli.progress import Progress
-    from noetl.errors import ToolError
-    from noetl.records.envelope import whole
-    from noetl.store.rebuilding import derived_rows
+    from noetl.base.errors import ToolError
+    from noetl.cli.progress import RunProgress
+    from noetl.events.envelope import whole
+    from noetl.store.rebuild import derived_rows
 
-    progress = Progress()
+    progress = RunProgress()
     progress.take_all(events)
     try:
         return derived_rows([whole(event, results.load) for event in events]).execution, progress
     except (LookupError, ToolError) as problem:
-        raise Refused(f"the log cannot be replayed: {problem}") from problem
+        raise QueryRefused(f"the log cannot be replayed: {problem}") from problem

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 import msgspec
 
-from noetl.checking import Checked
+from noetl.base.diagnostics import Diagnostic, Severity
+from noetl.base.source import Source
 from noetl.cli.excerpt import excerpt
 from noetl.cli.terminal import Paint, plain, visible
-from noetl.diagnostics import Diagnostic, Severity
-from noetl.source import Source
+from noetl.language.checking import Checked
 
 FORMATS = ("text", "json", "github", "sarif")
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import Reached, reads_server_option, server_meant
-from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, pages, read, refusals, results_of
-from noetl.cli.run import Allowed, Run, deny_option, kinds_option, sandbox_option
-from noetl.cli.suggesting import STEP
+from noetl.cli.connection import Reached, reads_server_option, server_meant
+from noetl.cli.live_completion import STEP
+from noetl.cli.queries import ID_HELP, QueryRefused, db_option, found, id_argument, pages, read, refusals, results_of
+from noetl.cli.run import Allowed, RunOptions, deny_option, kinds_option, sandbox_option
 from noetl.cli.task import actor_option, role_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.engine.approvals import Consent
+    from noetl.events.rerun_state import RerunState
     from noetl.net.net import Net
-    from noetl.records.carrying import Carried
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
@@ -85,24 +85,24 @@ def command(
 
         consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
         carried = read(db, lambda history: _carried(history, row, net, step, results, inputs, consent))
-    ctx.exit(Run(db, output, Allowed(allow, deny, sandbox), quiet).begin_net(net, inputs, carried=carried))
+    ctx.exit(RunOptions(db, output, Allowed(allow, deny, sandbox), quiet).begin_net(net, inputs, carried=carried))
 
 
 async def _asked(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
     """The execution that is meant, and the inputs it had."""
-    from noetl.records.apart import put_back
-    from noetl.records.executions import ExecutionRequested
-    from noetl.store.contract import Only
+    from noetl.events.executions import ExecutionRequested
+    from noetl.events.large_values import put_back
+    from noetl.store.contract import SingleRow
 
     row = await found(history, given)
-    [first] = await history.events(row.execution_id, only=Only(limit=1))
+    [first] = await history.events(row.execution_id, only=SingleRow(limit=1))
     assert isinstance(first.payload, ExecutionRequested), "every stream begins with its request (SRV-01)"
     return row, put_back(first.payload, results.load).payload
 
 
 def _inputs(before: dict[str, Any], payload: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
     from noetl.cli.payload import payload_from
-    from noetl.pipeline.patches import overlaid
+    from noetl.engine.pipeline.patches import overlaid
 
     given = payload_from(payload, settings)
     return given if payload is not None else overlaid(before, given)
@@ -143,7 +143,7 @@ def _registered(row: ExecutionRow, db: str | None, version: str) -> Net:
 
     net = registered(row.path, db, version)
     if net is None:
-        raise Refused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
+        raise QueryRefused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
     return net
 
 
@@ -155,17 +155,17 @@ async def _carried(
     results: Results,
     inputs: dict[str, Any],
     consent: Consent,
-) -> Carried:
+) -> RerunState:
+    from noetl.control.nested.reruns import with_approvals
     from noetl.engine.approvals import Inputs
-    from noetl.engine.carrying import carried, why_not
+    from noetl.engine.rerun_state import carried, why_not
+    from noetl.events.envelope import whole
     from noetl.net.encoding import content_hash
-    from noetl.orchestrator.reruns import with_approvals
-    from noetl.records.envelope import whole
 
     if (why := why_not(net, step)) is not None:
-        raise Refused(why)
+        raise QueryRefused(why)
     events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
     taken = carried(row.execution_id, row.trace_id, events, net, step)
     if taken is None:
-        raise Refused(f'execution {row.execution_id} never entered step "{visible(step)}"')
+        raise QueryRefused(f'execution {row.execution_id} never entered step "{visible(step)}"')
     return await with_approvals(history, events, taken, Inputs(net_hash=content_hash(net), payload=inputs), consent)

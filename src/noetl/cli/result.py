@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import (
+from noetl.cli.connection import reads_server_option
+from noetl.cli.live_completion import STEP
+from noetl.cli.queries import (
     CODES,
     ID_HELP,
-    Refused,
+    QueryRefused,
     as_json,
     db_option,
     found,
@@ -19,12 +20,11 @@ from noetl.cli.reading import (
     read,
     results_of,
 )
-from noetl.cli.suggesting import STEP
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.records.envelope import Event
-    from noetl.records.outcomes import Error
+    from noetl.events.envelope import Event
+    from noetl.events.outcomes import Error
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
@@ -65,11 +65,11 @@ async def _of_execution(history: Records, row: ExecutionRow, results: Results) -
 
 async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tuple[Error | None, Any]:
     """What an execution that is over failed of, and what it gave. Refused while it is not."""
-    from noetl.records.executions import PlaybookProcessed
+    from noetl.events.executions import PlaybookProcessed
 
     end = await _newest(history, row, (PlaybookProcessed.event_type,))
     if end is None:
-        raise Refused(f"execution {row.execution_id} has not ended: it is {row.status}")
+        raise QueryRefused(f"execution {row.execution_id} has not ended: it is {row.status}")
     processed = end.payload
     assert isinstance(processed, PlaybookProcessed)
     values = {name: (await _of_step(history, row, name, results))[1] for name in processed.result_of}
@@ -79,17 +79,17 @@ async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tu
 async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
     from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
     from noetl.engine.scopes import payload_of
-    from noetl.records.envelope import whole
-    from noetl.records.executions import ExecutionRequested
-    from noetl.store.contract import Only
+    from noetl.events.envelope import whole
+    from noetl.events.executions import ExecutionRequested
+    from noetl.store.contract import SingleRow
 
-    only = Only(types=TELLING, step=step, limit=ENOUGH, newest=True)
+    only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
     events = [whole(event, results.load) for event in await history.events(row.execution_id, only=only)]
     ended = ended_in(events, step)
     if ended is None and (request := await _newest(history, row, (ExecutionRequested.event_type,))) is not None:
         ended = carried_in(request, step)
     if ended is None:
-        raise Refused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
+        raise QueryRefused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
     if ended.error is not None:
         _tell(ended.error)
         return 1, None
@@ -97,13 +97,13 @@ async def _of_step(history: Records, row: ExecutionRow, step: str, results: Resu
 
 
 async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...]) -> Event | None:
-    from noetl.store.contract import Only
+    from noetl.store.contract import SingleRow
 
-    events = await history.events(row.execution_id, only=Only(types=types, limit=1, newest=True))
+    events = await history.events(row.execution_id, only=SingleRow(types=types, limit=1, newest=True))
     return events[0] if events else None
 
 
 def _tell(error: Any) -> None:
-    from noetl.cli.live_words import told
+    from noetl.cli.live_text import told
 
     click.echo(click.style("failed", fg="red", bold=True) + f": {told(error)}", err=True)

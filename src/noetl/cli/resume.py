@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, db_option, id_argument
-from noetl.cli.steering import reason_option, steer
+from noetl.cli.connection import reads_server_option
+from noetl.cli.control import reason_option, steer
+from noetl.cli.queries import ID_HELP, db_option, id_argument
 from noetl.cli.terminal import color_option
 
 

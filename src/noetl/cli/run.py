@@ -13,20 +13,20 @@ import click
 import msgspec
 
 from noetl.cli.accepted_text import accepting_options
-from noetl.cli.reaching import server_option
-from noetl.cli.reading import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
-from noetl.cli.suggesting import EXECUTION, RUNNABLE
+from noetl.cli.connection import server_option
+from noetl.cli.live_completion import EXECUTION, RUNNABLE
+from noetl.cli.queries import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.live import View
-    from noetl.cli.progress import Progress
-    from noetl.cli.reaching import Reached
+    from noetl.base.diagnostics import Diagnostic
+    from noetl.cli.connection import Reached
+    from noetl.cli.live import LiveView
+    from noetl.cli.progress import RunProgress
     from noetl.cli.runnable import Runnable
-    from noetl.diagnostics import Diagnostic
-    from noetl.embedded import RunResult
+    from noetl.events.rerun_state import RerunState
     from noetl.net.net import Net
-    from noetl.records.carrying import Carried
+    from noetl.operations.embedded import RunResult
     from noetl.store.contract import Records
 
 MEMORY = ":memory:"
@@ -122,7 +122,7 @@ def command(
     """
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook, or an execution with --resume ID")
-    run = Run(MEMORY if memory else db, output, Allowed(allow, deny, sandbox), quiet)
+    run = RunOptions(MEMORY if memory else db, output, Allowed(allow, deny, sandbox), quiet)
     if resume_id is not None:
         if settings or payload is not None or version is not None or memory or migrate:
             raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
@@ -141,7 +141,7 @@ def command(
 
 def _server_for(name: str, server: str | None, db: str | None, *, here: bool) -> Reached | None:
     """The server to run on, None to run here (DESIGN §2)."""
-    from noetl.cli.reaching import reached
+    from noetl.cli.connection import reached
     from noetl.cli.remote_run import is_file
 
     if here and server is not None:
@@ -159,7 +159,7 @@ class Allowed(NamedTuple):
     sandbox: bool = False
 
 
-class Run:
+class RunOptions:
     """One run as the command line asked for it."""
 
     def __init__(self, place: str | None, output: str, allowed: Allowed, quiet: bool) -> None:
@@ -183,16 +183,16 @@ class Run:
         return self.begin_net(found.net, inputs, origin=found.origin)
 
     def begin_net(
-        self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: Carried | None = None
+        self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: RerunState | None = None
     ) -> int:
         """Run a net that was read from `origin`, or begin at a step with what is carried over from an earlier run."""
-        from noetl.cli.progress import Progress
-        from noetl.clock import SystemClock
-        from noetl.embedded import run_net, tools_here
-        from noetl.ids import uuid7
+        from noetl.base.clock import SystemClock
+        from noetl.base.ids import uuid7
+        from noetl.cli.progress import RunProgress
+        from noetl.operations.embedded import run_net, tools_here
 
         execution_id = uuid7(SystemClock().now())
-        view = self._view(Progress())
+        view = self._view(RunProgress())
         running = run_net(
             net,
             payload=inputs,
@@ -207,9 +207,9 @@ class Run:
 
     def resume(self, given: str) -> int:
         from noetl.cli.status import progress_of
-        from noetl.embedded import resume, tools_here
+        from noetl.operations.embedded import resume, tools_here
 
-        async def look(history: Records) -> tuple[str, Progress]:
+        async def look(history: Records) -> tuple[str, RunProgress]:
             row = await found(history, given)
             return row.execution_id, await progress_of(history, row.execution_id)
 
@@ -218,17 +218,17 @@ class Run:
         resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(*self._allowed))
         return self._ended(resuming, execution_id, view)
 
-    def _view(self, progress: Progress) -> View | None:
+    def _view(self, progress: RunProgress) -> LiveView | None:
         from noetl.cli.live import view_for
 
         return view_for(self._output, progress, quiet=self._quiet)
 
-    def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: View | None) -> int:
+    def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: LiveView | None) -> int:
         """Wait for the run and tell how it ended."""
+        from noetl.base.errors import BackendError, RefusedError
         from noetl.cli.interruption import Interrupted, run_interruptibly
         from noetl.cli.live import say, shown
         from noetl.cli.protection import protect
-        from noetl.errors import BackendError, RefusedError
 
         protect()
 
@@ -265,14 +265,14 @@ class Run:
     def _has_begun(self, execution_id: str) -> bool:
         import os
 
-        from noetl.cli.reading import Refused, place_of
-        from noetl.store.opening import is_database
+        from noetl.cli.queries import QueryRefused, place_of
+        from noetl.store.open_store import is_database
 
         if not is_database(self._place) and not os.access(place_of(self._place), os.W_OK):
             return False  # even a reader would leave files beside it, as read-only as the store
         try:
             return read(self._place, lambda history: history.execution(execution_id)) is not None
-        except Refused:  # the store cannot be read either, which has been told
+        except QueryRefused:  # the store cannot be read either, which has been told
             return False
 
     def _print(self, result: RunResult) -> None:
@@ -294,7 +294,7 @@ class Run:
 def _tell(result: RunResult) -> None:
     """How it ended, for people."""
     from noetl.cli.live import say
-    from noetl.cli.live_words import told
+    from noetl.cli.live_text import told
 
     color = {"completed": "green", "failed": "red"}.get(result.status.value, "yellow")
     why = f": {told(result.error)}" if result.error is not None else ""

@@ -14,10 +14,10 @@ import msgspec
 
 from noetl.cli.accepted_text import accepted
 from noetl.cli.files import STDIN, Unreadable, read_source
-from noetl.cli.reading import is_there, refusals
+from noetl.cli.queries import is_there, refusals
 
 if TYPE_CHECKING:
-    from noetl.diagnostics import Diagnostic
+    from noetl.base.diagnostics import Diagnostic
     from noetl.net.net import Net
 
 _MEMORY = ":memory:"
@@ -55,7 +55,7 @@ def registered(path: str, db: str | None, version: str | None) -> Net | None:
     if db == _MEMORY or not is_there(db):
         return None
     from noetl.net.encoding import from_json
-    from noetl.store.opening import open_store
+    from noetl.store.open_store import open_store
 
     async def looked_up() -> Net | None:
         store, _ = await open_store(db)

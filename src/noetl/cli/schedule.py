@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import reads_server_option, server_meant
-from noetl.cli.reading import as_json, db_option
-from noetl.cli.suggesting import PLAYBOOK
+from noetl.cli.connection import reads_server_option, server_meant
+from noetl.cli.live_completion import PLAYBOOK
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import as_json, db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.timetables import Times
+    from noetl.cli.schedule_tables import Times
     from noetl.client.models import ScheduleList
 
 _SHOWN = 20  # times of a dry run that are listed
@@ -116,7 +116,7 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
 
 
 def _times(db: str | None) -> Times:
-    from noetl.cli.timetables import Times
+    from noetl.cli.schedule_tables import Times
 
     return Times(server_meant(db), db)
 

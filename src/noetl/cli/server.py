@@ -12,7 +12,7 @@ from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.settings import Settings
+    from noetl.base.settings import Settings
 
 _READY_S = 60.0
 
@@ -52,8 +52,8 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
     The first start on a store makes a token for an administrator. Listening on anything but this machine's own address
     needs tokens, and TLS or --behind-proxy. SIGTERM or Ctrl-C ends it: what is being answered is answered first.
     """
-    from noetl.cli.reading import refusals
-    from noetl.settings import load_settings
+    from noetl.base.settings import load_settings
+    from noetl.cli.queries import refusals
 
     with refusals():
         given = {name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()}
@@ -62,7 +62,7 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
         if detach:
             _detach(settings)
             return
-        from noetl.cli.serving import Announced, run_server, server_settings
+        from noetl.cli.server_process import Announced, run_server, server_settings
 
         announced = Announced(token_file=settings.token_file, context=context, ca=settings.ca)
         run_server(server_settings(settings), announced)
@@ -70,10 +70,10 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
 
 def _detach(settings: Settings) -> None:
     """The token is handed over in a file, so that it is in no log."""
+    from noetl.base.settings import state_folder
     from noetl.cli.contexts import read_token
     from noetl.cli.processes import Record, detached
-    from noetl.cli.serving import say_token
-    from noetl.settings import state_folder
+    from noetl.cli.server_process import say_token
 
     own = settings.token_file is None
     handed = state_folder() / "first-token"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
-from noetl.cli.reading import ID_HELP, db_option, found, read
-from noetl.cli.suggesting import EXECUTION
+from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.live_completion import EXECUTION
+from noetl.cli.queries import ID_HELP, db_option, found, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def send(name: str, execution: str | None, data: str | None, db: str | None) -> 
     \b
     noetl signal send maintenance --data '{"until": "18:00"}'
     """
-    from noetl.cli.given import value_from
+    from noetl.cli.arguments import value_from
 
     said = value_from(data, "--data")
     there = server_meant(db)
@@ -52,10 +52,10 @@ def _told_there(there: Reached, name: str, execution: str | None, said: Any) -> 
 
 
 def _told_here(name: str, execution: str | None, said: Any, db: str | None) -> list[str]:
-    from noetl.cli.telling import tell_each, using
+    from noetl.base.ids import uuid7
+    from noetl.cli.requests import tell_each, using
+    from noetl.control.outside.report_results import check
     from noetl.engine.commands import DeliverSignal
-    from noetl.ids import uuid7
-    from noetl.orchestrator.verdicts import check
 
     signal = DeliverSignal(at=time.time(), signal_id=uuid7(time.time()), name=name, data=said)
 
@@ -70,8 +70,8 @@ def _told_here(name: str, execution: str | None, said: Any, db: str | None) -> l
 
 
 async def _audience(store: Store, name: str, execution: str | None) -> list[str]:
-    from noetl.orchestrator.audience import Audience
+    from noetl.control.outside.subscriptions import Subscriptions
 
     if execution is not None:
         return [(await found(store, execution)).execution_id]
-    return await Audience(store).of_signal(name)
+    return await Subscriptions(store).of_signal(name)

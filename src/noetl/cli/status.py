@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import print_record, record_output
-from noetl.cli.reaching import reads_server_option
-from noetl.cli.reading import ID_HELP, db_option, found, id_argument, pages, read, resume_hint
+from noetl.cli.connection import reads_server_option
+from noetl.cli.output_formats import print_record, record_output
+from noetl.cli.queries import ID_HELP, db_option, found, id_argument, pages, read, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.progress import Progress
+    from noetl.cli.progress import RunProgress
     from noetl.cli.step_view import Failure, StepView
     from noetl.store.contract import ExecutionRow, Records
-    from noetl.store.shelf import Shelf
+    from noetl.store.key_values import KeyValues
 
 _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 
@@ -31,7 +31,7 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 def command(given: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
 
-    async def look(history: Records) -> tuple[ExecutionRow, Progress, bool]:
+    async def look(history: Records) -> tuple[ExecutionRow, RunProgress, bool]:
         row = await found(history, given)
         return row, await progress_of(history, row.execution_id), await abandoned(history, row)
 
@@ -44,11 +44,11 @@ def command(given: str, output: str, db: str | None) -> None:
     )
 
 
-async def progress_of(history: Records, execution_id: str) -> Progress:
+async def progress_of(history: Records, execution_id: str) -> RunProgress:
     """What the whole log tells."""
-    from noetl.cli.progress import Progress
+    from noetl.cli.progress import RunProgress
 
-    progress = Progress()
+    progress = RunProgress()
     async for events in pages(history, execution_id):
         progress.take_all(events)
     return progress
@@ -62,23 +62,23 @@ async def abandoned(history: Records, row: ExecutionRow) -> bool:
     if row.finished_at is not None:
         return False
     orders = await history.orders(row.execution_id)
-    if not orders and history.shelf is not None:
-        return not await _anybody_works_on(history.shelf)
+    if not orders and history.key_values is not None:
+        return not await _anybody_works_on(history.key_values)
     owners = {order.lease_owner for order in orders if order.lease_owner}
     return bool(owners) and all(is_gone(owner) for owner in owners)
 
 
-async def _anybody_works_on(shelf: Shelf) -> bool:
+async def _anybody_works_on(key_values: KeyValues) -> bool:
     """As `is_anybody_there`, for those who only look: nothing is tidied up."""
-    from noetl.orchestrator.presence import KIND, STALE_S
+    from noetl.control.background.presence import KIND, STALE_S
     from noetl.worker.identity import is_gone
 
-    found = await shelf.list(KIND)
+    found = await key_values.list(KIND)
     return any(time.time() - thing.updated_at <= STALE_S and not is_gone(thing.name) for thing in found)
 
 
-def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]:
-    from noetl.cli.live_words import doing, errand_words, lasted, local_time, named, told, waiting
+def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[str]:
+    from noetl.cli.live_text import doing, lasted, local_time, named, side_run_words, told, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -97,8 +97,8 @@ def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]
             yield f"    {'':16}  ↻ {told(view.retry.error)}"
     for held in progress.held.values():
         yield f"  · {named(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
-    for view in progress.errands.values():
-        yield f"  ↶ {named(view.step):16}  {errand_words(view, now)}, since {_since(view)}"
+    for view in progress.side_runs.values():
+        yield f"  ↶ {named(view.step):16}  {side_run_words(view, now)}, since {_since(view)}"
         if view.retry is not None and view.retry.error is not None:
             yield f"    {'':16}  ↻ {told(view.retry.error)}"
     if progress.to_undo:
@@ -106,7 +106,7 @@ def lines_of(row: ExecutionRow, progress: Progress, now: float) -> Iterator[str]
 
 
 def _since(view: StepView) -> str:
-    from noetl.cli.live_words import local_time
+    from noetl.cli.live_text import local_time
 
     return local_time(view.since if view.started_at is None else view.started_at)
 
@@ -118,9 +118,9 @@ def _place(failure: Failure) -> str:
     return f"step {visible(failure.step)}{task}: "
 
 
-def readable_of(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> dict[str, Any]:
+def readable_of(row: ExecutionRow, progress: RunProgress, is_abandoned: bool) -> dict[str, Any]:
+    from noetl.base.clock import rfc3339
     from noetl.cli.executions import shown
-    from noetl.clock import rfc3339
 
     failure = progress.failure
     return {
@@ -132,9 +132,14 @@ def readable_of(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> di
         "held": [
             {"step": held.step, "reason": held.reason, "since": rfc3339(held.since)} for held in progress.held.values()
         ],
-        "errands": [
-            {"kind": view.errand, "event": view.about, **_step(view), "retry_at": view.retry and rfc3339(view.retry.at)}
-            for view in progress.errands.values()
+        "side_runs": [
+            {
+                "kind": view.side_run,
+                "event": view.about,
+                **_step(view),
+                "retry_at": view.retry and rfc3339(view.retry.at),
+            }
+            for view in progress.side_runs.values()
         ],
         "to_undo": progress.to_undo,
         "error": failure and {"step": failure.step, "task": failure.task, **failure.error.readable()},
@@ -142,7 +147,7 @@ def readable_of(row: ExecutionRow, progress: Progress, is_abandoned: bool) -> di
 
 
 def _step(view: StepView) -> dict[str, Any]:
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     return {
         "step": view.step,

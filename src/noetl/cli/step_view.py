@@ -9,7 +9,7 @@ from collections import deque
 
 import msgspec
 
-from noetl.records.outcomes import Error
+from noetl.events.outcomes import Error
 
 _SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
 
@@ -26,7 +26,7 @@ class Level(msgspec.Struct):
         return self.done + self.failed
 
 
-class Retry(msgspec.Struct, frozen=True):
+class RetryView(msgspec.Struct, frozen=True):
     """A task that is run again, and why."""
 
     task: str
@@ -36,7 +36,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct):
-    """A step run that has not ended. `levels` are those of its loop, outermost first. `errand`: it runs beside the
+    """A step run that has not ended. `levels` are those of its loop, outermost first. `side_run`: it runs beside the
     tokens, as a compensation, a handler or an async task; `about` is what it handles."""
 
     step: str
@@ -45,14 +45,14 @@ class StepView(msgspec.Struct):
     started_at: float | None = None
     task: str | None = None
     attempt: int = 1
-    retry: Retry | None = None
+    retry: RetryView | None = None
     retries: int = 0
     last_error: Error | None = None
     failing_task: str | None = None
     levels: list[Level] = []
     ended_at: float = 0.0
     samples: deque[tuple[float, int]] = msgspec.field(default_factory=deque)
-    errand: str | None = None
+    side_run: str | None = None
     about: str | None = None
 
     @property

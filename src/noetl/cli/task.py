@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list, print_record, record_output
-from noetl.cli.reaching import Reached, reads_server_option, server_meant
-from noetl.cli.reading import Refused, as_json, db_option, found, resume_hint
-from noetl.cli.suggesting import EXECUTION, TASK
+from noetl.cli.connection import Reached, reads_server_option, server_meant
+from noetl.cli.live_completion import EXECUTION, TASK
+from noetl.cli.output_formats import list_output, print_list, print_record, record_output
+from noetl.cli.queries import QueryRefused, as_json, db_option, found, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.store.contract import Store
-    from noetl.store.tasks import TaskRow, TaskState
+    from noetl.store.human_tasks import TaskRow, TaskState
 
 _STATES = ["open", "claimed", "completed", "withdrawn", "all"]
 _AMONG = 1_000  # tasks that the beginning of an id is looked for in
@@ -59,15 +59,15 @@ def list_command(
     \b
     noetl task list --role finance_manager
     """
-    from noetl.store.tasks import TaskState
+    from noetl.store.human_tasks import TaskState
 
     states = [TaskState.OPEN, TaskState.CLAIMED]
     if state is not None:
         states = [] if state == "all" else [TaskState(state)]
     if (there := server_meant(db)) is not None:
-        from noetl.cli import task_there
+        from noetl.cli import remote_tasks
 
-        tasks = task_there.listed(there, states=states, role=role, user=user, execution=execution, limit=limit)
+        tasks = remote_tasks.listed(there, states=states, role=role, user=user, execution=execution, limit=limit)
     else:
         tasks = _listed_here(states, role, user, execution, limit, db)
     print_list([readable(task) for task in tasks], output, key="task_id", table=lambda: _table(tasks))
@@ -76,7 +76,7 @@ def list_command(
 def _listed_here(
     states: list[TaskState], role: str | None, user: str | None, execution: str | None, limit: int, db: str | None
 ) -> list[TaskRow]:
-    from noetl.cli.telling import using
+    from noetl.cli.requests import using
 
     async def look(store: Store) -> list[TaskRow]:
         execution_id = (await found(store, execution)).execution_id if execution is not None else None
@@ -92,7 +92,7 @@ def _listed_here(
 @reads_server_option
 def show(given: str, output: str, db: str | None) -> None:
     """Show a task: whom it is for, until when, and the fields of its form."""
-    from noetl.cli.telling import using
+    from noetl.cli.requests import using
 
     there = server_meant(db)
     task = using(db, lambda store: _meant(store, given)) if there is None else _meant_there(there, given)
@@ -150,7 +150,7 @@ def complete(
     \b
     noetl task complete 0198c0de --role finance_manager --set decision=approve
     """
-    from noetl.cli.given import object_from, pairs_from
+    from noetl.cli.arguments import object_from, pairs_from
 
     filled = object_from(values, "--values") | pairs_from(settings, "--set")
     _act(given, "complete", actor, roles, version, filled, db)
@@ -169,12 +169,12 @@ def _act(
     db: str | None,
 ) -> None:
     if (there := server_meant(db)) is not None:
-        from noetl.cli import task_there
+        from noetl.cli import remote_tasks
 
         if actor is not None or roles:
             raise click.UsageError("on a server you are who your token says: leave --as and --role out")
         task = _meant_there(there, given)
-        who = task_there.act(there, task.task_id, action, values, version)
+        who = remote_tasks.act(there, task.task_id, action, values, version)
         click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
         return
     _act_here(given, action, actor, roles, version, values, db)
@@ -191,10 +191,10 @@ def _act_here(
 ) -> None:
     from getpass import getuser
 
-    from noetl.cli.telling import tell, using
+    from noetl.cli.requests import tell, using
+    from noetl.control.background.presence import is_anybody_there
+    from noetl.control.outside.report_results import check
     from noetl.engine.commands import ActOnTask, TaskAction
-    from noetl.orchestrator.presence import is_anybody_there
-    from noetl.orchestrator.verdicts import check
     from noetl.worker.identity import is_gone
 
     who = actor or getuser()
@@ -210,7 +210,7 @@ def _act_here(
             values=values,
             version=version,
         )
-        is_run = await is_anybody_there(store.shelf, is_gone, now=time.time())
+        is_run = await is_anybody_there(store.key_values, is_gone, now=time.time())
         check(await tell(store, db, task.execution_id, wanted), what=f'task "{task.title}"')
         row = await store.execution(task.execution_id)
         return task, is_run or (row is not None and row.finished_at is not None)
@@ -230,9 +230,9 @@ async def _meant(store: Store, given: str) -> TaskRow:
 
 
 def _meant_there(there: Reached, given: str) -> TaskRow:
-    from noetl.cli import task_there
+    from noetl.cli import remote_tasks
 
-    return task_there.of_id(there, given) or _only(given, task_there.listed(there, limit=_AMONG))
+    return remote_tasks.of_id(there, given) or _only(given, remote_tasks.listed(there, limit=_AMONG))
 
 
 def _only(given: str, among: list[TaskRow]) -> TaskRow:
@@ -240,15 +240,17 @@ def _only(given: str, among: list[TaskRow]) -> TaskRow:
     if len(begin) == 1:
         return begin[0]
     if begin:
-        raise Refused(f'several tasks begin with "{visible(given)}": {", ".join(one.task_id for one in begin[:3])}')
-    raise Refused(f'no human task "{visible(given)}" here: noetl task list')
+        raise QueryRefused(
+            f'several tasks begin with "{visible(given)}": {", ".join(one.task_id for one in begin[:3])}'
+        )
+    raise QueryRefused(f'no human task "{visible(given)}" here: noetl task list')
 
 
 def readable(task: TaskRow) -> dict[str, Any]:
     """A task as other programs read it."""
     import msgspec
 
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     fields: dict[str, Any] = msgspec.to_builtins(task)
     moments = {name: fields[name] for name in ("created_at", "due_at", "ended_at")}
@@ -257,7 +259,7 @@ def readable(task: TaskRow) -> dict[str, Any]:
 
 def _table(tasks: list[TaskRow]) -> list[str]:
     from noetl.cli.columns import columns
-    from noetl.cli.live_words import local_time
+    from noetl.cli.live_text import local_time
 
     rows = [
         (
@@ -279,7 +281,7 @@ def _whose(task: TaskRow) -> str:
 
 
 def _lines(task: TaskRow) -> list[str]:
-    from noetl.cli.live_words import local_time
+    from noetl.cli.live_text import local_time
 
     about: list[tuple[str, str | None]] = [
         ("task", task.task_id),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
-from noetl.cli.reaching import Reached, asked, reads_server_option, server_meant
-from noetl.cli.reading import ID_HELP, Refused, db_option, found, id_argument, read
-from noetl.cli.suggesting import EXECUTION
+from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.live_completion import EXECUTION
+from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.queries import ID_HELP, QueryRefused, db_option, found, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.records.envelope import Event
+    from noetl.events.envelope import Event
     from noetl.store.contract import ExecutionRow, Store
 
 _AMONG = 200  # the newest open executions
@@ -47,8 +47,8 @@ def _listed_there(there: Reached, given: str | None) -> list[dict[str, Any]]:
 
 
 def _listed_here(given: str | None, db: str | None) -> list[dict[str, Any]]:
-    from noetl.cli.telling import using
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
+    from noetl.cli.requests import using
 
     async def look(store: Store) -> list[dict[str, Any]]:
         rows = [await found(store, given)] if given is not None else await _open(store)
@@ -85,7 +85,7 @@ def _cancelled_there(there: Reached, given: str, timer: str) -> str:
     running = asked(there, lambda client: client.timers(execution_id))
     meant = next((one for one in running if timer in (one.id, one.timer)), None)
     if meant is None:
-        raise Refused(f'no timer "{visible(timer)}" runs in execution {execution_id}: noetl timer list')
+        raise QueryRefused(f'no timer "{visible(timer)}" runs in execution {execution_id}: noetl timer list')
     asked(there, lambda client: client.cancel_timer(meant.id))
     return execution_id
 
@@ -93,9 +93,9 @@ def _cancelled_there(there: Reached, given: str, timer: str) -> str:
 def _cancelled_here(given: str, timer: str, actor: str | None, db: str | None) -> str:
     from getpass import getuser
 
-    from noetl.cli.telling import tell, using
+    from noetl.cli.requests import tell, using
+    from noetl.control.outside.report_results import check
     from noetl.engine.commands import CancelTimer
-    from noetl.orchestrator.verdicts import check
 
     async def cancelled(store: Store) -> str:
         row = await found(store, given)
@@ -113,16 +113,16 @@ async def _open(store: Store) -> list[ExecutionRow]:
 
 async def _running(store: Store, execution_id: str) -> list[dict[str, Any]]:
     """The timers of an execution that have neither fired nor been cancelled."""
-    from noetl.store.contract import Only
+    from noetl.store.contract import SingleRow
 
     timers: dict[str, dict[str, Any]] = {}
-    for event in await store.events(execution_id, only=Only(types=("timer.*",))):
+    for event in await store.events(execution_id, only=SingleRow(types=("timer.*",))):
         _apply(timers, event)
     return list(timers.values())
 
 
 def _apply(timers: dict[str, dict[str, Any]], event: Event) -> None:
-    from noetl.records.waits import TimerCancelled, TimerFired, TimerScheduled
+    from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
 
     match event.payload:
         case TimerScheduled() as scheduled:
@@ -144,7 +144,7 @@ def _table(timers: list[dict[str, Any]]) -> list[str]:
     from datetime import datetime
 
     from noetl.cli.columns import columns
-    from noetl.cli.live_words import local_time
+    from noetl.cli.live_text import local_time
 
     rows = [
         (

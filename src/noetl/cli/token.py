@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import note, nothing_called, on_store, readable, when
-from noetl.cli.forms import list_output, print_list, print_record, record_output
-from noetl.cli.reaching import asked, reached, server_option
-from noetl.cli.reading import db_option, refusals
+from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.output_formats import list_output, print_list, print_record, record_output
+from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def create_command(
 
 def _refuse_if_there(out: str) -> None:
     """Before the token is made: one that cannot be written down would be lost."""
-    from noetl.errors import RefusedError
+    from noetl.base.errors import RefusedError
 
     with refusals():
         if Path(out).expanduser().exists():
@@ -80,12 +80,12 @@ def _kept(made: dict[str, Any], out: str) -> dict[str, Any]:
 
 
 async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
-    from noetl.clock import SystemClock
+    from noetl.base.clock import SystemClock
     from noetl.server.access.identity import Role
-    from noetl.server.access.tokens import Tokens, Wanted
+    from noetl.server.access.tokens import AccessTokens, Wanted
 
     role = Role(wanted["role"])
-    text, token = await Tokens(store.shelf, SystemClock()).create(Wanted(**{**wanted, "role": role}))
+    text, token = await AccessTokens(store.key_values, SystemClock()).create(Wanted(**{**wanted, "role": role}))
     await note(store, "token create", token.token_id)
     return {**_without_hash(readable(token)), "token": text}
 
@@ -118,10 +118,10 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
 
 
 async def _listed(store: Store) -> list[dict[str, Any]]:
-    from noetl.clock import SystemClock
-    from noetl.server.access.tokens import Tokens
+    from noetl.base.clock import SystemClock
+    from noetl.server.access.tokens import AccessTokens
 
-    return [_without_hash(readable(token)) for token in await Tokens(store.shelf, SystemClock()).list()]
+    return [_without_hash(readable(token)) for token in await AccessTokens(store.key_values, SystemClock()).list()]
 
 
 @command.command("revoke")
@@ -143,10 +143,10 @@ def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
 
 
 async def _revoked(store: Store, token_id: str) -> dict[str, Any] | None:
-    from noetl.clock import SystemClock
-    from noetl.server.access.tokens import Tokens
+    from noetl.base.clock import SystemClock
+    from noetl.server.access.tokens import AccessTokens
 
-    token = await Tokens(store.shelf, SystemClock()).revoke(token_id)
+    token = await AccessTokens(store.key_values, SystemClock()).revoke(token_id)
     if token is None:
         return None
     await note(store, "token revoke", token.token_id)
@@ -154,7 +154,7 @@ async def _revoked(store: Store, token_id: str) -> dict[str, Any] | None:
 
 
 def _seconds(expires: str | None) -> float | None:
-    from noetl.durations import seconds
+    from noetl.base.durations import seconds
 
     try:
         return seconds(expires) if expires is not None else None
@@ -167,7 +167,7 @@ def _also(token: dict[str, Any]) -> str:
 
 
 def _state(token: dict[str, Any]) -> str:
-    from noetl.clock import rfc3339
+    from noetl.base.clock import rfc3339
 
     if token["revoked_at"] is not None:
         return "revoked"

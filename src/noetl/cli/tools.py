@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from noetl.cli.forms import list_output, print_list
+from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.terminal import color_option
 
 

@@ -6,18 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.reaching import reads_server_option, server_meant
-from noetl.cli.reading import ID_HELP, Refused, db_option, followed, found, id_argument, read, results_of, resume_hint
+from noetl.cli.connection import reads_server_option, server_meant
+from noetl.cli.queries import (
+    ID_HELP,
+    QueryRefused,
+    db_option,
+    followed,
+    found,
+    id_argument,
+    read,
+    results_of,
+    resume_hint,
+)
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.live import View
+    from noetl.cli.live import LiveView
     from noetl.client.models import Result
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
 def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
-    from noetl.durations import seconds
+    from noetl.base.durations import seconds
 
     try:
         return seconds(given) if given is not None else None
@@ -59,18 +69,18 @@ async def _running(history: Records, given: str, db: str | None) -> ExecutionRow
 
     row = await found(history, given)
     if await abandoned(history, row):
-        raise Refused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
+        raise QueryRefused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
     return row
 
 
 def _here(execution_id: str, output: str, quiet: bool, within_s: float | None, db: str | None) -> int:
+    from noetl.cli.follow import watched
     from noetl.cli.live import say
-    from noetl.cli.watching import watched
-    from noetl.store.opening import open_records
+    from noetl.store.open_store import open_records
 
     results = results_of(db)
 
-    async def watch(view: View | None) -> Result:
+    async def watch(view: LiveView | None) -> Result:
         history = await open_records(db)
         try:
             async for events in followed(history, execution_id):

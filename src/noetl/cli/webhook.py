@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import actor, note, nothing_called, on_store, readable, when
-from noetl.cli.forms import list_output, print_list, print_record, record_output
-from noetl.cli.reaching import asked, reached, server_option
-from noetl.cli.reading import db_option
+from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.output_formats import list_output, print_list, print_record, record_output
+from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def create_command(
 
 
 async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
-    from noetl.server.access.webhooks import Target
+    from noetl.server.access.webhooks import WebhookTarget
 
     name = wanted.pop("name")
-    key, hook = await _webhooks(store, create=True).create(name, Target(**wanted), by=actor())
+    key, hook = await _webhooks(store, create=True).create(name, WebhookTarget(**wanted), by=actor())
     await note(store, "webhook create", name)
     return {**_shown(hook), "secret": key}
 
@@ -105,11 +105,11 @@ async def _deleted(store: Store, name: str) -> bool:
 
 
 def _webhooks(store: Store, *, create: bool = False) -> Webhooks:
-    from noetl.clock import SystemClock
-    from noetl.keychain.master_keys import load_master_keys
+    from noetl.base.clock import SystemClock
+    from noetl.secrets.master_keys import load_master_keys
     from noetl.server.access.webhooks import Webhooks
 
-    return Webhooks(store.shelf, lambda: load_master_keys(os.environ, create=create), SystemClock())
+    return Webhooks(store.key_values, lambda: load_master_keys(os.environ, create=create), SystemClock())
 
 
 def _correlation(matches: tuple[str, ...]) -> dict[str, str]:

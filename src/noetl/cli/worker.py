@@ -16,10 +16,10 @@ from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.reaching import Reached
-    from noetl.settings import Settings
+    from noetl.base.settings import Settings
+    from noetl.cli.connection import Reached
     from noetl.tools.registry import Registry
-    from noetl.worker.station import Station
+    from noetl.worker.remote_worker import RemoteWorker
 
 UNFINISHED = 1
 _READY_S = 60.0
@@ -81,12 +81,12 @@ def start_command(
     SIGTERM or Ctrl-C drains it: it takes no more orders, finishes and reports what runs, and exits with 0; with 1 when
     that took longer than --drain-timeout. A second one stops it at once. What it leaves is taken up by another worker.
     """
+    from noetl.base.settings import load_settings
+    from noetl.cli.connection import must_reach
     from noetl.cli.event_loop import new_event_loop
-    from noetl.cli.garbage import look_rarely
+    from noetl.cli.gc_tuning import look_rarely
     from noetl.cli.protection import protect
-    from noetl.cli.reaching import must_reach
-    from noetl.cli.reading import refusals
-    from noetl.settings import load_settings
+    from noetl.cli.queries import refusals
 
     if detach:
         _detach()
@@ -114,7 +114,7 @@ def start_command(
 
 def _detach() -> None:
     from noetl.cli.processes import Record, detached
-    from noetl.cli.reading import refusals
+    from noetl.cli.queries import refusals
 
     def ready(record: Record) -> None:
         click.echo(f"worker {record.name} ({record.pid}) serves {record.url}")
@@ -126,11 +126,11 @@ def _detach() -> None:
 async def _served(there: Reached, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
     from importlib.metadata import version
 
+    from noetl.base.tls_trust import trusting
     from noetl.cli.live import say
     from noetl.cli.processes import leave, own_record
-    from noetl.trust import trusting
     from noetl.worker.identity import own_instance
-    from noetl.worker.station import Station, WorkerSpec
+    from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 
     spec = WorkerSpec(
         url=there.url,
@@ -150,7 +150,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
         nonlocal place
         place = leave(word)
 
-    station = Station(spec, _tools(settings), say=say, verify=trusting(there.ca), registered=registered)
+    station = RemoteWorker(spec, _tools(settings), say=say, verify=trusting(there.ca), registered=registered)
     _hear(station)
     try:
         left = await station.serve()
@@ -164,7 +164,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
 
 def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
-    from noetl.addresses.policy import AddressPolicy
+    from noetl.base.addresses.policy import AddressPolicy
     from noetl.tools.http.tool import HttpTool
     from noetl.tools.permissions import Permissions, denied_kinds
     from noetl.tools.registry import Registry
@@ -180,7 +180,7 @@ def _tools(settings: Settings) -> Registry:
     return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
 
 
-def _hear(station: Station) -> None:
+def _hear(station: RemoteWorker) -> None:
     """The first signal drains, the second stops where it stands."""
     heard = 0
 

@@ -3,8 +3,8 @@
 The command line talks to servers through it and through nothing else.
 """
 
-from noetl.client.asynchronous import AsyncClient
-from noetl.client.blocking import Client
+from noetl.client.async_client import AsyncClient
+from noetl.client.blocking_client import Client
 from noetl.client.errors import ApiError, UnreachableError
 
 __all__ = ["ApiError", "AsyncClient", "Client", "UnreachableError"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.client import requests
-from noetl.client.models import AuditPage, Pool, WhoAmI, Worker
-from noetl.client.sending import Sends, SendsLater
+from noetl.client.models import AuditPageInfo, PoolInfo, WhoAmI, WorkerInfo
+from noetl.client.sender import Sends, SendsLater
 
 
 class AsyncAdministration(SendsLater):
@@ -22,13 +22,13 @@ class AsyncAdministration(SendsLater):
     async def delete_credential(self, name: str) -> None:
         await self.send(requests.delete_credential(name))
 
-    async def pools(self) -> list[Pool]:
+    async def pools(self) -> list[PoolInfo]:
         return await self.send(requests.pools())
 
-    async def set_pool(self, name: str, **settings: Any) -> Pool:
+    async def set_pool(self, name: str, **settings: Any) -> PoolInfo:
         return await self.send(requests.set_pool(name, settings))
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerInfo]:
         return await self.send(requests.workers())
 
     async def who_am_i(self) -> WhoAmI:
@@ -63,7 +63,7 @@ class AsyncAdministration(SendsLater):
     async def delete_webhook(self, name: str) -> None:
         await self.send(requests.delete_webhook(name))
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return await self.send(requests.audit(limit, before))
 
@@ -85,13 +85,13 @@ class Administration(Sends):
     def delete_credential(self, name: str) -> None:
         self.send(requests.delete_credential(name))
 
-    def pools(self) -> list[Pool]:
+    def pools(self) -> list[PoolInfo]:
         return self.send(requests.pools())
 
-    def set_pool(self, name: str, **settings: Any) -> Pool:
+    def set_pool(self, name: str, **settings: Any) -> PoolInfo:
         return self.send(requests.set_pool(name, settings))
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         return self.send(requests.workers())
 
     def who_am_i(self) -> WhoAmI:
@@ -126,7 +126,7 @@ class Administration(Sends):
     def delete_webhook(self, name: str) -> None:
         self.send(requests.delete_webhook(name))
 
-    def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+    def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return self.send(requests.audit(limit, before))
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import msgspec
 
-from noetl.errors import BackendError, RefusedError
-from noetl.trust import UNTRUSTED, is_distrust
+from noetl.base.errors import BackendError, RefusedError
+from noetl.base.tls_trust import UNTRUSTED, is_distrust
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import ToolError
 from noetl.client import requests
-from noetl.client.asynchronous import AsyncClient
-from noetl.client.blocking import Client
+from noetl.client.async_client import AsyncClient
+from noetl.client.blocking_client import Client
 from noetl.client.errors import ApiError
-from noetl.client.models import Execution
+from noetl.client.models import ExecutionInfo
 from noetl.client.streams import event_of, seconds_of
-from noetl.errors import ToolError
-from noetl.records.envelope import Event
-from noetl.records.references import Reference
-from noetl.store.contract import ExecutionRow, Only, OrderRow
-from noetl.store.results import opened
+from noetl.events.envelope import Event
+from noetl.events.references import Reference
+from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
+from noetl.store.results.files import opened
 
 _PAGE = 500
 _AMONG = 500  # the newest executions, among which the beginning of an id is looked for
@@ -26,13 +26,13 @@ _AMONG = 500  # the newest executions, among which the beginning of an id is loo
 class RemoteRecords:
     """`Records` of a server. Whose leases orders are under, and who works there, is its own business."""
 
-    shelf = None
+    key_values = None
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
-        only = only or Only()
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+        only = only or SingleRow()
         limit = None if only.newest else only.limit
         found: list[Event] = []
         while limit is None or len(found) < limit:
@@ -77,7 +77,7 @@ class RemoteRecords:
             counts[row.status] = counts.get(row.status, 0) + 1
         return counts
 
-    async def _all(self) -> AsyncIterator[Execution]:
+    async def _all(self) -> AsyncIterator[ExecutionInfo]:
         cursor: str | None = None
         while True:
             page = await self._client.list(limit=_PAGE, cursor=cursor)
@@ -89,7 +89,7 @@ class RemoteRecords:
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         told = await self._client.send(requests.execution_with_children(execution_id))
-        return [_row(msgspec.convert(child, Execution)) for child in told.get("children", ())]
+        return [_row(msgspec.convert(child, ExecutionInfo)) for child in told.get("children", ())]
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         page = await self._client.list(limit=_AMONG)
@@ -122,7 +122,7 @@ class RemoteResults:
         return opened(reference, body)
 
 
-def _row(told: Execution) -> ExecutionRow:
+def _row(told: ExecutionInfo) -> ExecutionRow:
     return ExecutionRow(
         execution_id=told.execution_id,
         trace_id=told.trace_id,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.client import requests
-from noetl.client.models import PlaybookLimit, StepLimit
-from noetl.client.sending import Sends, SendsLater
+from noetl.client.models import PlaybookLimitInfo, StepLimit
+from noetl.client.sender import Sends, SendsLater
 
 
 class AsyncLimits(SendsLater):
     """The part of the asynchronous client that changes limits."""
 
-    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimit]:
+    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitInfo]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return await self.send(requests.playbook_limits(path))
 
@@ -38,10 +38,10 @@ class AsyncLimits(SendsLater):
         return await self.send(requests.reset_step_limit(execution_id, step))
 
 
-class Limits(Sends):
+class LimitCalls(Sends):
     """The same of the blocking client."""
 
-    def playbook_limits(self, path: str | None = None) -> list[PlaybookLimit]:
+    def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitInfo]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return self.send(requests.playbook_limits(path))
 

@@ -22,7 +22,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: list[dict[str, Any]] = []
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list; what follows `wake_at` is told of a single one only."""
 
     execution_id: str
@@ -51,7 +51,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
     """`next` is the cursor of the page after, None at the end."""
 
-    executions: list[Execution]
+    executions: list[ExecutionInfo]
     next: str | None = None
 
 
@@ -91,7 +91,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class Playbook(msgspec.Struct, frozen=True, kw_only=True):
+class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
 
     path: str
@@ -107,12 +107,12 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
-    playbooks: list[Playbook]
+    playbooks: list[PlaybookInfo]
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
     path: str
-    versions: list[Playbook]
+    versions: list[PlaybookInfo]
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,10 +121,10 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     action: str
     changed: bool
-    execution: Execution
+    execution: ExecutionInfo
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class TaskInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A human task. `form` are the fields to be filled in; `version` is what to give when acting on what one saw."""
 
     task_id: str
@@ -148,7 +148,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    tasks: list[Task]
+    tasks: list[TaskInfo]
     next: str | None = None
 
 
@@ -168,7 +168,7 @@ class KeptPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Timer(msgspec.Struct, frozen=True, kw_only=True):
+class TimerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is its own, `timer` the author's word for it."""
 
     id: str
@@ -179,7 +179,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     cancellable: bool
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`next` are its coming times in its zone; none while it is paused."""
 
     path: str
@@ -196,7 +196,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     next: list[str] = []
 
 
-class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+class BackfillInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Times that are made up for now: so many were started, had run before, or run at this moment."""
 
     backfill_id: str
@@ -207,8 +207,8 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
-    schedules: list[Schedule]
-    backfills: list[Backfill] = []
+    schedules: list[ScheduleInfo]
+    backfills: list[BackfillInfo] = []
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,14 +220,14 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
     known: int
 
 
-class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+class AuditPageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`next` is the row to give as `before` for the page after, None at the end."""
 
     rows: list[dict[str, Any]]
     next: str | None = None
 
 
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     pools: list[str] = []
     capacity: int = 0
@@ -241,7 +241,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     leases: list[str] = []
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
+class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds. `require` are labels
     of the workers that may take its orders, `kinds` what those run, `obstacles` why orders wait that nobody takes."""
 
@@ -263,7 +263,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(f"{key}={value}" for key, value in sorted(self.require.items()))
 
 
-class PlaybookLimit(msgspec.Struct, frozen=True, kw_only=True):
+class PlaybookLimitInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`written` is what the playbook says, `limit` what was set instead; each key has a line of its own."""
 
     path: str

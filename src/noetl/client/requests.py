@@ -97,27 +97,27 @@ def _catalog(path: str, rest: str = "") -> str:
 # the catalogue
 
 
-def register(source: str) -> Request[models.Playbook]:
+def register(source: str) -> Request[models.PlaybookInfo]:
     return Request(
         method="POST",
         path="/api/catalog",
-        read=_as(models.Playbook),
+        read=_as(models.PlaybookInfo),
         content=source.encode(),
         media_type=_YAML,
         again=True,  # the same text is the same version
     )
 
 
-def playbooks(limit: int) -> Request[list[models.Playbook]]:
+def playbooks(limit: int) -> Request[list[models.PlaybookInfo]]:
     return _get("/api/catalog", lambda response: _as(models.CatalogPage)(response).playbooks, limit=limit)
 
 
-def playbook(path: str, version: str | int | None) -> Request[models.Playbook]:
+def playbook(path: str, version: str | int | None) -> Request[models.PlaybookInfo]:
     rest = "" if version is None else f"/versions/{quote(str(version), safe='')}"
-    return _get(_catalog(path, rest), _as(models.Playbook))
+    return _get(_catalog(path, rest), _as(models.PlaybookInfo))
 
 
-def versions(path: str) -> Request[list[models.Playbook]]:
+def versions(path: str) -> Request[list[models.PlaybookInfo]]:
     return _get(_catalog(path, "/versions"), lambda response: _as(models.Versions)(response).versions)
 
 
@@ -137,8 +137,8 @@ def start(
     return _post("/api/executions", _as(models.Started), body, headers=headers, wait_s=wait_s, again=True)
 
 
-def execution(execution_id: str) -> Request[models.Execution]:
-    return _get(_execution(execution_id), _as(models.Execution))
+def execution(execution_id: str) -> Request[models.ExecutionInfo]:
+    return _get(_execution(execution_id), _as(models.ExecutionInfo))
 
 
 def execution_with_children(execution_id: str) -> Request[dict[str, Any]]:
@@ -239,27 +239,27 @@ def inject(execution_id: str, name: str, data: Any, key: str | None) -> Request[
     )
 
 
-def tasks(params: Mapping[str, Any]) -> Request[list[models.Task]]:
-    return _get("/api/tasks", _listed("tasks", models.Task), **params)
+def tasks(params: Mapping[str, Any]) -> Request[list[models.TaskInfo]]:
+    return _get("/api/tasks", _listed("tasks", models.TaskInfo), **params)
 
 
 def task_page(params: Mapping[str, Any]) -> Request[models.TaskPage]:
     return _get("/api/tasks", _as(models.TaskPage), **params)
 
 
-def task(task_id: str) -> Request[models.Task]:
-    return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(models.Task))
+def task(task_id: str) -> Request[models.TaskInfo]:
+    return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(models.TaskInfo))
 
 
-def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.Task]:
+def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.TaskInfo]:
     headers = {"Idempotency-Key": uuid4().hex}
     path = f"/api/tasks/{quote(task_id, safe='')}/{action}"
-    return _post(path, _as(models.Task), _given(**body), headers=headers, again=action == "complete")
+    return _post(path, _as(models.TaskInfo), _given(**body), headers=headers, again=action == "complete")
 
 
-def timers(execution_id: str | None) -> Request[list[models.Timer]]:
+def timers(execution_id: str | None) -> Request[list[models.TimerInfo]]:
     path = "/api/timers" if execution_id is None else _execution(execution_id, "/timers")
-    return _get(path, _listed("timers", models.Timer))
+    return _get(path, _listed("timers", models.TimerInfo))
 
 
 def cancel_timer(timer_id: str) -> Request[bool]:
@@ -271,12 +271,12 @@ def schedules() -> Request[models.ScheduleList]:
     return _get("/api/schedules", _as(models.ScheduleList))
 
 
-def schedule(path: str, count: int) -> Request[models.Schedule]:
-    return _get(_schedule(path), _as(models.Schedule), count=count)
+def schedule(path: str, count: int) -> Request[models.ScheduleInfo]:
+    return _get(_schedule(path), _as(models.ScheduleInfo), count=count)
 
 
-def steer_schedule(path: str, action: str) -> Request[models.Schedule]:
-    return _post(_schedule(path, f"/{action}"), _as(models.Schedule), again=True)
+def steer_schedule(path: str, action: str) -> Request[models.ScheduleInfo]:
+    return _post(_schedule(path, f"/{action}"), _as(models.ScheduleInfo), again=True)
 
 
 def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> Request[models.Backfilled]:
@@ -330,26 +330,26 @@ def delete_webhook(name: str) -> Request[None]:
     return Request(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=_nothing)
 
 
-def audit(limit: int, before: int | None) -> Request[models.AuditPage]:
-    return _get("/api/audit", _as(models.AuditPage), limit=limit, cursor=before)
+def audit(limit: int, before: int | None) -> Request[models.AuditPageInfo]:
+    return _get("/api/audit", _as(models.AuditPageInfo), limit=limit, cursor=before)
 
 
 def verify_audit(holds: str | None) -> Request[dict[str, Any]]:
     return _get("/api/audit/verify", _plain, holds=holds)
 
 
-def pools() -> Request[list[models.Pool]]:
-    return _get("/api/pools", _listed("pools", models.Pool))
+def pools() -> Request[list[models.PoolInfo]]:
+    return _get("/api/pools", _listed("pools", models.PoolInfo))
 
 
-def set_pool(name: str, body: Mapping[str, Any]) -> Request[models.Pool]:
+def set_pool(name: str, body: Mapping[str, Any]) -> Request[models.PoolInfo]:
     content = msgspec.json.encode(body)
     path = f"/api/pools/{quote(name, safe='')}"
-    return Request(method="PUT", path=path, read=_as(models.Pool), content=content, again=True)
+    return Request(method="PUT", path=path, read=_as(models.PoolInfo), content=content, again=True)
 
 
-def playbook_limits(path: str | None) -> Request[list[models.PlaybookLimit]]:
-    return _get("/api/limits", _listed("limits", models.PlaybookLimit), path=path)
+def playbook_limits(path: str | None) -> Request[list[models.PlaybookLimitInfo]]:
+    return _get("/api/limits", _listed("limits", models.PlaybookLimitInfo), path=path)
 
 
 def limit_playbook(path: str, limit: int, reason: str | None) -> Request[bool]:
@@ -375,8 +375,8 @@ def reset_step_limit(execution_id: str, step: str) -> Request[bool]:
     return Request(method="DELETE", path=path, read=_changed, again=True)
 
 
-def workers() -> Request[list[models.Worker]]:
-    return _get("/api/workers", _listed("workers", models.Worker))
+def workers() -> Request[list[models.WorkerInfo]]:
+    return _get("/api/workers", _listed("workers", models.WorkerInfo))
 
 
 def who_am_i() -> Request[models.WhoAmI]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.encoding import decode_payload
-from noetl.records.envelope import Event
-from noetl.records.taxonomy import Source
+from noetl.events.encoding import decode_payload
+from noetl.events.envelope import Event
+from noetl.events.taxonomy import EventSource
 
 
-class Message(msgspec.Struct, frozen=True):
+class StreamMessage(msgspec.Struct, frozen=True):
     """`name` is "message" unless the server says otherwise; `at` is what to say when coming back."""
 
     name: str
@@ -28,10 +28,10 @@ class Reader:
         self._name, self._data = "", list[str]()
         self._at: str | None = None
 
-    def take(self, line: str) -> Iterator[Message]:
+    def take(self, line: str) -> Iterator[StreamMessage]:
         if not line:
             if self._data:
-                yield Message(self._name or "message", "\n".join(self._data), self._at)
+                yield StreamMessage(self._name or "message", "\n".join(self._data), self._at)
             self._name, self._data = "", []
             return
         field, _, value = line.partition(":")
@@ -52,7 +52,7 @@ def event_of(told: dict[str, Any]) -> Event:
         seq=told["seq"],
         event_id=told["event_id"],
         ts=seconds_of(told["ts"]),
-        source=Source(told["source"]),
+        source=EventSource(told["source"]),
         payload=decode_payload(told["event_type"], msgspec.json.encode(told["payload"]), told["schema"]),
         trace_id=told["trace_id"],
         parent_id=told["parent_id"],

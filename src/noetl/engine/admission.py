@@ -9,27 +9,27 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
+from noetl.engine.concurrency_limits import PARK
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.handlers import handled_events
-from noetl.engine.holding import PARK
 from noetl.engine.identity import SERVER, order_id_of, run_id_of
 from noetl.engine.limits import over_quota, places_of, turned_away
-from noetl.engine.loops.beginning import begin_loop
+from noetl.engine.loops.start import begin_loop
+from noetl.engine.pipeline.iteration_args import once_and_each
 from noetl.engine.plan import Plan
 from noetl.engine.pools import pool_of
 from noetl.engine.rates import rate_of, slowed_down
 from noetl.engine.scopes import admission_names, admission_scope
 from noetl.engine.waits.times import length
-from noetl.errors import TemplateError, ToolError
-from noetl.ids import derived
+from noetl.events.control import TokenHeld
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDenied, StepFailed, StepScheduled, StepStarted
+from noetl.events.tokens import TokenClaimed, TokenDropped
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
-from noetl.pipeline.iteration_args import once_and_each
-from noetl.records.control import TokenHeld
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepDenied, StepFailed, StepScheduled, StepStarted
-from noetl.records.tokens import TokenClaimed, TokenDropped
 from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope

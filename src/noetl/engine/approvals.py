@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ForbiddenError, RefusedError
-from noetl.records.carrying import Approval
-from noetl.records.envelope import Event
-from noetl.records.executions import ExecutionRequested
-from noetl.records.waits import HumanCreated, HumanEscalated, TaskCompleted
+from noetl.base.errors import ForbiddenError, RefusedError
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested
+from noetl.events.rerun_state import Approval
+from noetl.events.waits import HumanCreated, HumanEscalated, TaskCompleted
 
 # the types of the events that `approvals_in` reads
 APPROVAL_EVENTS = ("playbook.execution_requested", "human.created", "human.escalated", "task.completed")

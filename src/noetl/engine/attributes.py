@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.engine.decision import Decision
 from noetl.engine.plan import Plan
-from noetl.records.envelope import Event
+from noetl.events.envelope import Event
 
 
 def with_attributes(plan: Plan, decision: Decision) -> Decision:

@@ -5,15 +5,15 @@ Called by `engine.evolution`, which is the only door (EVT-07).
 
 from __future__ import annotations
 
+from noetl.engine.event_rules import heard_as, hears
 from noetl.engine.execution import Due, Execution, StepRun
-from noetl.engine.hearing import heard_as, hears
 from noetl.engine.loops import evolution as loops
+from noetl.engine.pipeline.progress import entered
 from noetl.engine.waits.evolution import watch_lifetime
-from noetl.pipeline.progress import entered
-from noetl.records.case_runs import CaseHeard, CaseStarted, CaseWaiting
-from noetl.records.cases import Taken
-from noetl.records.envelope import Event
-from noetl.records.outcomes import Error
+from noetl.events.case_runs import CaseHeard, CaseStarted, CaseWaiting
+from noetl.events.cases import Taken
+from noetl.events.envelope import Event
+from noetl.events.outcomes import Error
 
 Hearing = CaseStarted | CaseWaiting | CaseHeard
 

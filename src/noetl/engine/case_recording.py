@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from noetl.base.ids import derived
+from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import Draft
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.patching import patch_ctx
-from noetl.ids import derived
-from noetl.records.case_runs import CaseHeard, CaseStarted
-from noetl.records.tasks import TaskProcessed
+from noetl.events.case_runs import CaseHeard, CaseStarted
+from noetl.events.tasks import TaskProcessed
 
 Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # what a worker reports
 Deciding = TypeVar("Deciding", TaskProcessed, CaseStarted, CaseHeard)

@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import ToolError
 from noetl.engine.execution import StepRun
+from noetl.engine.pipeline.case.parts import has_case
+from noetl.engine.pipeline.case.rules import named
+from noetl.engine.pipeline.case.transitions import NO_TARGET, taken, target_of
+from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
-from noetl.engine.sending import Fired
-from noetl.errors import ToolError
+from noetl.engine.token_creation import Fired
+from noetl.events.cases import Chosen, OwnEvent, Taken
 from noetl.net.case import Action, Case
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Router
-from noetl.pipeline.case.parts import has_case
-from noetl.pipeline.case.rules import named
-from noetl.pipeline.case.transitions import NO_TARGET, taken, target_of
-from noetl.pipeline.patches import written
-from noetl.records.cases import Chosen, OwnEvent, Taken
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.carrying import Carried
-from noetl.records.compensation import CompensationRegistered
-from noetl.records.control import StepRate
-from noetl.records.orders import Report
-from noetl.records.outcomes import Error
+from noetl.events.compensation import CompensationRegistered
+from noetl.events.control import StepRate
+from noetl.events.orders import Report
+from noetl.events.outcomes import Error
+from noetl.events.rerun_state import RerunState
 
 
 class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     refused: Error | None = None
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
-    carried: Carried | None = None
+    carried: RerunState | None = None
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):

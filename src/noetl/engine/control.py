@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+from noetl.base.ids import derived
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
-from noetl.engine.compensating import request
+from noetl.engine.compensation import request
 from noetl.engine.decision import Decision, Draft
-from noetl.engine.errands.ending import stop_errands
-from noetl.engine.errands.state import ErrandKind
 from noetl.engine.execution import Execution
+from noetl.engine.side_runs.endings import stop_side_runs
+from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.withdrawal import all_but, withdraw
-from noetl.ids import derived
-from noetl.records.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
-from noetl.records.orders import Verdict
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.orders import ReportResult
 
 
 def control(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
     """What was asked for is recorded, unless the execution is over or is so already."""
     if not execution.is_open:
-        return Decision(verdict=Verdict.TERMINAL)
+        return Decision(verdict=ReportResult.TERMINAL)
     draft = Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
     parent_id = execution.last_event_id
     match command:
         case PauseExecution():
             if execution.paused:
-                return Decision(verdict=Verdict.DUPLICATE)
+                return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
         case ResumeExecution():
             if not execution.paused:
-                return Decision(verdict=Verdict.DUPLICATE)
+                return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
         case CancelExecution():
             if execution.cancelled is not None and command.compensate:
-                return Decision(verdict=Verdict.DUPLICATE)
+                return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
             _cancel(draft, execution, command)
     return draft.decision()
@@ -41,9 +41,9 @@ def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> Non
     """Stop everything; what was done is undone only if that was asked for with it (O-02)."""
     withdraw(draft, execution, all_but(execution))
     if command.compensate:
-        stop_errands(draft, execution, (ErrandKind.ASYNC, ErrandKind.HANDLER), command.reason)
+        stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
         request(draft, execution, "cancel", parent_id=execution.last_event_id)
         if execution.paused:  # else nothing would be undone, and the execution would not end, before a resume
             draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:
-        stop_errands(draft, execution, tuple(ErrandKind), command.reason)
+        stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.ids import derived_after
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.waits.state import HumanTask
-from noetl.ids import derived_after
-from noetl.records.envelope import Event
-from noetl.records.events import Payload
-from noetl.records.executions import Final
-from noetl.records.orders import Verdict
-from noetl.records.taxonomy import Source
+from noetl.engine.waits.state import OpenHumanTask
+from noetl.events.envelope import Event
+from noetl.events.events import Payload
+from noetl.events.executions import Final
+from noetl.events.orders import ReportResult
+from noetl.events.taxonomy import EventSource
 
 
 class DispatchStep(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class CloseWait(msgspec.Struct, frozen=True):
 class ChangeTask(msgspec.Struct, frozen=True):
     """The work list shows this task so from now on."""
 
-    task: HumanTask
+    task: OpenHumanTask
 
 
 class EndExecution(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class EndExecution(msgspec.Struct, frozen=True):
 Effect = DispatchStep | LeaseOrder | CloseOrder | OpenWait | CloseWait | ChangeTask | EndExecution
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with one value that somebody gave (HUM-03)."""
 
     field: str
@@ -90,10 +90,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     events: tuple[Event, ...] = ()
     effects: tuple[Effect, ...] = ()
-    verdict: Verdict = Verdict.ACCEPTED
+    verdict: ReportResult = ReportResult.ACCEPTED
     stopped: tuple[tuple[int, ...], ...] = ()
     detail: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Refusal, ...] = ()
 
 
 class Draft:
@@ -113,7 +113,7 @@ class Draft:
         run: StepRun | None = None,
         event_id: str | None = None,
         ts: float | None = None,
-        source: Source = Source.SERVER,
+        source: EventSource = EventSource.SERVER,
         parent_id: str | None = None,
         step: str | None = None,
         step_run_id: str | None = None,
@@ -155,7 +155,7 @@ class Draft:
             seq=execution.seq + len(self.events) + 1,
             event_id=event_id,
             ts=at,
-            source=Source.WORKER,
+            source=EventSource.WORKER,
             payload=payload,
             parent_id=parent_id,
             step=run.step,

@@ -8,8 +8,8 @@ from noetl.engine.decision import Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import arc_scope
+from noetl.events.control import Emitted
 from noetl.net.net import Transition
-from noetl.records.control import Emitted
 from noetl.templates.render import holds, render
 
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.alarms import Alarms
-from noetl.engine.errands.state import Errand, Saga, Summons
+from noetl.engine.due_times import DueTimes
+from noetl.engine.held_tokens import Fork, Pace, Slot, StepLimits
 from noetl.engine.loops.state import LoopRun, Range
-from noetl.engine.marking import Fork, Pace, Slot, StepLimits
-from noetl.engine.waits.state import HumanTask, Wait, WaitKind
-from noetl.records.cases import OwnEvent, Taken
-from noetl.records.executions import Final
-from noetl.records.loops import LoopDone
-from noetl.records.outcomes import Error, TaskResult
-from noetl.records.position import Position
+from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun
+from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
+from noetl.events.cases import OwnEvent, Taken
+from noetl.events.executions import Final
+from noetl.events.loops import LoopDone
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.position import Position
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,8 @@ class StepRun(msgspec.Struct, kw_only=True):
     looped step run has its orders and positions in `loop`. `vars` and `shared`, with the path of who contributed, are
     of v2-eval (V2E-05, V2E-07). `taken` are the transitions that rules of v2-case took; `heard` are events kept for
     rules that listen until their worker is done. `armed`: its wait blocks have been armed; `waits` are those still
-    open, by their kind; a plain pipeline's `ended` is then its `step.done`, until one of them ends it. An `errand` runs
+    open, by their kind; a plain pipeline's `ended` is then its `step.done`, until one of them ends it. An
+    `side_run` runs
     beside the tokens and consumes none; `ctx` is then the one it had captured, with what it has written since, where it
     has one of its own. `children` are nested executions that can be compensated (DESIGN §8). `bare`: its step has no
     task to run. `keeps_tasks`: a template reads the results of its tasks through the step (TPL-07)."""
@@ -97,7 +98,7 @@ class StepRun(msgspec.Struct, kw_only=True):
     heard: tuple[OwnEvent, ...] = ()
     armed: bool = False
     waits: dict[WaitKind, str] = {}
-    errand: Errand | None = None
+    side_run: SideRun | None = None
     ctx: dict[str, Any] | None = None
     children: tuple[str, ...] = ()
     bare: bool = False
@@ -134,7 +135,7 @@ class Execution(msgspec.Struct, kw_only=True):
     `listeners` are step runs whose rules see events of others (V2C-13). `waits` are the open ones, `tasks` all human
     tasks there have been, `delayed` the tokens held until a moment, `paces` the moments given under each rate. `known`
     are the keys of what came from outside. `refused` are the reports that were kept as refused: order, epoch, worker.
-    `errands` are the step runs without a token, `handling` those with handlers and the events these wait for,
+    `side_runs` are the step runs without a token, `handling` those with handlers and the events these wait for,
     `summons` the events that came for them; `saga` is there once something can be undone.
     """
 
@@ -166,16 +167,16 @@ class Execution(msgspec.Struct, kw_only=True):
     limits: dict[str, StepLimits] = {}
     blocked: dict[str, int] = {}
     deduped: dict[str, float] = {}
-    alarms: Alarms = msgspec.field(default_factory=Alarms)
+    alarms: DueTimes = msgspec.field(default_factory=DueTimes)
     waits: dict[str, Wait] = {}
-    tasks: dict[str, HumanTask] = {}
+    tasks: dict[str, OpenHumanTask] = {}
     delayed: dict[str, None] = {}
     paces: dict[str, Pace] = {}
     known: dict[str, None] = {}
     refused: set[tuple[str, int, str]] = set()
-    errands: dict[str, None] = {}
+    side_runs: dict[str, None] = {}
     handling: dict[str, tuple[str, ...]] = {}
-    summons: dict[str, Summons] = {}
+    summons: dict[str, PendingHandler] = {}
     saga: Saga | None = None
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None

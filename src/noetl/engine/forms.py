@@ -7,28 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from noetl.engine.decision import Problem
+from noetl.engine.decision import Refusal
 
 _SHOWN = 80  # characters of a wrong value
 
 
-def fill(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+def fill(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
     """The values of all fields, defaults where nothing was given, and what is wrong with them. An empty form takes
     no values."""
     filled: dict[str, Any] = {}
-    problems: list[Problem] = []
+    problems: list[Refusal] = []
     names = [str(field["field"]) for field in form]
     for name in values:
         if name not in names:
             allowed = f"the form has {', '.join(names)}" if names else "the form has no fields"
-            problems.append(Problem(field=name, found="there is no such field", allowed=allowed))
+            problems.append(Refusal(field=name, found="there is no such field", allowed=allowed))
     for field in form:
         name = str(field["field"])
         value = values.get(name)
         value = field.get("default") if value is None else value
         if value is None or value == "":
             if field.get("required"):
-                problems.append(Problem(field=name, found="nothing was given", allowed="a value is required"))
+                problems.append(Refusal(field=name, found="nothing was given", allowed="a value is required"))
             elif value is not None:
                 filled[name] = value
             continue
@@ -39,15 +39,15 @@ def fill(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[
     return filled, tuple(problems)
 
 
-def _problem(name: str, field: Mapping[str, Any], value: Any) -> Problem | None:
+def _problem(name: str, field: Mapping[str, Any], value: Any) -> Refusal | None:
     kind = str(field.get("type", "string"))
     if kind == "enum":
         options = list(field.get("options", ()))
         if any(type(option) is type(value) and option == value for option in options):
             return None
-        return Problem(field=name, found=_shown(value), allowed=f"one of {', '.join(map(str, options))} is allowed")
+        return Refusal(field=name, found=_shown(value), allowed=f"one of {', '.join(map(str, options))} is allowed")
     fits, allowed = _TYPES[kind]
-    return None if fits(value) else Problem(field=name, found=_shown(value), allowed=allowed)
+    return None if fits(value) else Refusal(field=name, found=_shown(value), allowed=allowed)
 
 
 def _shown(value: Any) -> str:

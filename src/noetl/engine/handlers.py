@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
 from noetl.engine.decision import Decision, DispatchStep, Draft
-from noetl.engine.errands.orders import event_names
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import order_id_of
+from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
+from noetl.engine.side_runs.orders import event_names
 from noetl.engine.timeouts import stop
-from noetl.errors import TemplateError, ToolError
-from noetl.ids import derived
+from noetl.events.cases import OwnEvent
+from noetl.events.outcomes import Error
+from noetl.events.side_runs import HandlerSkipped, HandlerStarted
 from noetl.net.net import Transition
 from noetl.net.waits import Handler
-from noetl.pipeline.scopes import Views
-from noetl.records.cases import OwnEvent
-from noetl.records.errands import HandlerSkipped, HandlerStarted
-from noetl.records.outcomes import Error
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl.ids import derived
-from noetl.records.remarks import HookFailed, QuantumPlaced
-from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.base.ids import derived
+from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 SERVER = "server"  # the worker id of what is decided in place
 

@@ -6,17 +6,17 @@ fire does so before anything else moves; the proofs of `noetl check` assume the 
 
 from __future__ import annotations
 
+from noetl.base.ids import derived
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution
+from noetl.engine.held_tokens import Fork
 from noetl.engine.identity import run_id_of
-from noetl.engine.marking import Fork
 from noetl.engine.plan import Plan
 from noetl.engine.withdrawal import rest_of, withdraw
-from noetl.ids import derived
+from noetl.events.control import JoinFilled, JoinUnfilled
+from noetl.events.outcomes import Error
+from noetl.events.tokens import TokenConsumed
 from noetl.net.routing import Join, JoinMode
-from noetl.records.control import JoinFilled, JoinUnfilled
-from noetl.records.outcomes import Error
-from noetl.records.tokens import TokenConsumed
 
 
 def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:

@@ -12,38 +12,38 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
 from noetl.engine.commands import ChangeLimit
-from noetl.engine.decision import Decision, Draft, Problem
+from noetl.engine.concurrency_limits import LIMIT, RATE
+from noetl.engine.decision import Decision, Draft, Refusal
 from noetl.engine.execution import Execution, Token
-from noetl.engine.holding import LIMIT, RATE
+from noetl.engine.held_tokens import StepLimits
 from noetl.engine.identity import run_id_of
 from noetl.engine.limits import places_of
-from noetl.engine.marking import StepLimits
-from noetl.engine.pacing import pace_all
 from noetl.engine.plan import Plan
+from noetl.engine.rate_queue import pace_all
 from noetl.engine.scopes import admission_scope
-from noetl.errors import TemplateError, ToolError
-from noetl.ids import derived
-from noetl.records.control import LimitChanged
-from noetl.records.orders import Verdict
-from noetl.records.waits import TokenReleased
+from noetl.events.control import LimitChanged
+from noetl.events.orders import ReportResult
+from noetl.events.waits import TokenReleased
 
 
 def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Decision:
     """Record the change, and let those go on who may."""
     if not execution.is_open:
-        return Decision(verdict=Verdict.TERMINAL, detail="this execution is over")
+        return Decision(verdict=ReportResult.TERMINAL, detail="this execution is over")
     if not plan.has_step(command.step):
-        return Decision(verdict=Verdict.NOT_FOUND, detail=f'its playbook has no step "{command.step}"')
+        return Decision(verdict=ReportResult.NOT_FOUND, detail=f'its playbook has no step "{command.step}"')
     before = execution.limits.get(command.step) or StepLimits()
     after = StepLimits(
         limit=before.limit if command.limit is msgspec.UNSET else command.limit,
         rate=before.rate if command.rate is msgspec.UNSET else command.rate,
     )
     if problems := tuple(_problems(after)):
-        return Decision(verdict=Verdict.INVALID, problems=problems)
+        return Decision(verdict=ReportResult.INVALID, problems=problems)
     if after == before:
-        return Decision(verdict=Verdict.DUPLICATE)
+        return Decision(verdict=ReportResult.DUPLICATE)
     draft = Draft(execution, command.at, derived("limit", execution.execution_id, execution.seq))
     begun = _begun(execution, command.step, command.at) if after.rate != before.rate else {}
     changed = LimitChanged(limit=after.limit, rate=after.rate, actor=command.actor, reason=command.reason, begun=begun)
@@ -55,14 +55,14 @@ def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Deci
     return draft.decision()
 
 
-def _problems(wanted: StepLimits) -> list[Problem]:
+def _problems(wanted: StepLimits) -> list[Refusal]:
     found = []
     if wanted.limit is not None and wanted.limit < 1:
-        found.append(Problem(field="limit", found=str(wanted.limit), allowed="a whole number from 1 on"))
+        found.append(Refusal(field="limit", found=str(wanted.limit), allowed="a whole number from 1 on"))
     if wanted.rate is not None and wanted.rate.limit < 1:
-        found.append(Problem(field="rate.limit", found=str(wanted.rate.limit), allowed="a whole number from 1 on"))
+        found.append(Refusal(field="rate.limit", found=str(wanted.rate.limit), allowed="a whole number from 1 on"))
     if wanted.rate is not None and not 0 < wanted.rate.per_s < float("inf"):
-        found.append(Problem(field="rate.per", found=f"{wanted.rate.per_s:g} s", allowed="a time longer than nothing"))
+        found.append(Refusal(field="rate.per", found=f"{wanted.rate.per_s:g} s", allowed="a time longer than nothing"))
     return found
 
 

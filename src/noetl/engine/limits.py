@@ -11,22 +11,22 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import TemplateError
+from noetl.base.ids import derived
+from noetl.engine.concurrency_limits import LIMIT
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
-from noetl.engine.holding import LIMIT
-from noetl.engine.marking import Slot, StepLimits
+from noetl.engine.held_tokens import Slot, StepLimits
 from noetl.engine.withdrawal import withdraw
-from noetl.errors import TemplateError
-from noetl.ids import derived
+from noetl.events.control import TokenHeld
+from noetl.events.outcomes import Error
+from noetl.events.tokens import TokenDropped
 from noetl.net.net import Transition
-from noetl.records.control import TokenHeld
-from noetl.records.outcomes import Error
-from noetl.records.tokens import TokenDropped
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
 
-class Place(msgspec.Struct, frozen=True):
+class LimitSlot(msgspec.Struct, frozen=True):
     """One place that a run needs. `on_limit`: queue | drop | cancel_oldest."""
 
     slot: str
@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def places_of(
     step: Transition, token: Token, scope: Scope, now: float, wanted: StepLimits | None = None
-) -> tuple[Place, ...]:
+) -> tuple[LimitSlot, ...]:
     """What a run of `step` needs before it may begin. `wanted` is what an operator has set: it stands for the limit of
     the step's concurrency, else for that of its quota; a step with neither is given one."""
     if token.partition is None and step.concurrency is None and not step.quotas and wanted is None:
@@ -44,17 +44,17 @@ def places_of(
     own = wanted.limit if wanted is not None else None
     places = []
     if token.partition is not None:
-        places.append(Place(f"partition/{step.name}/{token.partition}", 1))
+        places.append(LimitSlot(f"partition/{step.name}/{token.partition}", 1))
     if (most := step.quotas.get("max_concurrent")) is not None:
         most = own if own is not None and step.concurrency is None else most
-        places.append(Place(f"quota/{step.name}", whole("quotas.max_concurrent", most)))
+        places.append(LimitSlot(f"quota/{step.name}", whole("quotas.max_concurrent", most)))
     elif own is not None and step.concurrency is None:
-        places.append(Place(f"concurrency/{step.name}", own))
+        places.append(LimitSlot(f"concurrency/{step.name}", own))
     if (limited := step.concurrency) is not None:
         key = render(limited.key, scope, now=now) if limited.key is not None else None
         limit = own or whole("concurrency.limit", render(limited.limit, scope, now=now))
         name = f"concurrency/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
-        places.append(Place(name, limit, limited.on_limit))
+        places.append(LimitSlot(name, limit, limited.on_limit))
     return tuple(places)
 
 
@@ -78,7 +78,7 @@ def over_quota(execution: Execution, step: Transition) -> Error | None:
 
 
 def turned_away(
-    draft: Draft, execution: Execution, token: Token, places: tuple[Place, ...], about: dict[str, Any]
+    draft: Draft, execution: Execution, token: Token, places: tuple[LimitSlot, ...], about: dict[str, Any]
 ) -> Decision | None:
     """What becomes of a token that finds no place; None when it has them all."""
     for place in places:

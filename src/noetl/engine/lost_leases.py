@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.base.ids import derived
 from noetl.engine.commands import LoseOrder
 from noetl.engine.decision import CloseOrder, Decision, Draft
-from noetl.engine.errands.ending import record_end
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.state import Range
-from noetl.ids import derived
-from noetl.records.loops import IterationFailed, IterationStarted
-from noetl.records.orders import Verdict
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepFailed
+from noetl.engine.side_runs.endings import record_end
+from noetl.events.loops import IterationFailed, IterationStarted
+from noetl.events.orders import ReportResult
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepFailed
 
 MOST_LEASES = 5
 KIND = "lease.lost"
@@ -26,12 +26,14 @@ KIND = "lease.lost"
 def lose(execution: Execution, command: LoseOrder) -> Decision:
     """End what the order was to run, if it is still held under the lease that was found ended."""
     if not execution.is_open:
-        return Decision(verdict=Verdict.TERMINAL)
+        return Decision(verdict=ReportResult.TERMINAL)
     run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
-        return Decision(verdict=Verdict.FENCED)
+        return Decision(verdict=ReportResult.FENCED)
     if execution.paused:
-        return Decision(verdict=Verdict.PAUSED)  # nothing is lost by waiting, and its end would start something new
+        return Decision(
+            verdict=ReportResult.PAUSED
+        )  # nothing is lost by waiting, and its end would start something new
     draft = Draft(execution, command.at, derived("lost", command.order_id, lease.lease_epoch))
     if isinstance(lease, Range):
         _fail_range(draft, run, lease)
@@ -42,7 +44,7 @@ def lose(execution: Execution, command: LoseOrder) -> Decision:
 
 
 def _fail(draft: Draft, execution: Execution, run: StepRun, failed: StepFailed, at: float) -> None:
-    if run.errand is not None:
+    if run.side_run is not None:
         record_end(draft, execution, run, failed, event_id=derived(run.event_id, KIND), ts=at)
     else:
         draft.add(failed, run=run, on_behalf=True, parent_id=run.event_id)

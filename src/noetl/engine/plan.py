@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.engine.errands.leaving import leaves_errands
+from noetl.engine.pipeline.case.external_events import outside_rules
+from noetl.engine.pipeline.case.parts import has_case
+from noetl.engine.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
+from noetl.engine.pipeline.noop import KIND as NOOP
+from noetl.engine.pipeline.pipeline_scope import Load, nothing_stored
+from noetl.engine.pipeline.progress import MAX_TASK_RUNS
+from noetl.engine.side_runs.step_leftovers import leaves_side_runs
+from noetl.events.references import Reference
 from noetl.net.encoding import content_hash, to_json
 from noetl.net.names import known_names
 from noetl.net.net import Net, Transition
+from noetl.net.secret_reads import keychain_reads
 from noetl.net.task import Directive, Task
-from noetl.pipeline.case.outside import outside_rules
-from noetl.pipeline.case.parts import has_case
-from noetl.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
-from noetl.pipeline.noop import KIND as NOOP
-from noetl.pipeline.progress import MAX_TASK_RUNS
-from noetl.pipeline.secret_reads import keychain_reads
-from noetl.pipeline.surroundings import Load, nothing_stored
-from noetl.records.references import Reference
 from noetl.templates.authored import Authored
 
 _COLLECTIONS = 4  # of loops, kept in memory beside the state
@@ -43,7 +43,7 @@ class Plan:
         self.names = known_names(net)
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
-        self._errands = {step.name: leaves_errands(step) for step in net.transitions}
+        self._side_runs = {step.name: leaves_side_runs(step) for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
         self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
@@ -60,9 +60,9 @@ class Plan:
         """Whether the server decides this step itself, without an order (PERFORMANCE §2)."""
         return self._in_place[name]
 
-    def leaves_errands(self, name: str) -> bool:
+    def leaves_side_runs(self, name: str) -> bool:
         """Whether a run of this step may leave something to undo, or to wait for at the end."""
-        return self._errands[name]
+        return self._side_runs[name]
 
     def reachable(self, name: str) -> frozenset[str]:
         """The steps that a token which stands at `name` can still come to."""

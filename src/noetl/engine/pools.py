@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from noetl.base.errors import TemplateError
 from noetl.engine.plan import Plan
-from noetl.errors import TemplateError
+from noetl.events.waits import MAX_NAME
 from noetl.net.net import Transition
-from noetl.records.waits import MAX_NAME
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 

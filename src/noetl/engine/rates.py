@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import TemplateError
+from noetl.base.ids import derived
+from noetl.engine.concurrency_limits import RATE
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
-from noetl.engine.holding import RATE
+from noetl.engine.held_tokens import Pace, StepLimits
 from noetl.engine.limits import whole
-from noetl.engine.marking import Pace, StepLimits
 from noetl.engine.waits.times import length
-from noetl.errors import TemplateError
-from noetl.ids import derived
+from noetl.events.control import RateLimit, TokenHeld
 from noetl.net.net import Rate, Transition
-from noetl.records.control import RateLimit, TokenHeld
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from noetl.engine.pipeline import lifetimes
 from noetl.engine.waits.evolution import given_by, result_with
-from noetl.pipeline import lifetimes
-from noetl.records.envelope import Event
-from noetl.records.errands import StepInterrupted
-from noetl.records.executions import ExecutionRequested
-from noetl.records.loops import LoopDone
-from noetl.records.outcomes import Error, TaskResult
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.waits import MessageReceived, SignalReceived, StepTimeout, TaskCompleted
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested
+from noetl.events.loops import LoopDone
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.side_runs import StepInterrupted
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.waits import MessageReceived, SignalReceived, StepTimeout, TaskCompleted
 
 _RUN_ENDS = (StepDone, StepFailed, LoopDone, StepInterrupted, StepTimeout)
 _WAIT_ENDS = (MessageReceived, SignalReceived, TaskCompleted)
@@ -25,14 +25,14 @@ TELLING = tuple(kind.event_type for kind in (*_RUN_ENDS, *_WAIT_ENDS))
 ENOUGH = 100  # of the newest of them: a wait ends after the pipeline before it, and others of its step in between
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedStep(msgspec.Struct, frozen=True):
     """How a step ended: with a result, or with an error."""
 
     result: TaskResult
     error: Error | None = None
 
 
-def ended_in(events: Sequence[Event], step: str) -> Ended | None:
+def ended_in(events: Sequence[Event], step: str) -> EndedStep | None:
     """By the newest events of a step that tell (`TELLING`), in their order; None when it has not ended."""
     for position in range(len(events) - 1, -1, -1):
         found = _told(events[position], events[:position], step)
@@ -41,29 +41,29 @@ def ended_in(events: Sequence[Event], step: str) -> Ended | None:
     return None
 
 
-def carried_in(request: Event, step: str) -> Ended | None:
+def carried_in(request: Event, step: str) -> EndedStep | None:
     """What an execution was given of a step that ran in another one."""
     payload = request.payload
     assert isinstance(payload, ExecutionRequested)
     carried = payload.carried.results if payload.carried is not None else ()
-    return next((Ended(one.result) for one in carried if one.step == step), None)
+    return next((EndedStep(one.result) for one in carried if one.step == step), None)
 
 
-def _told(event: Event, before: Sequence[Event], step: str) -> Ended | None:
+def _told(event: Event, before: Sequence[Event], step: str) -> EndedStep | None:
     match event.payload:
         case StepDone(result=result):
-            return Ended(result)
+            return EndedStep(result)
         case LoopDone() as done:
-            return Ended(TaskResult(result=done.results, ref=done.ref))
+            return EndedStep(TaskResult(result=done.results, ref=done.ref))
         case StepFailed(error=error):
-            return Ended(TaskResult(), error)
+            return EndedStep(TaskResult(), error)
         case StepInterrupted(result=result):  # an error is its handler's, and its arcs' to read
-            return Ended(result)
+            return EndedStep(result)
         case StepTimeout(action="alternative"):
-            return Ended(TaskResult(), lifetimes.timed_out(step))
+            return EndedStep(TaskResult(), lifetimes.timed_out(step))
         case MessageReceived() | SignalReceived() | TaskCompleted() as payload:
             own = _own(event, before)
-            return Ended(result_with(own, *given_by(payload))) if own is not None else None
+            return EndedStep(result_with(own, *given_by(payload))) if own is not None else None
         case _:
             return None
 

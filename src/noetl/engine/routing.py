@@ -9,29 +9,29 @@ from typing import Any
 
 import msgspec
 
-from noetl.durations import seconds
+from noetl.base.durations import seconds
+from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.case_routing import after_loop, decided_by_rules, sets_own_vars, shortcut
-from noetl.engine.compensating import register, request
+from noetl.engine.compensation import register, request
+from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.emission import emit
 from noetl.engine.execution import Boundary, Execution, StepRun
-from noetl.engine.patching import patch_ctx
+from noetl.engine.pipeline.case.errors import BrokenCase
+from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import arc_scope
-from noetl.engine.sending import Fired, send
-from noetl.engine.waits.arming import arm, comes_to_waits
+from noetl.engine.token_creation import Fired, send
 from noetl.engine.waits.times import length
+from noetl.engine.waits.wait_start import arm, comes_to_waits
 from noetl.engine.withdrawal import all_but, others_at, withdraw
-from noetl.errors import TemplateError, ToolError
+from noetl.events.control import PlaybookCancelled
+from noetl.events.outcomes import Error
+from noetl.events.routing import ArcConsidered, NextSelected
+from noetl.events.tokens import TokenConsumed
+from noetl.events.waits import StepTimeout
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router
-from noetl.pipeline.case.broken import BrokenCase
-from noetl.pipeline.patches import written
-from noetl.records.control import PlaybookCancelled
-from noetl.records.outcomes import Error
-from noetl.records.routing import ArcConsidered, NextSelected
-from noetl.records.tokens import TokenConsumed
-from noetl.records.waits import StepTimeout
 from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope

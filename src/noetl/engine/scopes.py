@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
+from noetl.engine.pipeline.case.names import boundary_names
+from noetl.engine.pipeline.error_views import error_view
+from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
+from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.step_vars import StepVars
-from noetl.pipeline.case.names import boundary_names
-from noetl.pipeline.error_views import error_view
-from noetl.pipeline.scopes import Views
-from noetl.pipeline.surroundings import Load, Surroundings
-from noetl.records.loops import LoopDone
-from noetl.records.outcomes import TaskResult
+from noetl.events.loops import LoopDone
+from noetl.events.outcomes import TaskResult
 from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.templates.views import PayloadView, payload_view
@@ -153,7 +153,7 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
 
 def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
     """`token` as the pipeline of a step run reads it: what was joined for it, and what admission set."""
-    token = execution.tokens.get(run.token_id)  # an errand may outlive the token of its step
+    token = execution.tokens.get(run.token_id)  # a side run may outlive the token of its step
     return {"inputs": token.inputs if token is not None else [], "meta": run.token_meta}
 
 
@@ -184,9 +184,9 @@ def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load), known=plan.names)
 
 
-def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> Surroundings:
+def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineScope:
     """What a pipeline of `run` can read."""
-    return Surroundings(
+    return PipelineScope(
         execution_id=execution.execution_id,
         args=run.args,
         workload=execution.workload,

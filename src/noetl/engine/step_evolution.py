@@ -8,18 +8,17 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine import case_evolution as cases
-from noetl.engine import holding
-from noetl.engine.alarms import Alarm
-from noetl.engine.errands import evolution as errands
+from noetl.engine import concurrency_limits
+from noetl.engine.due_times import DueTime
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun
 from noetl.engine.loops import evolution as loops
+from noetl.engine.pipeline import lifetimes
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.progress import after
+from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.waits import evolution as waits
-from noetl.pipeline import lifetimes
-from noetl.pipeline.patches import written
-from noetl.pipeline.progress import after
-from noetl.records.envelope import Event
-from noetl.records.errands import StepInterrupted
-from noetl.records.loops import (
+from noetl.events.envelope import Event
+from noetl.events.loops import (
     IterationDone,
     IterationFailed,
     IterationStarted,
@@ -28,14 +27,15 @@ from noetl.records.loops import (
     LoopScheduled,
     LoopStarted,
 )
-from noetl.records.outcomes import Error, Status, TaskResult
-from noetl.records.position import Position
-from noetl.records.remarks import HookFailed, QuantumPlaced
-from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.records.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.records.taxonomy import Source
-from noetl.records.tokens import TokenClaimed
-from noetl.records.waits import StepTimeout
+from noetl.events.outcomes import Error, Status, TaskResult
+from noetl.events.position import Position
+from noetl.events.side_runs import StepInterrupted
+from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.taxonomy import EventSource
+from noetl.events.tokens import TokenClaimed
+from noetl.events.waits import StepTimeout
 
 Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut
 Ending = StepDone | StepFailed | LoopDone | StepInterrupted | StepTimeout
@@ -101,9 +101,9 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
     token = execution.tokens[payload.token_id]
     if payload.joins and not token.inputs:
         token.inputs = [token.as_input()]
-    holding.take(execution, token, payload.slots)
+    concurrency_limits.take(execution, token, payload.slots)
     if payload.rate is not None:
-        holding.begin(execution, payload.rate, event.ts)
+        concurrency_limits.begin(execution, payload.rate, event.ts)
     if payload.handles:
         execution.handling[step_run_id] = payload.handles
     if payload.looped:
@@ -117,12 +117,12 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
 def _started(execution: Execution, run: StepRun, at: float) -> None:
     run.started_at = at
     if run.boundary_s is not None:
-        execution.alarms.set(Alarm.TIMEOUT, run.step_run_id, at + run.boundary_s)
+        execution.alarms.set(DueTime.TIMEOUT, run.step_run_id, at + run.boundary_s)
 
 
 def _timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
     """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
-    execution.alarms.cancel(Alarm.TIMEOUT, run_id_in(event))
+    execution.alarms.cancel(DueTime.TIMEOUT, run_id_in(event))
     if payload.action == "alternative":
         error = lifetimes.timed_out(event.step or "")
         ended(execution, event, TaskResult(status=Status.ERROR, error=error), error)
@@ -152,8 +152,8 @@ def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: f
         cases.note_listening(execution, run)
     else:
         loops.processed(run.loop, payload, at)
-    if errands.CHILD in payload.outcome.helpers:
-        errands.note_child(run, payload)
+    if side_runs.CHILD in payload.outcome.helpers:
+        side_runs.note_child(run, payload)
     if payload.decision.set_vars:
         run.vars = written(run.vars, payload.decision.set_vars)
     for key, value in payload.decision.set_shared.items():
@@ -209,7 +209,7 @@ def ended(execution: Execution, event: Event, result: TaskResult, error: Error |
     execution.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
     if run.order_id in execution.orders:  # one that the server ends is nobody's report: who works on it is told
-        close(execution, run.order_id, run.lease_epoch if event.source is Source.WORKER else WITHDRAWN)
+        close(execution, run.order_id, run.lease_epoch if event.source is EventSource.WORKER else WITHDRAWN)
     if run.waits:
         waits.close_all(execution, run, event.ts)
     if run.loop is not None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from noetl.base.ids import derived
 from noetl.engine.decision import Decision, Draft
-from noetl.engine.errands.ending import stop_handlers
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.pipeline.lifetimes import timed_out
 from noetl.engine.plan import Plan
-from noetl.engine.waits.closing import close_waits
+from noetl.engine.side_runs.endings import stop_handlers
+from noetl.engine.waits.wait_end import close_waits
 from noetl.engine.withdrawal import close_orders
-from noetl.ids import derived
-from noetl.pipeline.lifetimes import timed_out
-from noetl.records.steps import StepFailed
-from noetl.records.waits import StepTimeout
+from noetl.events.steps import StepFailed
+from noetl.events.waits import StepTimeout
 
 
 def expire(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
@@ -33,5 +33,5 @@ def stop(draft: Draft, execution: Execution, run: StepRun) -> None:
     if run.ended is None:
         close_orders(draft, run)
     close_waits(draft, execution, run)
-    if execution.errands:
+    if execution.side_runs:
         stop_handlers(draft, execution, run.step_run_id)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from noetl.engine import holding
+from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
-from noetl.engine.errands import evolution as errands
 from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun, Token
+from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.waits import evolution as waits
-from noetl.records.control import JoinFilled, JoinUnfilled, TokenHeld
-from noetl.records.envelope import Event
-from noetl.records.outcomes import Error, Status, TaskResult
-from noetl.records.routing import NextSelected
-from noetl.records.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
-from noetl.records.waits import TokenReleased
+from noetl.events.control import JoinFilled, JoinUnfilled, TokenHeld
+from noetl.events.envelope import Event
+from noetl.events.outcomes import Error, Status, TaskResult
+from noetl.events.routing import NextSelected
+from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.events.waits import TokenReleased
 
 _Held = TokenHeld | TokenReleased | JoinFilled | JoinUnfilled
 Moving = TokenCreated | TokenEnqueued | TokenDropped | TokenConsumed | _Held | NextSelected
@@ -34,11 +34,11 @@ def follow(execution: Execution, event: Event, payload: Moving) -> None:
         case TokenConsumed():
             _consumed(execution, event, payload)
         case TokenHeld():
-            holding.hold(execution, payload, event.ts)
+            concurrency_limits.hold(execution, payload, event.ts)
         case TokenReleased():
-            holding.release(execution, payload, event.ts)
+            concurrency_limits.release(execution, payload, event.ts)
         case JoinFilled() | JoinUnfilled():
-            holding.meet(execution, payload)
+            concurrency_limits.meet(execution, payload)
         case NextSelected():
             _selected(execution, event, payload)
         case _:
@@ -57,7 +57,7 @@ def _created(execution: Execution, event: Event, payload: TokenCreated) -> None:
         priority=payload.priority,
         partition=payload.partition,
     )
-    holding.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
+    concurrency_limits.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
     if payload.dedupe is not None:
         execution.deduped[payload.dedupe] = event.ts
 
@@ -67,13 +67,13 @@ def _dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
     run = execution.runs.pop(steps.run_id_in(event), None)
     if run is not None:
         execution.listeners.pop(run.step_run_id, None)
-        errands.forget_handlers(execution, run.step_run_id)
+        side_runs.forget_handlers(execution, run.step_run_id)
         execution.agenda.pop(run.step_run_id, None)
         for order_id in run.loop.ranges if run.loop else (run.order_id,) if run.order_id and not run.ended else ():
             steps.close(execution, order_id, WITHDRAWN)
         waits.forget(execution, run, event.ts)
     execution.agenda.pop(payload.token_id, None)
-    holding.leave(execution, execution.tokens.pop(payload.token_id))
+    concurrency_limits.leave(execution, execution.tokens.pop(payload.token_id))
     note_failure(execution, payload.error)
 
 
@@ -107,8 +107,8 @@ def _gave(result: TaskResult) -> bool:
 
 def _consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:
     """With its step run, or in a join, where another token went on."""
-    holding.leave(execution, execution.tokens.pop(payload.token_id))
+    concurrency_limits.leave(execution, execution.tokens.pop(payload.token_id))
     if (run := execution.runs.pop(steps.run_id_in(event), None)) is not None:
         waits.forget(execution, run, event.ts)
-        errands.forget_handlers(execution, run.step_run_id)
+        side_runs.forget_handlers(execution, run.step_run_id)
         del execution.agenda[steps.run_id_in(event)]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl.engine.decision import CloseOrder, Draft
-from noetl.engine.errands.ending import stop_handlers
 from noetl.engine.execution import Execution, StepRun, Token
+from noetl.engine.held_tokens import around
 from noetl.engine.identity import run_id_of
-from noetl.engine.marking import around
-from noetl.engine.waits.closing import close_waits
-from noetl.records.tokens import TokenDropped
+from noetl.engine.side_runs.endings import stop_handlers
+from noetl.engine.waits.wait_end import close_waits
+from noetl.events.tokens import TokenDropped
 
 
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
@@ -24,7 +24,7 @@ def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason
         draft.add(TokenDropped(token_id=token.token_id, reason=reason), step=token.step, step_run_id=step_run_id)
         if run is not None and run.ended is None:
             close_orders(draft, run)
-        if execution.errands:
+        if execution.side_runs:
             stop_handlers(draft, execution, step_run_id)
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.source import is_template
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
-from noetl.source import is_template
 from noetl.templates.authored import Authored
-from noetl.templates.scopes import DIALECTS, V10, Site, visible
+from noetl.templates.scopes import DIALECTS, V10, TemplateSite, visible
 
 LOOP_NAMES = ("loop", "loop_index")
 _KEPT = 64
@@ -36,7 +36,7 @@ def known_names(net: Net) -> frozenset[str] | None:
             del _latest[next(iter(_latest))]
         names = defined_names(net)
         rules = net.dialect if net.dialect in DIALECTS else V10  # v10-io is another spelling of it
-        words = (visible(site, rules) for site in Site)
+        words = (visible(site, rules) for site in TemplateSite)
         known = _latest[id(net)] = net, names.union(*words) if names is not None else None
     return known[1]
 

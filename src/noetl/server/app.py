@@ -9,14 +9,14 @@ from typing import Any
 from fastapi import FastAPI
 
 from noetl.server.access.access import install as install_access
-from noetl.server.heads import HeadAsGet
-from noetl.server.observing import Observer
-from noetl.server.problems import Unexpected
-from noetl.server.problems import install as install_problems
+from noetl.server.guarded_router import components, include
+from noetl.server.head_requests import HeadAsGet
+from noetl.server.problem_details import Unexpected
+from noetl.server.problem_details import install as install_problems
+from noetl.server.request_log import Observer
 from noetl.server.routes.orders import turn
-from noetl.server.routing import components, include
 from noetl.server.services import Services
-from noetl.server.shortcut import Shortcut
+from noetl.server.worker_fast_path import Shortcut
 
 # In this order: of two routes that fit a path, the first is taken. What is asked for most often is looked at first.
 ROUTES = (
@@ -40,11 +40,11 @@ ROUTES = (
     "streams",
     "results",
     "schemas",
-    "rendering",
+    "render",
     "credentials",
     "workers",
     "overview",
-    "interface",
+    "ui",
 )
 
 

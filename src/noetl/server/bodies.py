@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 from fastapi import Request
 
-from noetl.server.flaws import Flaw, flaw_of, flaws_of
-from noetl.server.problems import Problem
+from noetl.server.field_errors import FieldError, flaw_of, flaws_of
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 
 MAX_DEPTH = 100
@@ -42,11 +42,13 @@ async def read_optional(request: Request, kind: type[T]) -> T:
     return await read(request, kind)
 
 
-def invalid(problem: msgspec.ValidationError, flaws: Sequence[Flaw] = ()) -> Problem:
+def invalid(problem: msgspec.ValidationError, flaws: Sequence[FieldError] = ()) -> ProblemDetails:
     """What is wrong with a body, each field of it; the first one in words."""
     first, *_ = flaws = list(flaws) or [flaw_of(problem)]
     where = f"{first.place}: " if first.place else ""
-    return Problem(422, f"{where}{first.message}", kind="body", errors=[msgspec.to_builtins(one) for one in flaws])
+    return ProblemDetails(
+        422, f"{where}{first.message}", kind="body", errors=[msgspec.to_builtins(one) for one in flaws]
+    )
 
 
 def media_type(request: Request) -> str:
@@ -58,7 +60,7 @@ def require(request: Request, allowed: tuple[str, ...]) -> None:
     found = media_type(request)
     if found not in allowed:
         told = f'"{found[:100]}"' if found else "none"
-        raise Problem(415, f"the content type is {told}; {' or '.join(allowed)} is read here")
+        raise ProblemDetails(415, f"the content type is {told}; {' or '.join(allowed)} is read here")
 
 
 async def body_of(request: Request, most: int | None = None) -> bytes:
@@ -79,8 +81,8 @@ async def body_of(request: Request, most: int | None = None) -> bytes:
     return bytes(request.state.body)
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(413, f"a body has at most {limit} bytes here", headers={"connection": "close"})
+def _too_large(limit: int) -> ProblemDetails:
+    return ProblemDetails(413, f"a body has at most {limit} bytes here", headers={"connection": "close"})
 
 
 def strict_json(body: bytes) -> Any:
@@ -97,8 +99,8 @@ def strict_json(body: bytes) -> Any:
     return value
 
 
-def _not_json(why: str) -> Problem:
-    return Problem(400, f"the body is not JSON as it is read here: {why[:200]}", kind="json")
+def _not_json(why: str) -> ProblemDetails:
+    return ProblemDetails(400, f"the body is not JSON as it is read here: {why[:200]}", kind="json")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

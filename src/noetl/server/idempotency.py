@@ -1,6 +1,7 @@
 """Idempotency keys: the same key with the same body gets the same answer, with another body none (RELIABILITY 3.4).
 
-The key is put on the shelf with the identity of what it will create before that is created. So whoever repeats a
+The key is put on the key-value table with the identity of what it will create before that is created. So whoever
+repeats a
 request whose answer was lost finds the same thing, even if the server died in between.
 """
 
@@ -11,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import Clock
-from noetl.server.problems import Problem
-from noetl.store.shelf import Shelf, Thing
+from noetl.base.clock import Clock
+from noetl.server.problem_details import ProblemDetails
+from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "idempotency"
 HEADER = "idempotency-key"
@@ -23,7 +24,7 @@ KEPT_S = 86_400.0
 _ANSWER_BYTES = 65_536  # a larger answer is made anew
 
 
-class Kept(msgspec.Struct, kw_only=True):
+class StoredAnswer(msgspec.Struct, kw_only=True):
     """`created` is the identity of what the first request made; `answer` what it was answered, once it was."""
 
     request: str
@@ -31,48 +32,48 @@ class Kept(msgspec.Struct, kw_only=True):
     answer: str | None = None
 
 
-class Keys:
-    def __init__(self, shelf: Shelf, clock: Clock) -> None:
-        self._shelf, self._clock = shelf, clock
+class IdempotencyKeys:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
 
-    async def reserve(self, name: str, request: str, created: str) -> tuple[Kept, bool]:
+    async def reserve(self, name: str, request: str, created: str) -> tuple[StoredAnswer, bool]:
         """What is kept under a key, and whether it was there before. Problem 422 when it was for something else."""
-        fresh = Kept(request=request, created=created)
+        fresh = StoredAnswer(request=request, created=created)
         body = msgspec.json.encode(fresh)
-        while await self._shelf.put(KIND, name, body, over=0, at=self._clock.now()) is None:
-            thing = await self._shelf.get(KIND, name)
+        while await self._key_values.put(KIND, name, body, over=0, at=self._clock.now()) is None:
+            thing = await self._key_values.get(KIND, name)
             if thing is None:
                 continue  # it was swept at this moment
             kept = _opened(thing)
             if kept.request != request:
-                raise Problem(422, "this idempotency key came with another body before", kind="idempotency")
+                raise ProblemDetails(422, "this idempotency key came with another body before", kind="idempotency")
             return kept, True
         return fresh, False
 
     async def answered(self, name: str, answer: bytes) -> None:
         """Keep the answer; the first one stands."""
-        thing = await self._shelf.get(KIND, name)
+        thing = await self._key_values.get(KIND, name)
         if thing is None or len(answer) > _ANSWER_BYTES or (kept := _opened(thing)).answer is not None:
             return
         kept.answer = answer.decode()
-        await self._shelf.put(KIND, name, msgspec.json.encode(kept), over=thing.version, at=self._clock.now())
+        await self._key_values.put(KIND, name, msgspec.json.encode(kept), over=thing.version, at=self._clock.now())
 
     async def release(self, name: str) -> None:
         """Nothing was created: the key may be used again."""
-        await self._shelf.delete(KIND, name)
+        await self._key_values.delete(KIND, name)
 
     async def sweep(self) -> int:
-        return await self._shelf.sweep(KIND, before=self._clock.now() - KEPT_S)
+        return await self._key_values.sweep(KIND, before=self._clock.now() - KEPT_S)
 
 
-def _opened(thing: Thing) -> Kept:
-    return msgspec.json.decode(thing.body, type=Kept)
+def _opened(thing: KeyValue) -> StoredAnswer:
+    return msgspec.json.decode(thing.body, type=StoredAnswer)
 
 
 def named(subject: str, route: str, key: str) -> str:
-    """The name of a key on the shelf: everybody has their own, for each thing that can be asked for."""
+    """The name of a key on the key-value table: everybody has their own, for each thing that can be asked for."""
     if not key or len(key) > LONGEST or not key.isprintable():
-        raise Problem(400, f"an idempotency key is 1 to {LONGEST} printable characters", kind="idempotency")
+        raise ProblemDetails(400, f"an idempotency key is 1 to {LONGEST} printable characters", kind="idempotency")
     return hashlib.sha256("\x1f".join((subject, route, key)).encode()).hexdigest()
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from noetl.records.envelope import Event
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.steps import StepFailed
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.steps import StepFailed
 
 LONGEST = 4_000  # characters of one value
 _NAME = "noetl"

@@ -6,13 +6,13 @@ import asyncio
 
 import msgspec
 
-from noetl.checking import Checked
-from noetl.conversion import Conversion, Outcome, convert
-from noetl.document.playbook import Dialect
-from noetl.migration.notes import Note
-from noetl.server.problems import Problem
-from noetl.server.texts import refused
-from noetl.source import Source
+from noetl.base.source import Source
+from noetl.language.checking import Checked
+from noetl.language.conversion import Conversion, Outcome, convert
+from noetl.language.migrating.notes import Note
+from noetl.language.reading.playbook import Dialect
+from noetl.server.playbook_texts import refused
+from noetl.server.problem_details import ProblemDetails
 from noetl.tools.kinds import load_kinds
 
 
@@ -57,7 +57,7 @@ async def migrated_text(text: str) -> str:
     told = migrated(await conversion_of("playbook.yaml", text))
     if told.blocked:
         places = [msgspec.to_builtins(one) for one in told.blocked]
-        raise Problem(422, "this playbook cannot be migrated without a person", kind="migration", blocked=places)
+        raise ProblemDetails(422, "this playbook cannot be migrated without a person", kind="migration", blocked=places)
     return told.source
 
 

@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
-from noetl.clock import Clock
-from noetl.records.encoding import encode_payload
-from noetl.server.access.limits import Buckets, Rate
+from noetl.base.clock import Clock
+from noetl.base.settings import default_db
+from noetl.events.encoding import encode_payload
+from noetl.server.access.limits import Buckets, RequestRate
 from noetl.server.configuration import MIB, Quotas
-from noetl.server.problems import Problem
-from noetl.settings import default_db
+from noetl.server.problem_details import ProblemDetails
 from noetl.store.contract import Commit, ResultStore, Store
-from noetl.store.opening import MEMORY, is_database
-from noetl.store.results import FileResults
+from noetl.store.open_store import MEMORY, is_database
+from noetl.store.results.files import FileResults
 
 _DAY_S = 86_400.0
 _LOOK_EVERY_S = 5.0
@@ -35,7 +35,7 @@ class Usage:
     def __init__(self, quotas: Quotas, clock: Clock, free_bytes: Callable[[], int | None] = lambda: None) -> None:
         self._quotas, self._clock, self._free_bytes = quotas, clock, free_bytes
         per_minute = quotas.starts_per_minute
-        self._starts = Buckets(Rate(per_minute, per_minute / 60), clock)
+        self._starts = Buckets(RequestRate(per_minute, per_minute / 60), clock)
         self._owners: dict[str, str] = {}  # open executions that were started here
         self.open: Counter[str] = Counter()
         self.streams: Counter[str] = Counter()
@@ -113,13 +113,13 @@ class Usage:
             self._looked_at, self._free = time.monotonic(), self._free_bytes()
         if self._free is not None and self._free < self._quotas.free_bytes:
             detail = f"less than {self._quotas.free_bytes // MIB} MiB are free on the server's disk: nothing is started"
-            raise Problem(503, detail, kind="disk", headers={"retry-after": "60"})
+            raise ProblemDetails(503, detail, kind="disk", headers={"retry-after": "60"})
 
 
-def _used_up(what: str, wait_s: float) -> Problem:
+def _used_up(what: str, wait_s: float) -> ProblemDetails:
     seconds = max(1, ceil(wait_s))
     detail = f"{what}, which is the quota here; come again in {seconds} s"
-    return Problem(429, detail, kind="quota", headers={"retry-after": str(seconds)})
+    return ProblemDetails(429, detail, kind="quota", headers={"retry-after": str(seconds)})
 
 
 def free_bytes_of(db: str | None, results: ResultStore) -> int | None:

@@ -6,7 +6,7 @@ import re
 
 from fastapi import Request, Response
 
-from noetl.server.problems import Problem
+from noetl.server.problem_details import ProblemDetails
 
 _ONE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
@@ -37,5 +37,5 @@ def _span(wanted: str, size: int) -> tuple[int, int] | None:
     first = int(begin) if begin else max(0, size - int(end))
     last = min(int(end), size - 1) if begin and end else size - 1
     if first >= size or (begin and end and int(end) < first) or (not begin and int(end) == 0):
-        raise Problem(416, f"there are {size} bytes", headers={"content-range": f"bytes */{size}"})
+        raise ProblemDetails(416, f"there are {size} bytes", headers={"content-range": f"bytes */{size}"})
     return first, last

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from noetl.clock import Clock
-from noetl.errors import BackendError
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError
 from noetl.store.contract import Store
 
 KIND, NAME = "health", "probe"
@@ -32,15 +32,15 @@ class Readiness:
         return self._problem
 
     async def _try(self) -> str | None:
-        shelf = self._store.shelf
+        key_values = self._store.key_values
         try:
             await self._store.executions(limit=1)
-            there = await shelf.get(KIND, NAME)
+            there = await key_values.get(KIND, NAME)
         except BackendError:
             return "the store cannot be read"
         try:
             over = there.version if there is not None else 0
-            await shelf.put(KIND, NAME, b"{}", over=over, at=self._clock.now())  # None: another server was faster
+            await key_values.put(KIND, NAME, b"{}", over=over, at=self._clock.now())  # None: another server was faster
         except BackendError:
             return "the store cannot be written"
         return None

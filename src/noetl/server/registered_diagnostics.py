@@ -6,9 +6,9 @@ A version never changes, so its text is checked once in the life of a server pro
 
 from __future__ import annotations
 
-from noetl.diagnostics import Severity
+from noetl.base.diagnostics import Severity
+from noetl.server.playbook_texts import PlaybookText, checked
 from noetl.server.services import Services
-from noetl.server.texts import Text, checked
 from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.store.catalog import CatalogRow
 
@@ -21,7 +21,7 @@ async def diagnostics_of(services: Services, row: CatalogRow) -> list[Diagnostic
         return []
     known, key = services.warnings, (row.path, row.version)
     if key not in known:
-        found = await checked(Text(source=row.source))
+        found = await checked(PlaybookText(source=row.source))
         while len(known) >= _KEPT:
             del known[next(iter(known))]
         known[key] = all_shown(one for one in found.diagnostics if one.severity is not Severity.NOTE)

@@ -8,24 +8,24 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl.addresses.guard import AddressGuard
-from noetl.addresses.policy import AddressPolicy
-from noetl.clock import Clock
-from noetl.errors import RefusedError
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.clock import Clock
+from noetl.base.errors import RefusedError
 from noetl.server.configuration import ServerSettings
-from noetl.store.credentials import Credentials
+from noetl.store.credentials import CredentialRows
 
 if TYPE_CHECKING:
-    from noetl.keychain.keychain import Keychain
+    from noetl.secrets.keychain import Keychain
 
 
-def open_server_keychain(credentials: Credentials, clock: Clock, settings: ServerSettings) -> Keychain:
-    from noetl.keychain.contract import Sources
-    from noetl.keychain.keychain import Keychain
-    from noetl.keychain.master_keys import load_master_keys
-    from noetl.keychain.opening import open_keychain
-    from noetl.keychain.token_requests import TokenRequests
-    from noetl.keychain.vault import Vault
+def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: ServerSettings) -> Keychain:
+    from noetl.secrets.contract import Sources
+    from noetl.secrets.keychain import Keychain
+    from noetl.secrets.master_key_loading import open_keychain
+    from noetl.secrets.master_keys import load_master_keys
+    from noetl.secrets.token_requests import TokenRequests
+    from noetl.secrets.vault import Vault
 
     if settings.local:
         return open_keychain(credentials, clock)
@@ -40,7 +40,7 @@ class _reader:  # noqa: N801  a function with the folders it may look into
         self._folders = [Path(folder).resolve() for folder in settings.secret_folders]
 
     def __call__(self, path: str) -> str:
-        from noetl.keychain.opening import read_file
+        from noetl.secrets.master_key_loading import read_file
 
         file = Path(path.removeprefix("file://")).expanduser().resolve()
         if not any(file.is_relative_to(folder) for folder in self._folders):

@@ -12,38 +12,38 @@ import msgspec
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from noetl.addresses.policy import OPEN, AddressPolicy
-from noetl.checking import check
-from noetl.clock import Clock
-from noetl.dispatch.contract import Dispatch
-from noetl.dispatch.memory import MemoryDispatch
-from noetl.errors import PlaybookError
-from noetl.keychain.master_keys import load_master_keys
+from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.clock import Clock
+from noetl.base.errors import PlaybookError
+from noetl.base.source import Source
+from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.executions import Executions
+from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.runnable import check_runnable
+from noetl.control.secrets.release import SecretRelease
+from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
+from noetl.events.large_values import put_back
+from noetl.events.orders import LeaseTerms
+from noetl.events.payloads import Payload
+from noetl.language.checking import check
 from noetl.net.net import Net
-from noetl.orchestrator.clockwork import Clockwork
-from noetl.orchestrator.conduct import Conductor
-from noetl.orchestrator.library import StoreLibrary
-from noetl.orchestrator.runnable import check_runnable
-from noetl.orchestrator.secret_desk import SecretDesk
-from noetl.records.apart import put_back
-from noetl.records.bases import Body
-from noetl.records.envelope import Event
-from noetl.records.executions import PlaybookProcessed
-from noetl.records.orders import Terms
+from noetl.secrets.master_keys import load_master_keys
 from noetl.server.access.access import Access
-from noetl.server.bells import open_dispatch
 from noetl.server.configuration import ServerSettings
-from noetl.server.hub import Hub
+from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
-from noetl.server.measured import MeasuredStore, Meters
+from noetl.server.metrics import MeasuredStore, Meters
 from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.readiness import Readiness
 from noetl.server.secrets import open_server_keychain
 from noetl.server.store_clock import clock_of
 from noetl.server.tracing import Tracing, open_tracing
-from noetl.source import Source
+from noetl.server.wakeups import open_dispatch
 from noetl.store.contract import ResultStore, Store
-from noetl.store.opening import open_store
+from noetl.store.open_store import open_store
+from noetl.store.wakeups.contract import Wakeups
+from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions, denied_kinds
 from noetl.tools.registry import Registry
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from noetl.server.workers import Roster
 
 
-Recorded = TypeVar("Recorded", bound=Body)
+Recorded = TypeVar("Recorded", bound=Payload)
 
 
 class Services(msgspec.Struct, kw_only=True):
@@ -61,13 +61,13 @@ class Services(msgspec.Struct, kw_only=True):
     settings: ServerSettings
     store: Store
     results: ResultStore
-    dispatch: Dispatch
+    dispatch: Wakeups
     clock: Clock
-    conductor: Conductor
-    clockwork: Clockwork
+    conductor: Executions
+    clockwork: BackgroundJobs
     library: StoreLibrary
     tools: Registry
-    desk: SecretDesk
+    desk: SecretRelease
     hub: Hub
     meters: Meters
     roster: Roster
@@ -148,13 +148,13 @@ def make_services(
     results: ResultStore,
     *,
     clock: Clock,
-    dispatch: Dispatch | None = None,
+    dispatch: Wakeups | None = None,
     tools: Registry | None = None,
 ) -> Services:
     """Services over an open store."""
     from noetl.server.workers import Roster
 
-    tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryDispatch(), Meters()
+    tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
     measured = cast(Store, MeasuredStore(store, meters))
     hub = Hub(measured, poll_s=settings.poll_s)
 
@@ -164,13 +164,13 @@ def make_services(
         if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
-    desk = SecretDesk(lambda: open_server_keychain(store.credentials, clock, settings))
-    roster = Roster(measured.shelf, clock)
+    desk = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
+    roster = Roster(measured.key_values, clock)
     library = StoreLibrary(
         measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
-    terms = Terms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
-    conductor = Conductor(
+    terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
+    conductor = Executions(
         measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True, terms=terms
     )
     conductor.knows_workers(roster.ability)
@@ -187,7 +187,7 @@ def make_services(
         dispatch=dispatch,
         clock=clock,
         conductor=conductor,
-        clockwork=Clockwork(conductor, measured, clock, everywhere=True),
+        clockwork=BackgroundJobs(conductor, measured, clock, everywhere=True),
         library=library,
         tools=tools,
         desk=desk,

@@ -12,8 +12,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from noetl.clock import Clock, SystemClock
-from noetl.errors import NoetlError
+from noetl.base.clock import Clock, SystemClock
+from noetl.base.errors import NoetlError
 from noetl.store.contract import Store
 
 EVERY_S = 30.0

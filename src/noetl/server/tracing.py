@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from noetl.errors import BackendError
-from noetl.records.traces import Caller, caller_of, trace_id_of
+from noetl.base.errors import BackendError
+from noetl.events.traces import TraceParent, caller_of, trace_id_of
 from noetl.server.logs import log
-from noetl.server.measured import Meters
-from noetl.server.views.spans import TOLD, Span, Trace
-from noetl.store.contract import Commit, ExecutionRow, Only, Store
+from noetl.server.metrics import Meters
+from noetl.server.views.spans import TOLD, Trace, TraceSpan
+from noetl.store.contract import Commit, ExecutionRow, SingleRow, Store
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 HEADER = "traceparent"
-CALLER = "caller"  # on the shelf, by execution: the span it was asked for from
+CALLER = "caller"  # on the key-value table, by execution: the span it was asked for from
 _REMEMBERED_S = 90 * 86_400.0
 _WAITING = 1_000
 _PAGE = 1_000
 
-Send = Callable[[ExecutionRow, Sequence[Span]], None]
+Send = Callable[[ExecutionRow, Sequence[TraceSpan]], None]
 
 
 def trace_of(traceparent: str | None) -> str | None:
@@ -53,15 +53,15 @@ class Tracing:
                 except asyncio.QueueFull:
                     self._meters.untraced.inc()
 
-    async def asked_by(self, execution_id: str, caller: Caller, at: float) -> None:
+    async def asked_by(self, execution_id: str, caller: TraceParent, at: float) -> None:
         """Remember, until it is told, which span an execution was asked for from. The log has its trace alone, and any
         server may store its end."""
         with suppress(BackendError):  # no execution waits for its trace
-            await self._store.shelf.put(CALLER, execution_id, str(caller.span_id).encode(), over=0, at=at)
+            await self._store.key_values.put(CALLER, execution_id, str(caller.span_id).encode(), over=0, at=at)
 
     async def sweep(self, now: float) -> None:
         """Those whose server was gone before it could tell them."""
-        await self._store.shelf.sweep(CALLER, before=now - _REMEMBERED_S)
+        await self._store.key_values.sweep(CALLER, before=now - _REMEMBERED_S)
 
     async def serve(self) -> None:
         """Go on until cancelled."""
@@ -71,15 +71,15 @@ class Tracing:
                 spans = await self._spans(row)
                 await asyncio.to_thread(self._send, row, spans)
                 self._meters.traced.inc()
-                await self._store.shelf.delete(CALLER, row.execution_id)
+                await self._store.key_values.delete(CALLER, row.execution_id)
             except Exception as problem:
                 self._meters.untraced.inc()
                 log.warning("tracing", execution_id=row.execution_id, problem=str(problem)[:500])
 
-    async def _spans(self, row: ExecutionRow) -> list[Span]:
-        caller = await self._store.shelf.get(CALLER, row.execution_id)
+    async def _spans(self, row: ExecutionRow) -> list[TraceSpan]:
+        caller = await self._store.key_values.get(CALLER, row.execution_id)
         trace, after = Trace(row.execution_id, int(caller.body) if caller is not None else None), 0
-        while page := await self._store.events(row.execution_id, after=after, only=Only(types=TOLD, limit=_PAGE)):
+        while page := await self._store.events(row.execution_id, after=after, only=SingleRow(types=TOLD, limit=_PAGE)):
             trace.add(page)
             after = page[-1].seq
         return trace.spans()
@@ -107,7 +107,7 @@ class Exported:
         self._exporter = exporter
         self._resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or "noetl"})
 
-    def send(self, row: ExecutionRow, spans: Sequence[Span]) -> None:
+    def send(self, row: ExecutionRow, spans: Sequence[TraceSpan]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         trace_id = trace_id_of(row.trace_id)
@@ -117,7 +117,7 @@ class Exported:
         ):
             raise OSError("the collector did not take it")
 
-    def _made(self, trace_id: int, span: Span, *, is_root: bool) -> Any:
+    def _made(self, trace_id: int, span: TraceSpan, *, is_root: bool) -> Any:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import Clock, rfc3339
-from noetl.ids import derived
-from noetl.orchestrator.ability import ANY, Ability
-from noetl.store.shelf import Shelf
+from noetl.base.clock import Clock, rfc3339
+from noetl.base.ids import derived
+from noetl.control.claiming.worker_abilities import ANY, WorkerAbilities
+from noetl.store.key_values import KeyValues
 
 KIND = "worker"
 WRITE_EVERY_S = 30.0
@@ -54,8 +54,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roster:
-    def __init__(self, shelf: Shelf, clock: Clock) -> None:
-        self._shelf, self._clock = shelf, clock
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
         self._here: dict[str, WorkerRow] = {}
         self._written: dict[str, float] = {}
         self._listed: list[WorkerRow] = []  # of all servers, as they were last
@@ -70,15 +70,15 @@ class Roster:
     async def remove(self, worker_id: str) -> bool:
         self._here.pop(worker_id, None)
         self._written.pop(worker_id, None)
-        return await self._shelf.delete(KIND, worker_id)
+        return await self._key_values.delete(KIND, worker_id)
 
     async def get(self, worker_id: str) -> WorkerRow | None:
         if (row := self._here.get(worker_id)) is not None:
             return row
-        thing = await self._shelf.get(KIND, worker_id)
+        thing = await self._key_values.get(KIND, worker_id)
         return msgspec.json.decode(thing.body, type=WorkerRow) if thing is not None else None
 
-    def ability(self, worker_id: str) -> Ability:
+    def ability(self, worker_id: str) -> WorkerAbilities:
         """What a worker can do that was heard of here. One that is not known was never asked for its labels."""
         row = self._here.get(worker_id)
         return ability_of(row) if row is not None else ANY
@@ -103,7 +103,7 @@ class Roster:
             await self._write(row)
 
     async def list(self) -> list[WorkerRow]:
-        things = await self._shelf.list(KIND)
+        things = await self._key_values.list(KIND)
         rows = {thing.name: msgspec.json.decode(thing.body, type=WorkerRow) for thing in things}
         for worker_id, row in self._here.items():
             if worker_id in rows and row.last_seen >= rows[worker_id].last_seen:
@@ -117,15 +117,15 @@ class Roster:
         for worker_id in [one for one, row in self._here.items() if row.last_seen < before]:
             del self._here[worker_id]
             self._written.pop(worker_id, None)
-        return await self._shelf.sweep(KIND, before=before)
+        return await self._key_values.sweep(KIND, before=before)
 
     async def _write(self, row: WorkerRow) -> None:
         self._written[row.worker_id] = self._clock.now()
         body = msgspec.json.encode(row)
         for _ in range(3):
-            there = await self._shelf.get(KIND, row.worker_id)
+            there = await self._key_values.get(KIND, row.worker_id)
             over = there.version if there is not None else 0
-            if await self._shelf.put(KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
+            if await self._key_values.put(KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
                 return  # else another server wrote it at the same moment
 
 
@@ -135,8 +135,8 @@ def given_id(token_id: str, name: str, instance: str) -> str:
     return f"{name}:{derived('worker', token_id, name, instance)[:_ID_DIGITS]}"
 
 
-def ability_of(row: WorkerRow) -> Ability:
-    return Ability(kinds=frozenset(row.kinds) or None, labels=row.labels)
+def ability_of(row: WorkerRow) -> WorkerAbilities:
+    return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
 def shown(row: WorkerRow, now: float) -> WorkerView:

@@ -1,8 +1,8 @@
 """The store: what every backend promises, and the backends.
 
 In: commits (events, orders, timers and rows of one engine step). Out: the same, durable, in order, after any crash.
-`contract.py` holds the promises; `tests/contracts` runs one suite over memory, SQLite and PostgreSQL. Refuses to
-know: what an event means. It stores, orders and finds.
+`contract.py` holds the promises; `tests/contracts` runs one suite over memory, SQLite and PostgreSQL.
+Refuses to know: what an event means. It stores, orders and finds.
 
-Read first: `contract.py`, `sqlite/store.py`, `opening.py`.
+Read first: `contract.py`, `sqlite/store.py`, `open_store.py`.
 """

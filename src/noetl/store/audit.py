@@ -36,7 +36,7 @@ class AuditRow(AuditEntry, frozen=True, kw_only=True):
     hash: str
 
 
-class Walk(msgspec.Struct, frozen=True, kw_only=True):
+class AuditChainCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
     `holds`: the hash that was looked for is in it."""
 
@@ -80,17 +80,17 @@ def _hash_of(seq: int, prev_hash: str, entry: AuditEntry) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
-async def walked(audit: Audit, *, looking_for: str | None = None) -> Walk:
+async def walked(audit: Audit, *, looking_for: str | None = None) -> AuditChainCheck:
     """Walk the whole chain and say where it is broken, if it is."""
     seq, prev_hash = 0, ORIGIN
     holds = looking_for == ORIGIN
     while rows := await audit.onward(after=seq):
         for row in rows:
             if why := _flaw(row, seq, prev_hash):
-                return Walk(rows=seq, last_hash=prev_hash, broken_at=row.seq, why=why, holds=holds)
+                return AuditChainCheck(rows=seq, last_hash=prev_hash, broken_at=row.seq, why=why, holds=holds)
             seq, prev_hash = row.seq, row.hash
             holds = holds or row.hash == looking_for
-    return Walk(rows=seq, last_hash=prev_hash, holds=holds)
+    return AuditChainCheck(rows=seq, last_hash=prev_hash, holds=holds)
 
 
 def _flaw(row: AuditRow, seq: int, prev_hash: str) -> str | None:

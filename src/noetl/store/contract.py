@@ -12,16 +12,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.clock import rfc3339
-from noetl.errors import BackendError
-from noetl.records.envelope import Event
-from noetl.records.references import Reference
+from noetl.base.clock import rfc3339
+from noetl.base.errors import BackendError
+from noetl.events.envelope import Event
+from noetl.events.references import Reference
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
-from noetl.store.credentials import Credentials
+from noetl.store.credentials import CredentialRows
+from noetl.store.human_tasks import TaskRow, Tasks
+from noetl.store.key_values import KeyValues
 from noetl.store.requests import Requests
-from noetl.store.shelf import Shelf
-from noetl.store.tasks import TaskRow, Tasks
 from noetl.store.waits import WaitRow, Waits
 
 
@@ -93,7 +93,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Room(msgspec.Struct, frozen=True):
+class StoreSpace(msgspec.Struct, frozen=True):
     """No more than `capacity` orders of a pool may be held at `now`, under leases that have not run out (SRV-08)."""
 
     pool: str
@@ -116,10 +116,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     closed_waits: tuple[str, ...] = ()
     taken_messages: tuple[str, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
-    room: tuple[Room, ...] = ()
+    room: tuple[StoreSpace, ...] = ()
 
 
-class Only(msgspec.Struct, frozen=True, kw_only=True):
+class SingleRow(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of a stream: of these types (each may hold `*`), of this step, at most so many, from its beginning
     or from its end."""
 
@@ -129,7 +129,7 @@ class Only(msgspec.Struct, frozen=True, kw_only=True):
     newest: bool = False
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MovedExecution(msgspec.Struct, frozen=True):
     """Executions that have moved, with the last `seq` of each; `cursor` is where to go on from."""
 
     cursor: str
@@ -139,7 +139,7 @@ class Moved(msgspec.Struct, frozen=True):
 class History(Protocol):
     """What has been recorded, for whoever looks; looking never holds up a writer."""
 
-    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         """The stream past `after`, in order; empty for an unknown execution. `only` picks from it."""
 
     async def execution(self, execution_id: str) -> ExecutionRow | None: ...
@@ -195,7 +195,7 @@ class Outbox(Protocol):
         moment that is past ends it."""
 
 
-class Alarms(Protocol):
+class TimerIndex(Protocol):
     """Executions that time alone will move."""
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
@@ -219,7 +219,7 @@ class Records(History, Nets, Protocol):
     """A store that is only looked at."""
 
     @property
-    def shelf(self) -> Shelf | None:
+    def key_values(self) -> KeyValues | None:
         """None where that is not for whoever looks."""
 
     async def orders(self, execution_id: str) -> list[OrderRow]:
@@ -228,7 +228,7 @@ class Records(History, Nets, Protocol):
     async def close(self) -> None: ...
 
 
-class Search(History, Protocol):
+class ExecutionSearch(History, Protocol):
     """What servers show of all executions, and of what goes on while others move them."""
 
     async def executions(
@@ -247,12 +247,12 @@ class Search(History, Protocol):
         or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
         `labels` are those of the playbook's metadata that it must have with these values."""
 
-    async def moved(self, since: str | None) -> Moved:
+    async def moved(self, since: str | None) -> MovedExecution:
         """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
         only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""
 
 
-class Retention(Protocol):
+class RetentionStore(Protocol):
     """Removing what is over, and only whole (EVT-01, RELIABILITY 3.6)."""
 
     async def ended_nets(self) -> list[str]:
@@ -269,11 +269,11 @@ class Retention(Protocol):
         """Those of all results that events and messages of this store name."""
 
 
-class Store(Search, EventLog, Outbox, Alarms, Nets, Retention, Protocol):
+class Store(ExecutionSearch, EventLog, Outbox, TimerIndex, Nets, RetentionStore, Protocol):
     """All of it, over one database, so that one transaction covers what belongs together."""
 
     @property
-    def credentials(self) -> Credentials: ...
+    def credentials(self) -> CredentialRows: ...
 
     @property
     def catalog(self) -> Catalog: ...
@@ -288,7 +288,7 @@ class Store(Search, EventLog, Outbox, Alarms, Nets, Retention, Protocol):
     def tasks(self) -> Tasks: ...
 
     @property
-    def shelf(self) -> Shelf: ...
+    def key_values(self) -> KeyValues: ...
 
     @property
     def audit(self) -> Audit: ...

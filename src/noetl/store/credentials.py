@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from noetl.records.credentials import SealedCredential
+from noetl.events.credentials import SealedCredential
 
 
-class Credentials(Protocol):
+class CredentialRows(Protocol):
     """One row per name; a row is replaced only by whoever has seen what it replaces."""
 
     async def get(self, name: str) -> SealedCredential | None: ...

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.errors import NoetlError
+from noetl.base.errors import NoetlError
 from noetl.store.contract import ExecutionRow, OrderRow, Store
+from noetl.store.human_tasks import TaskRow
 from noetl.store.named_queries import named_queries
-from noetl.store.rebuilding import Derived, derived_rows
-from noetl.store.tasks import TaskRow
+from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.waits import WaitRow
 
 _STATEMENTS = named_queries(Path(__file__).with_name("inspection.sql"))
@@ -22,7 +22,7 @@ _PAGE = 200
 _TRIES = 3  # an execution that runs is looked at again when it has moved meanwhile
 
 
-class Flaw(msgspec.Struct, frozen=True):
+class StoreFault(msgspec.Struct, frozen=True):
     execution_id: str
     what: str
 
@@ -32,7 +32,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     settings under which a commit may be lost."""
 
     compared: int
-    flaws: list[Flaw]
+    flaws: list[StoreFault]
     hazards: list[str]
 
 
@@ -48,11 +48,11 @@ class SqlStore(Store, Protocol):
 
 async def inspected(store: SqlStore, *, sample: int) -> Inspection:
     """Look at everything, and compare the rows of the `sample` newest executions with their logs."""
-    flaws = [Flaw(*row) for statement in _STATEMENTS.values() for row in await store.ask(statement)]
+    flaws = [StoreFault(*row) for statement in _STATEMENTS.values() for row in await store.ask(statement)]
     compared = 0
     async for row in _newest(store, sample):
         compared += 1
-        flaws += [Flaw(row.execution_id, what) for what in await _differences(store, row.execution_id)]
+        flaws += [StoreFault(row.execution_id, what) for what in await _differences(store, row.execution_id)]
     return Inspection(compared=compared, flaws=flaws, hazards=await store.hazards())
 
 

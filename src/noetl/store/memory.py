@@ -8,19 +8,28 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from noetl.errors import AbsentError
-from noetl.records.encoding import encode_payload
-from noetl.records.envelope import Event
-from noetl.records.waits import TimerScheduled
+from noetl.base.errors import AbsentError
+from noetl.events.encoding import encode_payload
+from noetl.events.envelope import Event
+from noetl.events.waits import TimerScheduled
 from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.catalog import Catalog, MemoryCatalog
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, Moved, Only, OrderRow, OrderState, TakenError
-from noetl.store.credentials import Credentials, MemoryCredentials
-from noetl.store.filtering import checksums_in, has_labels, holds_text
-from noetl.store.rebuilding import derived_rows
+from noetl.store.contract import (
+    Commit,
+    ConflictError,
+    ExecutionRow,
+    MovedExecution,
+    OrderRow,
+    OrderState,
+    SingleRow,
+    TakenError,
+)
+from noetl.store.credentials import CredentialRows, MemoryCredentials
+from noetl.store.execution_filters import checksums_in, has_labels, holds_text
+from noetl.store.human_tasks import MemoryTasks
+from noetl.store.key_values import KeyValues, MemoryKeyValues
+from noetl.store.rebuild import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
-from noetl.store.shelf import MemoryShelf, Shelf
-from noetl.store.tasks import MemoryTasks
 from noetl.store.waits import MemoryWaits
 
 
@@ -35,12 +44,12 @@ class MemoryStore:
         self._nets: dict[str, bytes] = {}
         self._moved: dict[str, int] = {}  # by execution, the number of its last commit
         self._moves = 0
-        self.credentials: Credentials = MemoryCredentials()
+        self.credentials: CredentialRows = MemoryCredentials()
         self.catalog: Catalog = MemoryCatalog(self._nets)
         self.requests: Requests = MemoryRequests()
         self.waits = MemoryWaits()
         self.tasks = MemoryTasks()
-        self.shelf: Shelf = MemoryShelf()
+        self.key_values: KeyValues = MemoryKeyValues()
         self.audit: Audit = MemoryAudit()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
@@ -94,7 +103,7 @@ class MemoryStore:
             if sum(_is_held(order, room.now) for order in orders.values() if order.pool == room.pool) > room.capacity:
                 raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
 
-    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
         return events if only is None else _picked(events, only)
 
@@ -131,11 +140,11 @@ class MemoryStore:
         ]
         return found[:limit]
 
-    async def moved(self, since: str | None) -> Moved:
+    async def moved(self, since: str | None) -> MovedExecution:
         if since is None:
-            return Moved(str(self._moves))
+            return MovedExecution(str(self._moves))
         after = int(since) if since.isdecimal() else 0
-        return Moved(
+        return MovedExecution(
             str(self._moves), {one: self._executions[one].last_seq for one, at in self._moved.items() if at > after}
         )
 
@@ -250,7 +259,7 @@ def _age(row: ExecutionRow) -> tuple[float, str]:
     return -row.created_at, row.execution_id
 
 
-def _picked(events: list[Event], only: Only) -> list[Event]:
+def _picked(events: list[Event], only: SingleRow) -> list[Event]:
     found = [
         event
         for event in events

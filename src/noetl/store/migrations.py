@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 
 
-class Migration(msgspec.Struct, frozen=True):
+class StoreMigration(msgspec.Struct, frozen=True):
     number: int
     name: str
     statements: str
@@ -31,19 +31,19 @@ class Applied(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
-def applied_of(applied: Sequence[tuple[int, str]], known: list[Migration], where: str) -> Applied:
+def applied_of(applied: Sequence[tuple[int, str]], known: list[StoreMigration], where: str) -> Applied:
     missing = pending(applied, known, where)
     return Applied([one.name for one in known[: len(known) - len(missing)]], [one.name for one in missing])
 
 
-def migrations_in(folder: Path) -> list[Migration]:
+def migrations_in(folder: Path) -> list[StoreMigration]:
     return [
-        Migration(int(path.stem.split("_")[0]), path.stem, path.read_text(encoding="utf-8"))
+        StoreMigration(int(path.stem.split("_")[0]), path.stem, path.read_text(encoding="utf-8"))
         for path in sorted(folder.glob("*.sql"))
     ]
 
 
-def pending(applied: Sequence[tuple[int, str]], known: list[Migration], where: str) -> list[Migration]:
+def pending(applied: Sequence[tuple[int, str]], known: list[StoreMigration], where: str) -> list[StoreMigration]:
     """Those still to run, where numbers and checksums of `applied` are what has run. BackendError when these are not
     ours."""
     if len(applied) > len(known):

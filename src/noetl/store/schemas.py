@@ -1,4 +1,4 @@
-"""Schemas of results by name and version, kept on the shelf (RES-07). What is registered stays as it was."""
+"""Schemas of results by name and version, kept on the key-value table (RES-07). What is registered stays as it was."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import RefusedError
-from noetl.pipeline.result_schemas import refusal
-from noetl.store.shelf import Shelf, Thing
+from noetl.base.errors import RefusedError
+from noetl.engine.pipeline.result_schemas import refusal
+from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "result_schema"
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
@@ -25,7 +25,7 @@ class ResultSchema(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: float
 
 
-async def register_schema(shelf: Shelf, name: str, schema: Any, *, at: float) -> ResultSchema:
+async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: float) -> ResultSchema:
     """A new version, durably, unless the newest one says the same: then that one. RefusedError for what is none."""
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is no name of a schema: letters, digits, ".", "_" and "-" are allowed')
@@ -33,29 +33,29 @@ async def register_schema(shelf: Shelf, name: str, schema: Any, *, at: float) ->
         raise RefusedError(problem)
     body = msgspec.json.encode(schema)
     while True:
-        newest = await find_schema(shelf, name)
+        newest = await find_schema(key_values, name)
         if newest is not None and newest.schema == schema:
             return newest
         version = newest.version + 1 if newest is not None else 1
-        if thing := await shelf.put(KIND, _key(name, version), body, over=0, at=at):
+        if thing := await key_values.put(KIND, _key(name, version), body, over=0, at=at):
             return _read(thing)  # else somebody else was quicker, and this is the one after
 
 
-async def find_schema(shelf: Shelf, named: str) -> ResultSchema | None:
+async def find_schema(key_values: KeyValues, named: str) -> ResultSchema | None:
     """The newest of a name, or that of a version: `orders`, `orders@2`."""
     found = _NAMED.fullmatch(named)
     if found is None:
         return None
     if found[2] is not None:
-        thing = await shelf.get(KIND, _key(found[1], int(found[2])))
+        thing = await key_values.get(KIND, _key(found[1], int(found[2])))
         return _read(thing) if thing is not None else None
-    things = await shelf.list(KIND, prefix=f"{found[1]}@")
+    things = await key_values.list(KIND, prefix=f"{found[1]}@")
     return _read(things[-1]) if things else None
 
 
-async def newest_schemas(shelf: Shelf) -> list[ResultSchema]:
+async def newest_schemas(key_values: KeyValues) -> list[ResultSchema]:
     """The newest version of each, by name."""
-    rows = {one.name: one for one in map(_read, await shelf.list(KIND))}
+    rows = {one.name: one for one in map(_read, await key_values.list(KIND))}
     return list(rows.values())
 
 
@@ -63,7 +63,7 @@ def _key(name: str, version: int) -> str:
     return f"{name}@{version:06}"
 
 
-def _read(thing: Thing) -> ResultSchema:
+def _read(thing: KeyValue) -> ResultSchema:
     name, _, version = thing.name.partition("@")
     schema = msgspec.json.decode(thing.body)
     return ResultSchema(name=name, version=int(version), schema=schema, registered_at=thing.updated_at)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.records.waits import MAX_BYTES, correlated
-from noetl.records.waits import MAX_KEYS as MAX_KEYS
+from noetl.events.waits import MAX_BYTES, correlated
+from noetl.events.waits import MAX_KEYS as MAX_KEYS
 
 MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
 Place = tuple[float, str]  # of a message in a list: when it was sent, and its id; known also when it is gone

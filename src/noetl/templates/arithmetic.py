@@ -10,17 +10,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
-from noetl.templates.budget import MAX_INTEGER_BITS, Run
-from noetl.templates.formatting import percent_format
-from noetl.templates.missing import Missing
+from noetl.templates.budget import MAX_INTEGER_BITS, Evaluation
+from noetl.templates.percent_format import percent_format
+from noetl.templates.undefined import Missing
 from noetl.templates.values import SEQUENCES, described, is_number, settled, undefined_error
 
-Operator = Callable[[Run, Any, Any], Any]
+Operator = Callable[[Evaluation, Any, Any], Any]
 
 
-def _plus(run: Run, left: Any, right: Any) -> Any:
+def _plus(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         return _bounded(left + right)
     if isinstance(left, str) and isinstance(right, str):
@@ -34,7 +34,7 @@ def _plus(run: Run, left: Any, right: Any) -> Any:
     raise _mismatch("added", left, right, "join as text with ~, or convert with | int")
 
 
-def _minus(run: Run, left: Any, right: Any) -> Any:
+def _minus(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         return _bounded(left - right)
     if isinstance(left, datetime | timedelta) and isinstance(right, datetime | timedelta):
@@ -42,7 +42,7 @@ def _minus(run: Run, left: Any, right: Any) -> Any:
     raise _mismatch("subtracted", left, right, "convert with | int or | float")
 
 
-def _times(run: Run, left: Any, right: Any) -> Any:
+def _times(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         if isinstance(left, int) and isinstance(right, int):
             _bits(left.bit_length() + right.bit_length())
@@ -61,7 +61,7 @@ def _times(run: Run, left: Any, right: Any) -> Any:
     raise _mismatch("multiplied", left, right, "convert with | int or | float")
 
 
-def _over(run: Run, left: Any, right: Any) -> Any:
+def _over(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         run.spend(prices.multiplying(left, right))
         return left / right
@@ -70,14 +70,14 @@ def _over(run: Run, left: Any, right: Any) -> Any:
     raise _mismatch("divided", left, right, "convert with | int or | float")
 
 
-def _floor_over(run: Run, left: Any, right: Any) -> Any:
+def _floor_over(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         run.spend(prices.multiplying(left, right))
         return left // right
     raise _mismatch("divided", left, right, "convert with | int or | float")
 
 
-def _modulo(run: Run, left: Any, right: Any) -> Any:
+def _modulo(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         run.spend(prices.multiplying(left, right))
         return left % right
@@ -86,7 +86,7 @@ def _modulo(run: Run, left: Any, right: Any) -> Any:
     raise _mismatch("divided", left, right, "convert with | int or | float")
 
 
-def _power(run: Run, left: Any, right: Any) -> Any:
+def _power(run: Evaluation, left: Any, right: Any) -> Any:
     if not (is_number(left) and is_number(right)):
         raise _mismatch("raised to a power", left, right, "convert with | int or | float")
     if isinstance(left, int) and isinstance(right, int) and right > 0:
@@ -113,7 +113,7 @@ def operator(name: str) -> Operator:
     """The operator of a syntax node, guarded against undefined operands and numeric failures."""
     operation = _OPERATIONS[name]
 
-    def apply(run: Run, left: Any, right: Any) -> Any:
+    def apply(run: Evaluation, left: Any, right: Any) -> Any:
         left, right = settled(left), settled(right)
         for operand in (left, right):
             if isinstance(operand, Missing):
@@ -128,11 +128,11 @@ def operator(name: str) -> Operator:
     return apply
 
 
-def negated(run: Run, value: Any) -> Any:
+def negated(run: Evaluation, value: Any) -> Any:
     return _signed(value, -1)
 
 
-def affirmed(run: Run, value: Any) -> Any:
+def affirmed(run: Evaluation, value: Any) -> Any:
     return _signed(value, 1)
 
 

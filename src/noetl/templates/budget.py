@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
-from noetl.templates.missing import Missing, clipped
+from noetl.templates.undefined import Missing, clipped
 
 MAX_STEPS = 250_000
 MAX_MADE_BYTES = 16 * 1024 * 1024
@@ -23,7 +23,7 @@ MAX_VALUE_DEPTH = 100
 _SLOT_BYTES = 40  # a pointer and a small object; dictionaries cost more and are counted as two slots per entry
 
 
-class Run:
+class Evaluation:
     """The state of one evaluation. `lookup` gives a name's value or raises KeyError. `record`, where there is one, is
     told each value that stands between text, with its expression, and gives what is written instead of it."""
 
@@ -42,7 +42,7 @@ class Run:
         self.strict = strict
         self.locals: dict[str, Any] = {}
         self.out: list[str] = []
-        self.record: Callable[[Run, Any, Any], str] | None = None
+        self.record: Callable[[Evaluation, Any, Any], str] | None = None
         self._max_steps = self._steps = max_steps
         self._made_bytes = MAX_MADE_BYTES
         self._made: dict[int, Any] = {}

@@ -10,23 +10,23 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
-from noetl.errors import TemplateError
-from noetl.source import is_template
+from noetl.base.errors import TemplateError
+from noetl.base.source import is_template
 from noetl.templates import paths
-from noetl.templates.budget import MAX_TEXT, Run
-from noetl.templates.leaving import leave
-from noetl.templates.logic import Compare, Comparison, Const, Opaque, Reference, Shape
-from noetl.templates.truth import truth
+from noetl.templates.budget import MAX_TEXT, Evaluation
+from noetl.templates.logic import Compare, Comparison, Const, GuardReference, Opaque, Shape
+from noetl.templates.output import leave
+from noetl.templates.truthiness import truth
 
-__all__ = ["Comparison", "Names", "Reference", "Template", "parse", "template_of"]
+__all__ = ["Comparison", "GuardReference", "Template", "TemplateNames", "parse", "template_of"]
 
 MAX_CACHED = 4_096
 MAX_CONSTANT_STEPS = 5_000
 
-Record = Callable[[Run, Any, Any], str]  # told the run, an expression's node and its value
+Record = Callable[[Evaluation, Any, Any], str]  # told the run, an expression's node and its value
 
 
-class Names(Protocol):
+class TemplateNames(Protocol):
     """Anything that resolves a name: a Scope. A plain mapping will do too."""
 
     def lookup(self, name: str) -> Any:
@@ -43,18 +43,23 @@ class Template:
     __slots__ = ("_code", "_constant", "_parts", "_tree", "references", "single", "text")
 
     def __init__(
-        self, text: str, *, single: bool, references: tuple[Reference, ...], parts: Any = None, tree: Any = None
+        self, text: str, *, single: bool, references: tuple[GuardReference, ...], parts: Any = None, tree: Any = None
     ) -> None:
         self.text = text
         self.single = single
         self.references = references
         self._parts: tuple[paths.Part, ...] | None = parts
         self._tree = tree
-        self._code: Callable[[Run], Any] | None = None
+        self._code: Callable[[Evaluation], Any] | None = None
         self._constant: tuple[Any, ...] | None = None
 
     def evaluate(
-        self, scope: Names | Mapping[str, Any], now: float | None = None, *, strict: bool = False, marks: bool = False
+        self,
+        scope: TemplateNames | Mapping[str, Any],
+        now: float | None = None,
+        *,
+        strict: bool = False,
+        marks: bool = False,
     ) -> Any:
         """The value in `scope` as plain JSON data. TemplateError for whatever goes wrong.
 
@@ -64,10 +69,10 @@ class Template:
         if self._parts is not None:
             if self.single:
                 return paths.value_of(self._parts[0], lookup, strict)  # type: ignore[arg-type]
-            return paths.text_of(self._parts, Run(lookup, strict=strict))
-        return self._run(Run(lookup, now=now, strict=strict), marks)
+            return paths.text_of(self._parts, Evaluation(lookup, strict=strict))
+        return self._run(Evaluation(lookup, now=now, strict=strict), marks)
 
-    def evaluate_in(self, run: Run) -> Any:
+    def evaluate_in(self, run: Evaluation) -> Any:
         """The value within the budget of `run`, whose spent steps can be read afterwards."""
         if self._parts is None:
             return self._run(run, marks=False)
@@ -75,13 +80,13 @@ class Template:
             return paths.value_of(self._parts[0], run.lookup, run.strict)  # type: ignore[arg-type]
         return paths.text_of(self._parts, run)
 
-    def recorded(self, scope: Names | Mapping[str, Any], now: float | None, record: Record) -> str:
+    def recorded(self, scope: TemplateNames | Mapping[str, Any], now: float | None, record: Record) -> str:
         """The text of the template with what `record` gives in place of each value; for templates with blocks."""
-        run = Run(scope.__getitem__ if isinstance(scope, Mapping) else scope.lookup, now=now)
+        run = Evaluation(scope.__getitem__ if isinstance(scope, Mapping) else scope.lookup, now=now)
         run.record = record
         return str(self._run(run, marks=False))
 
-    def _run(self, run: Run, marks: bool) -> Any:
+    def _run(self, run: Evaluation, marks: bool) -> Any:
         try:
             if self._code is None:
                 self._code = _program(self._tree, self.single)
@@ -164,8 +169,8 @@ def parse(text: str) -> Template:
 
 
 def _parse_fully(text: str, body: str) -> Template:
+    from noetl.templates.forbidden_syntax import refuse
     from noetl.templates.references import references
-    from noetl.templates.refusals import refuse
     from noetl.templates.syntax import read_tree
 
     tree = read_tree(body)
@@ -178,8 +183,8 @@ def _parse_fully(text: str, body: str) -> Template:
 
 def template_of(text: str, tree: Any) -> Template:
     """The template of a tree that was made from the allowed one of `text` by leaving out or replacing parts of it."""
+    from noetl.templates.forbidden_syntax import refuse
     from noetl.templates.references import references
-    from noetl.templates.refusals import refuse
 
     refuse(tree, text)
     return Template(text, single=_is_single(tree), references=references(tree), tree=tree)
@@ -193,13 +198,13 @@ def _is_single(tree: Any) -> bool:
     return len(parts) == 1 and type(parts[0]).__name__ != "TemplateData"
 
 
-def _constant_run() -> Run:
+def _constant_run() -> Evaluation:
     """For a template without references: checking a text of thousands of them is one request."""
     nothing: dict[str, Any] = {}
-    return Run(nothing.__getitem__, max_steps=MAX_CONSTANT_STEPS)
+    return Evaluation(nothing.__getitem__, max_steps=MAX_CONSTANT_STEPS)
 
 
-def _program(tree: Any, single: bool) -> Callable[[Run], Any]:
+def _program(tree: Any, single: bool) -> Callable[[Evaluation], Any]:
     """What runs. Imported on first use, as the parser is."""
     from noetl.templates.program import expression
     from noetl.templates.statements import document

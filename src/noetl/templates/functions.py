@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.templates.budget import Run
-from noetl.templates.moments import length, moment
+from noetl.base.errors import TemplateError
+from noetl.templates.budget import Evaluation
+from noetl.templates.time_functions import length, moment
 
 MAX_RANGE = 100_000
 _BOUND_BITS = 64  # each of its numbers would be long otherwise, and is made when it is looked at
 
 
-def _range(run: Run, *bounds: int) -> range:
+def _range(run: Evaluation, *bounds: int) -> range:
     if not 1 <= len(bounds) <= 3 or not all(isinstance(bound, int) for bound in bounds):
         raise TemplateError("range() takes one to three whole numbers")
     if len(bounds) == 3 and bounds[2] == 0:
@@ -26,7 +26,7 @@ def _range(run: Run, *bounds: int) -> range:
     return made
 
 
-def _dict(run: Run, *pairs: Any, **entries: Any) -> Any:
+def _dict(run: Evaluation, *pairs: Any, **entries: Any) -> Any:
     given = pairs[0] if pairs else {}
     if len(pairs) > 1 or not isinstance(given, dict):
         raise TemplateError("dict() takes one mapping, named values, or both")
@@ -34,11 +34,11 @@ def _dict(run: Run, *pairs: Any, **entries: Any) -> Any:
     return run.own({**given, **entries})
 
 
-def _now(run: Run) -> Any:
+def _now(run: Evaluation) -> Any:
     return moment(run.now)
 
 
-def _duration(run: Run, text: Any) -> Any:
+def _duration(run: Evaluation, text: Any) -> Any:
     return length(text)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from noetl.templates.logic import And, Compare, Comparison, Const, Not, Opaque, Operator, Or, Shape
 from noetl.templates.references import chain
 from noetl.templates.syntax import Tree, children
-from noetl.templates.truth import truth
+from noetl.templates.truthiness import truth
 
 UNKNOWN: Any = object()
 

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 Operator = Literal["==", "!=", "in", "not in", "<", "<=", ">", ">=", "truthy", "defined"]
 
 
-class Reference(msgspec.Struct, frozen=True):
+class GuardReference(msgspec.Struct, frozen=True):
     """A read of a name and the constant part of what is read on it: `ctx.a['b'].c` is ctx, (a, b, c).
 
     `defaulted`: being undefined is provided for, by `default(…)`, an `is defined` test or a guard around it.

@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices, reverse_search
-from noetl.templates.budget import MAX_TEXT, Run
-from noetl.templates.comparing import equal
-from noetl.templates.looping import Loop, elements
-from noetl.templates.missing import Missing, clipped
-from noetl.templates.moments import moment_text
+from noetl.templates.budget import MAX_TEXT, Evaluation
+from noetl.templates.comparisons import equal
+from noetl.templates.iteration import LoopVariable, elements
+from noetl.templates.text_output import written
+from noetl.templates.time_functions import moment_text
+from noetl.templates.undefined import Missing, clipped
 from noetl.templates.values import described, settled, undefined_error
-from noetl.templates.writing import written
 
 Method = Callable[..., Any]
 
@@ -33,9 +33,9 @@ _MAX_PIECES = 50_000
 _MAX_STRIP = 64
 
 
-def call_method(run: Run, value: Any, name: str, args: list[Any]) -> Any:
+def call_method(run: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
     """`value.name(*args)`."""
-    if isinstance(value, Loop):
+    if isinstance(value, LoopVariable):
         value_methods: dict[str, Method] = {"cycle": lambda run, loop, *choices: loop.cycle(*choices)}
     else:
         value = settled(value)
@@ -82,7 +82,7 @@ def _no_method(value: Any, name: str, known: dict[str, Method]) -> str:
 def _same_size(method: Callable[[str], str]) -> Method:
     """A method whose text is about as long as the one it is called on."""
 
-    def change(run: Run, text: str) -> str:
+    def change(run: Evaluation, text: str) -> str:
         run.fits(len(text))
         return run.text(method(run.read(text)))
 
@@ -97,7 +97,7 @@ def _asks(method: Callable[[str], bool]) -> Method:
 def _searches(method: Callable[..., int]) -> Method:
     """A method that looks for one text in another."""
 
-    def search(run: Run, text: str, part: str, *bounds: int) -> int:
+    def search(run: Evaluation, text: str, part: str, *bounds: int) -> int:
         run.spend(prices.searching(text, part))
         return method(text, part, *bounds)
 
@@ -107,7 +107,7 @@ def _searches(method: Callable[..., int]) -> Method:
 def _begins_or_ends(method: Callable[..., bool]) -> Method:
     """A method that compares one end of a text with another text, or with each of a list."""
 
-    def ask(run: Run, text: str, ending: Any, *bounds: int) -> bool:
+    def ask(run: Evaluation, text: str, ending: Any, *bounds: int) -> bool:
         endings = tuple(elements(run, ending)) if isinstance(ending, list | tuple) else (ending,)
         for one in endings:
             run.spend(min(len(one), len(text)) >> 8)
@@ -117,7 +117,7 @@ def _begins_or_ends(method: Callable[..., bool]) -> Method:
 
 
 def _strips(method: Callable[[str, str | None], str]) -> Method:
-    def strip(run: Run, text: str, characters: str | None = None) -> str:
+    def strip(run: Evaluation, text: str, characters: str | None = None) -> str:
         if characters is not None and len(characters) > _MAX_STRIP:
             raise TemplateError(f"at most {_MAX_STRIP} characters can be stripped at once")
         run.spend(len(text) * (4 + len(characters or " ")) >> 8)
@@ -127,7 +127,7 @@ def _strips(method: Callable[[str, str | None], str]) -> Method:
 
 
 def _pads(method: Callable[..., str]) -> Method:
-    def pad(run: Run, text: str, width: int, *fill: str) -> str:
+    def pad(run: Evaluation, text: str, width: int, *fill: str) -> str:
         run.fits(max(width, len(text)))
         return run.text(method(text, width, *fill))
 
@@ -135,7 +135,7 @@ def _pads(method: Callable[..., str]) -> Method:
 
 
 def _cuts(method: Callable[[str, str | None, int], list[str]]) -> Method:
-    def cut(run: Run, text: str, separator: str | None = None, most: int = -1) -> Any:
+    def cut(run: Evaluation, text: str, separator: str | None = None, most: int = -1) -> Any:
         limit = most if 0 <= most <= _MAX_PIECES else _MAX_PIECES
         run.spend(prices.searching(text, separator or " "))
         run.hold(text)
@@ -144,14 +144,14 @@ def _cuts(method: Callable[[str, str | None, int], list[str]]) -> Method:
     return cut
 
 
-def _pieces(run: Run, pieces: list[str], bounded: bool = True) -> Any:
+def _pieces(run: Evaluation, pieces: list[str], bounded: bool = True) -> Any:
     if bounded and len(pieces) > _MAX_PIECES:
         raise TemplateError(f"the text falls into more than {_MAX_PIECES:,} pieces: use a python task for it")
     run.reserve(2 * len(pieces))
     return run.own(pieces)
 
 
-def _splitlines(run: Run, text: str) -> Any:
+def _splitlines(run: Evaluation, text: str) -> Any:
     lines = sum(map(run.read(text).count, _LINE_ENDS)) - text.count("\r\n")
     if lines > _MAX_PIECES:
         raise TemplateError(f"the text has more than {_MAX_PIECES:,} lines: use a python task for it")
@@ -160,7 +160,7 @@ def _splitlines(run: Run, text: str) -> Any:
 
 
 def _partition(method: Callable[[str, str], tuple[str, str, str]]) -> Method:
-    def partition(run: Run, text: str, separator: str) -> Any:
+    def partition(run: Evaluation, text: str, separator: str) -> Any:
         run.spend(prices.searching(text, separator))
         run.hold(text)
         return _pieces(run, list(method(run.read(text), separator)))
@@ -169,14 +169,14 @@ def _partition(method: Callable[[str, str], tuple[str, str, str]]) -> Method:
 
 
 def _removes(method: Callable[[str, str], str]) -> Method:
-    def remove(run: Run, text: str, ending: str) -> str:
+    def remove(run: Evaluation, text: str, ending: str) -> str:
         run.fits(len(text) - len(ending))
         return run.text(method(run.read(text), ending))
 
     return remove
 
 
-def replace(run: Run, text: str, old: str, new: str, most: int = -1) -> str:
+def replace(run: Evaluation, text: str, old: str, new: str, most: int = -1) -> str:
     """`text.replace(old, new)`, its length known before it is made."""
     run.spend(2 * prices.searching(text, old))
     found = text.count(old)
@@ -186,7 +186,7 @@ def replace(run: Run, text: str, old: str, new: str, most: int = -1) -> str:
     return run.text(text.replace(old, new, most))
 
 
-def join(run: Run, separator: str, value: Any) -> str:
+def join(run: Evaluation, separator: str, value: Any) -> str:
     """`separator.join(value)`, its length known before it is made."""
     items = elements(run, value)
     parts: list[str] = []
@@ -200,33 +200,33 @@ def join(run: Run, separator: str, value: Any) -> str:
     return run.text(separator.join(parts))
 
 
-def _strftime(run: Run, value: datetime, form: str) -> str:
+def _strftime(run: Evaluation, value: datetime, form: str) -> str:
     if len(form) > 200 or not _STRFTIME.match(form):
         raise TemplateError("this time format is not supported: use plain fields such as %Y-%m-%d %H:%M:%S")
     run.spend(len(form))
     return run.text(value.strftime(form))
 
 
-def _listed(run: Run, values: Any) -> Any:
+def _listed(run: Evaluation, values: Any) -> Any:
     run.reserve(2 * len(values))
     return run.own(list(values))
 
 
-def _get(run: Run, mapping: dict[str, Any], key: Any, default: Any = None) -> Any:
+def _get(run: Evaluation, mapping: dict[str, Any], key: Any, default: Any = None) -> Any:
     run.spend(prices.key(key))
     return mapping.get(key, default)
 
 
-def _isoformat(run: Run, value: datetime) -> str:
+def _isoformat(run: Evaluation, value: datetime) -> str:
     run.spend(3)
     return run.text(moment_text(value))
 
 
-def _count(run: Run, value: Any, item: Any) -> int:
+def _count(run: Evaluation, value: Any, item: Any) -> int:
     return sum(1 for other in elements(run, value) if equal(run, item, other))
 
 
-def _index(run: Run, value: Any, item: Any) -> int:
+def _index(run: Evaluation, value: Any, item: Any) -> int:
     for index, other in enumerate(elements(run, value)):
         if equal(run, item, other):
             return index

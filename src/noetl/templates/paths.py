@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.templates.budget import Run
-from noetl.templates.leaving import leave, of_scope
-from noetl.templates.logic import Reference
-from noetl.templates.members import ABSENT, member
-from noetl.templates.missing import Missing, UndefinedNameError, clipped
+from noetl.base.errors import TemplateError
+from noetl.templates.attribute_access import ABSENT, member
+from noetl.templates.budget import Evaluation
+from noetl.templates.logic import GuardReference
+from noetl.templates.output import leave, of_scope
+from noetl.templates.text_output import written
+from noetl.templates.undefined import Missing, UndefinedNameError, clipped
 from noetl.templates.values import dunder_error
-from noetl.templates.writing import written
 
 _NAME = r"[^\W\d]\w*"
 _TEXT = r"'[^'\\{}\n]*'|\"[^\"\\{}\n]*\""
@@ -132,8 +132,8 @@ def _key(step: str) -> str | int:
     return int(step[1:-1]) if step[1].isdigit() else step[2:-2]
 
 
-def references(parts: tuple[Part, ...]) -> tuple[Reference, ...]:
-    return tuple(dict.fromkeys(Reference(part.root, part.keys) for part in parts if isinstance(part, Path)))
+def references(parts: tuple[Part, ...]) -> tuple[GuardReference, ...]:
+    return tuple(dict.fromkeys(GuardReference(part.root, part.keys) for part in parts if isinstance(part, Path)))
 
 
 def value_of(part: Path | Constant, lookup: Lookup, strict: bool) -> Any:
@@ -144,10 +144,10 @@ def value_of(part: Path | Constant, lookup: Lookup, strict: bool) -> Any:
         return value
     if kind is dict:
         return of_scope(value)
-    return leave(Run(lookup), value)
+    return leave(Evaluation(lookup), value)
 
 
-def text_of(parts: tuple[Part, ...], run: Run) -> str:
+def text_of(parts: tuple[Part, ...], run: Evaluation) -> str:
     """The text of a template that mixes text with paths and constants."""
     texts = [part if isinstance(part, str) else written(run, part.read(run.lookup, run.strict)) for part in parts]
     run.fits(sum(map(len, texts)))

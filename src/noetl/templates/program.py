@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.arithmetic import affirmed, negated, operator
-from noetl.templates.budget import Run
-from noetl.templates.comparing import contains, equal, ordered
+from noetl.templates.attribute_access import ABSENT, checked_key, member, sliced
+from noetl.templates.budget import Evaluation
+from noetl.templates.comparisons import contains, equal, ordered
 from noetl.templates.filters.table import find
 from noetl.templates.functions import FUNCTIONS
-from noetl.templates.members import ABSENT, checked_key, member, sliced
+from noetl.templates.jinja_tests import predicate
 from noetl.templates.methods import call_method
-from noetl.templates.missing import Missing, UndefinedNameError
-from noetl.templates.predicates import predicate
 from noetl.templates.references import chain
+from noetl.templates.text_output import written
+from noetl.templates.undefined import Missing, UndefinedNameError
 from noetl.templates.values import settled
-from noetl.templates.writing import written
 
-Code = Callable[[Run], Any]
+Code = Callable[[Evaluation], Any]
 
 _DEFAULTING = frozenset({"default", "d", "defined", "undefined"})
 
@@ -51,7 +51,7 @@ def label(node: Any) -> str:
 def _name(node: Any, lenient: bool) -> Code:
     name = node.name
 
-    def read(run: Run) -> Any:
+    def read(run: Evaluation) -> Any:
         if name in run.locals:
             return run.locals[name]
         try:
@@ -78,7 +78,7 @@ def _subscript(node: Any, lenient: bool) -> Code:
         return _lookup(node, node.arg.value, lenient)
     base, argument, known = expression(node.node, lenient), expression(node.arg), label(node.node)
 
-    def read(run: Run) -> Any:
+    def read(run: Evaluation) -> Any:
         key = _priced_key(run, argument(run))
         found = member(base(run), key)
         if found is ABSENT:
@@ -91,7 +91,7 @@ def _subscript(node: Any, lenient: bool) -> Code:
 def _lookup(node: Any, key: str | int, lenient: bool) -> Code:
     base, known = expression(node.node, lenient), label(node)
 
-    def read(run: Run) -> Any:
+    def read(run: Evaluation) -> Any:
         found = member(base(run), key)
         if found is ABSENT:
             return Missing(known) if lenient else run.missing(known)
@@ -106,7 +106,7 @@ def _slice(node: Any, lenient: bool) -> Code:
         expression(part) if part is not None else _nothing for part in (node.arg.start, node.arg.stop, node.arg.step)
     ]
 
-    def cut(run: Run) -> Any:
+    def cut(run: Evaluation) -> Any:
         found = sliced(run, base(run), *(bound(run) for bound in bounds))
         if found is ABSENT:
             return Missing(known) if lenient else run.missing(known)
@@ -115,7 +115,7 @@ def _slice(node: Any, lenient: bool) -> Code:
     return cut
 
 
-def _nothing(run: Run) -> None:
+def _nothing(run: Evaluation) -> None:
     return None
 
 
@@ -127,7 +127,7 @@ def _constant(node: Any) -> Code:
 def _list(node: Any) -> Code:
     items = [expression(item) for item in node.items]
 
-    def build(run: Run) -> Any:
+    def build(run: Evaluation) -> Any:
         run.reserve(len(items))
         return run.own([item(run) for item in items])
 
@@ -137,7 +137,7 @@ def _list(node: Any) -> Code:
 def _tuple(node: Any) -> Code:
     items = [expression(item) for item in node.items]
 
-    def build(run: Run) -> Any:
+    def build(run: Evaluation) -> Any:
         run.reserve(len(items))
         return tuple(item(run) for item in items)
 
@@ -147,14 +147,14 @@ def _tuple(node: Any) -> Code:
 def _mapping(node: Any) -> Code:
     pairs = [(expression(pair.key), expression(pair.value)) for pair in node.items]
 
-    def build(run: Run) -> Any:
+    def build(run: Evaluation) -> Any:
         run.reserve(2 * len(pairs))
         return run.own({_priced_key(run, key(run)): value(run) for key, value in pairs})
 
     return build
 
 
-def _priced_key(run: Run, key: Any) -> Any:
+def _priced_key(run: Evaluation, key: Any) -> Any:
     key = checked_key(key)
     run.spend(prices.key(key))
     return key
@@ -194,7 +194,7 @@ def _choice(node: Any) -> Code:
 def _joined(node: Any) -> Code:
     parts = [expression(part) for part in node.nodes]
 
-    def join(run: Run) -> str:
+    def join(run: Evaluation) -> str:
         texts = [written(run, part(run)) for part in parts]
         run.fits(sum(map(len, texts)))
         return run.text("".join(texts))
@@ -202,7 +202,7 @@ def _joined(node: Any) -> Code:
     return join
 
 
-_Test = Callable[[Run, Any, Any], bool]
+_Test = Callable[[Evaluation, Any, Any], bool]
 _COMPARISONS: dict[str, _Test] = {
     "eq": equal,
     "ne": lambda run, left, right: not equal(run, left, right),
@@ -222,7 +222,7 @@ def _comparison(node: Any) -> Code:
         test, second = tests[0]
         return lambda run: test(run, first(run), second(run))
 
-    def chained(run: Run) -> bool:
+    def chained(run: Evaluation) -> bool:
         left = first(run)
         for test, operand in tests:
             right = operand(run)
@@ -241,7 +241,7 @@ def _applied(node: Any, kind: str) -> Code:
     operand = expression(node.node, node.name in _DEFAULTING)
     args, options = _arguments(node)
 
-    def run_filter(run: Run) -> Any:
+    def run_filter(run: Evaluation) -> Any:
         run.spend(2)
         return guarded(apply, word, run, settled(operand(run)), args, options)
 
@@ -249,7 +249,7 @@ def _applied(node: Any, kind: str) -> Code:
 
 
 def guarded(
-    apply: Callable[..., Any], word: str, run: Run, value: Any, args: list[Code], options: dict[str, Code]
+    apply: Callable[..., Any], word: str, run: Evaluation, value: Any, args: list[Code], options: dict[str, Code]
 ) -> Any:
     """Call a filter, a test or a function; what Python says of wrong arguments becomes a plain sentence."""
     given = [settled(arg(run)) for arg in args]
@@ -273,7 +273,7 @@ def _call(node: Any) -> Code:
         return lambda run: guarded(function, f'function "{name}"', run, ABSENT, args, options)
     base, method = expression(node.node.node), node.node.attr
 
-    def call(run: Run) -> Any:
+    def call(run: Evaluation) -> Any:
         run.spend(1)
         return call_method(run, base(run), method, [arg(run) for arg in args])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.templates.logic import Path, Reference
+from noetl.templates.logic import GuardReference, Path
 from noetl.templates.syntax import Tree, children
 
 _DEFAULTING_FILTERS = frozenset({"default", "d"})
@@ -38,7 +38,7 @@ def _key(node: Any, kind: str) -> str | int | None:
     return None
 
 
-def references(tree: Tree) -> tuple[Reference, ...]:
+def references(tree: Tree) -> tuple[GuardReference, ...]:
     """Every read of a name of the scope, in the order written, without repetition."""
     search = _Search()
     search.block(tree.body, frozenset(), frozenset())
@@ -49,7 +49,7 @@ class _Search:
     """Walks a tree with the names bound so far (`own`) and the chains tested so far (`tested`)."""
 
     def __init__(self) -> None:
-        self.found: list[Reference] = []
+        self.found: list[GuardReference] = []
 
     def block(self, body: list[Any], own: frozenset[str], tested: frozenset[Chain]) -> frozenset[str]:
         """The statements of a block in order; gives the names bound after it."""
@@ -133,7 +133,7 @@ class _Search:
             self.visit(node, own, tested, defaulted)
         elif node.name not in own:
             read = (node.name, tuple(reversed(path)))
-            self.found.append(Reference(*read, defaulted or _is_tested(read, tested)))
+            self.found.append(GuardReference(*read, defaulted or _is_tested(read, tested)))
 
     def _loop(self, node: Any, own: frozenset[str], tested: frozenset[Chain]) -> None:
         self.visit(node.iter, own, tested)

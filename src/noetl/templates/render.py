@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.source import is_template
+from noetl.base.errors import TemplateError
+from noetl.base.source import is_template
 from noetl.templates.authored import Authored
-from noetl.templates.budget import Run
-from noetl.templates.expression import Names, Template, parse
-from noetl.templates.missing import clipped
-from noetl.templates.truth import truth
+from noetl.templates.budget import Evaluation
+from noetl.templates.expression import Template, TemplateNames, parse
+from noetl.templates.truthiness import truth
+from noetl.templates.undefined import clipped
 
 __all__ = ["holds", "render", "render_within", "truth"]
 
 MAX_DEPTH = 100
 _PARSING_STEPS = 50  # what reading a short template costs, in steps of its budget
 
-ScopeLike = Names | Mapping[str, Any]
+ScopeLike = TemplateNames | Mapping[str, Any]
 
 
 def render(
@@ -83,7 +83,7 @@ class _SharedBudget(_Rendering):
 
     def _text(self, text: str) -> Any:
         lookup = self._scope.__getitem__ if isinstance(self._scope, Mapping) else self._scope.lookup
-        run = Run(lookup, now=self._now, max_steps=self._left)
+        run = Evaluation(lookup, now=self._now, max_steps=self._left)
         run.spend(_PARSING_STEPS + len(text))
         try:
             return parse(text).evaluate_in(run) if is_template(text) else text

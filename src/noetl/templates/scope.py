@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from noetl.templates.missing import UndefinedNameError
 from noetl.templates.scopes import is_reserved
+from noetl.templates.undefined import UndefinedNameError
 from noetl.templates.views import View
 
 Layer = Mapping[str, Any] | View

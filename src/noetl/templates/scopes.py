@@ -26,7 +26,7 @@ def is_reserved(name: str) -> bool:
     return name in RESERVED or name.startswith("_")
 
 
-class Site(StrEnum):
+class TemplateSite(StrEnum):
     """A kind of place where an author may write a template."""
 
     KEYCHAIN = "keychain"  # entries of the root `keychain`, besides their name and kind
@@ -56,8 +56,24 @@ class Site(StrEnum):
 # Evaluated by the server, which never holds a secret: `keychain` is an error there (RELIABILITY 2.6).
 SERVER_SITES = frozenset(
     {
-        *(Site.ADMISSION, Site.STEP_ARGS, Site.LOOP_ARGS, Site.LOOP_IN, Site.NESTED_LOOP_IN, Site.SET_CTX_STEP),
-        *(Site.TIMEOUT, Site.HANDLER, Site.EMIT, Site.VARS, Site.KEYCHAIN, Site.INITIAL_CTX, Site.ARC, Site.WAIT),
+        *(
+            TemplateSite.ADMISSION,
+            TemplateSite.STEP_ARGS,
+            TemplateSite.LOOP_ARGS,
+            TemplateSite.LOOP_IN,
+            TemplateSite.NESTED_LOOP_IN,
+            TemplateSite.SET_CTX_STEP,
+        ),
+        *(
+            TemplateSite.TIMEOUT,
+            TemplateSite.HANDLER,
+            TemplateSite.EMIT,
+            TemplateSite.VARS,
+            TemplateSite.KEYCHAIN,
+            TemplateSite.INITIAL_CTX,
+            TemplateSite.ARC,
+            TemplateSite.WAIT,
+        ),
     }
 )
 
@@ -66,48 +82,50 @@ _SERVER = _CORE | {"event", "token"}
 _PIPELINE = _CORE | {"iter", "keychain", "token", "_task", "_attempt"}
 _CALL = _CORE | {"iter", "token", "_task", "_attempt", "event", "response"}
 
-_COMMON: dict[Site, frozenset[str]] = {
-    Site.INITIAL_CTX: frozenset({"workload", "execution_id"}),
-    Site.ADMISSION: _SERVER,
-    Site.STEP_ARGS: _SERVER,
-    Site.LOOP_ARGS: _SERVER | {"iter"},
-    Site.LOOP_IN: _SERVER,
-    Site.NESTED_LOOP_IN: _SERVER | {"iter"},
-    Site.SET_CTX_STEP: _SERVER,
-    Site.WAIT: _SERVER,
-    Site.TIMEOUT: _SERVER,
-    Site.HANDLER: _SERVER,
-    Site.EMIT: _SERVER,
+_COMMON: dict[TemplateSite, frozenset[str]] = {
+    TemplateSite.INITIAL_CTX: frozenset({"workload", "execution_id"}),
+    TemplateSite.ADMISSION: _SERVER,
+    TemplateSite.STEP_ARGS: _SERVER,
+    TemplateSite.LOOP_ARGS: _SERVER | {"iter"},
+    TemplateSite.LOOP_IN: _SERVER,
+    TemplateSite.NESTED_LOOP_IN: _SERVER | {"iter"},
+    TemplateSite.SET_CTX_STEP: _SERVER,
+    TemplateSite.WAIT: _SERVER,
+    TemplateSite.TIMEOUT: _SERVER,
+    TemplateSite.HANDLER: _SERVER,
+    TemplateSite.EMIT: _SERVER,
 }
-_V10: dict[Site, frozenset[str]] = {
+_V10: dict[TemplateSite, frozenset[str]] = {
     **_COMMON,
-    Site.KEYCHAIN: frozenset({"workload"}),  # evaluated with the request, before anything has happened
-    Site.TASK_INPUT: _PIPELINE | {"_prev"},
-    Site.TASK_POLICY: _PIPELINE | {"_prev", "outcome"},
-    Site.RETRY: _PIPELINE | {"_prev", "outcome"},
-    Site.ARC: _CORE | {"event"},
-    Site.HANDLER_TASK: _PIPELINE | {"_prev", "event"},
-    Site.COMPENSATE: _PIPELINE | {"_prev", "result"},
+    TemplateSite.KEYCHAIN: frozenset({"workload"}),  # evaluated with the request, before anything has happened
+    TemplateSite.TASK_INPUT: _PIPELINE | {"_prev"},
+    TemplateSite.TASK_POLICY: _PIPELINE | {"_prev", "outcome"},
+    TemplateSite.RETRY: _PIPELINE | {"_prev", "outcome"},
+    TemplateSite.ARC: _CORE | {"event"},
+    TemplateSite.HANDLER_TASK: _PIPELINE | {"_prev", "event"},
+    TemplateSite.COMPENSATE: _PIPELINE | {"_prev", "result"},
 }
-_STEP_RUN_SITES = frozenset({Site.TASK_INPUT, Site.TASK_POLICY, Site.RETRY, Site.SET_CTX_STEP, Site.ARC})
+_STEP_RUN_SITES = frozenset(
+    {TemplateSite.TASK_INPUT, TemplateSite.TASK_POLICY, TemplateSite.RETRY, TemplateSite.SET_CTX_STEP, TemplateSite.ARC}
+)
 _V2_EVAL = {site: names | {"vars"} if site in _STEP_RUN_SITES else names for site, names in _V10.items()}
 _V2_CASE = {
     site: names | {"vars"}  # the same store as ctx (V2C-21)
     for site, names in {
         **_COMMON,
-        Site.TASK_INPUT: _PIPELINE,
-        Site.TASK_POLICY: _PIPELINE,
-        Site.ARC: _CORE | {"event", "response", "result", "this"},
-        Site.HANDLER_TASK: _PIPELINE | {"event"},
-        Site.COMPENSATE: _PIPELINE | {"result", "this"},
-        Site.CASE_WHEN: _CALL,
-        Site.CASE_THEN: _CALL | {"result", "this", "keychain"},
-        Site.RETRY: _CALL | {"status_code", "error", "_retry", "keychain"},
-        Site.SINK: _CALL | {"result", "this", "page", "_retry", "keychain"},
-        Site.VARS: _CORE | {"event", "response", "result", "this"},
+        TemplateSite.TASK_INPUT: _PIPELINE,
+        TemplateSite.TASK_POLICY: _PIPELINE,
+        TemplateSite.ARC: _CORE | {"event", "response", "result", "this"},
+        TemplateSite.HANDLER_TASK: _PIPELINE | {"event"},
+        TemplateSite.COMPENSATE: _PIPELINE | {"result", "this"},
+        TemplateSite.CASE_WHEN: _CALL,
+        TemplateSite.CASE_THEN: _CALL | {"result", "this", "keychain"},
+        TemplateSite.RETRY: _CALL | {"status_code", "error", "_retry", "keychain"},
+        TemplateSite.SINK: _CALL | {"result", "this", "page", "_retry", "keychain"},
+        TemplateSite.VARS: _CORE | {"event", "response", "result", "this"},
     }.items()
 }
-_TABLE: dict[str, dict[Site, frozenset[str]]] = {V10: _V10, V2_EVAL: _V2_EVAL, V2_CASE: _V2_CASE}
+_TABLE: dict[str, dict[TemplateSite, frozenset[str]]] = {V10: _V10, V2_EVAL: _V2_EVAL, V2_CASE: _V2_CASE}
 
 _OUTCOME_NAMES = {
     "response": "outcome.result",
@@ -129,12 +147,20 @@ _CONDITION_NAMES = {
 
 
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}
-_ACTIONS = frozenset({Site.CASE_THEN, Site.SINK, Site.ARC, Site.VARS})
+_ACTIONS = frozenset({TemplateSite.CASE_THEN, TemplateSite.SINK, TemplateSite.ARC, TemplateSite.VARS})
 
 
 # Places where a further name is read only by those who know it: elsewhere a step may be called so.
 _NARROW = frozenset(
-    {Site.RETRY, Site.COMPENSATE, Site.SINK, Site.CASE_WHEN, Site.CASE_THEN, Site.VARS, Site.HANDLER_TASK}
+    {
+        TemplateSite.RETRY,
+        TemplateSite.COMPENSATE,
+        TemplateSite.SINK,
+        TemplateSite.CASE_WHEN,
+        TemplateSite.CASE_THEN,
+        TemplateSite.VARS,
+        TemplateSite.HANDLER_TASK,
+    }
 )
 
 
@@ -143,29 +169,29 @@ def reserved_names(dialect: str) -> frozenset[str]:
     return frozenset().union(*(names for site, names in _TABLE[dialect].items() if site not in _NARROW))
 
 
-def visible(site: Site, dialect: str) -> frozenset[str]:
+def visible(site: TemplateSite, dialect: str) -> frozenset[str]:
     """The reserved names that can be read at `site`; none where the dialect has no such place."""
     return _TABLE[dialect].get(site, frozenset())
 
 
-def foreign(name: str, dialect: str, site: Site | None = None) -> str | None:
+def foreign(name: str, dialect: str, site: TemplateSite | None = None) -> str | None:
     """What to write instead of `name` when it belongs to another dialect (C-26); None when it does not, or is
     visible at `site` all the same."""
     if site is not None and name in visible(site, dialect):
         return None
     if dialect == V2_CASE:
-        there = _CONDITION_NAMES if site is Site.CASE_WHEN else _ACTION_NAMES if site in _ACTIONS else {}
+        there = _CONDITION_NAMES if site is TemplateSite.CASE_WHEN else _ACTION_NAMES if site in _ACTIONS else {}
         return there.get(name) or _CASE_NAMES.get(name)
     if name == "vars":
         return "ctx" if dialect == V10 else None
-    routing = site in (Site.ARC, Site.SET_CTX_STEP, Site.EMIT, Site.HANDLER)
+    routing = site in (TemplateSite.ARC, TemplateSite.SET_CTX_STEP, TemplateSite.EMIT, TemplateSite.HANDLER)
     return _EVENT_NAMES.get(name) or _OUTCOME_NAMES.get(name) if routing else _OUTCOME_NAMES.get(name)
 
 
 class Row(msgspec.Struct, frozen=True):
     """One cell of the table, for the documentation."""
 
-    site: Site
+    site: TemplateSite
     dialect: str
     names: tuple[str, ...]
 
@@ -174,7 +200,7 @@ def table() -> tuple[Row, ...]:
     """The whole table, by site and dialect; places a dialect does not have are left out."""
     return tuple(
         Row(site, dialect, tuple(sorted(_TABLE[dialect][site])))
-        for site in Site
+        for site in TemplateSite
         for dialect in DIALECTS
         if site in _TABLE[dialect]
     )

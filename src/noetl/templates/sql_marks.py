@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates.values import SEQUENCES, described
 
 

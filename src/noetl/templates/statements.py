@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.templates.budget import Run
+from noetl.base.errors import TemplateError
+from noetl.templates.budget import Evaluation
 from noetl.templates.filters.table import find
-from noetl.templates.looping import Loop, elements
+from noetl.templates.iteration import LoopVariable, elements
 from noetl.templates.program import Code, expression, guarded
 from noetl.templates.syntax import children
+from noetl.templates.text_output import written
 from noetl.templates.values import described, settled
-from noetl.templates.writing import written
 
-Bind = Callable[[Run, Any], None]
+Bind = Callable[[Evaluation, Any], None]
 
 
 def block(body: list[Any]) -> Code:
     """The function that runs statements in order."""
     steps = [_STATEMENTS[type(node).__name__](node) for node in body]
 
-    def execute(run: Run) -> None:
+    def execute(run: Evaluation) -> None:
         for step in steps:
             step(run)
 
@@ -37,7 +37,7 @@ def document(body: list[Any]) -> Code:
     return lambda run: _captured(run, execute)
 
 
-def _captured(run: Run, execute: Code) -> str:
+def _captured(run: Evaluation, execute: Code) -> str:
     outer, run.out = run.out, []
     execute(run)
     inner, run.out = run.out, outer
@@ -48,7 +48,7 @@ def _captured(run: Run, execute: Code) -> str:
 def _output(node: Any) -> Code:
     parts = [(expression(part), None if type(part).__name__ == "TemplateData" else part) for part in node.nodes]
 
-    def write(run: Run) -> None:
+    def write(run: Evaluation) -> None:
         for code, part in parts:
             value = code(run)
             if run.record is None or part is None:
@@ -64,7 +64,7 @@ def _if(node: Any) -> Code:
     branches += [(expression(branch.test), block(branch.body)) for branch in node.elif_]
     otherwise = block(node.else_)
 
-    def choose(run: Run) -> None:
+    def choose(run: Evaluation) -> None:
         for test, body in branches:
             if settled(test(run)):
                 body(run)
@@ -80,11 +80,11 @@ def _for(node: Any) -> Code:
     body, otherwise = block(node.body), block(node.else_)
     weight, asking = sum(map(_weight, node.body)) + 4, _weight(node.test) + 4 if node.test is not None else 0
 
-    def loop(run: Run) -> None:
+    def loop(run: Evaluation) -> None:
         outer = run.locals
         names = len(outer) >> 3  # they are copied for every round
         items = _kept(run, elements(run, source(run)), bind, keep, asking + names)
-        state = Loop(items)
+        state = LoopVariable(items)
         for index, item in enumerate(items):
             run.spend(weight + names)
             state.move(index)
@@ -98,7 +98,7 @@ def _for(node: Any) -> Code:
     return loop
 
 
-def _kept(run: Run, items: Sequence[Any], bind: Bind, keep: Code | None, weight: int) -> Sequence[Any]:
+def _kept(run: Evaluation, items: Sequence[Any], bind: Bind, keep: Code | None, weight: int) -> Sequence[Any]:
     """The items a loop's own `if` lets through."""
     if keep is None:
         return items
@@ -121,7 +121,7 @@ def _weight(node: Any) -> int:
 def _set(node: Any) -> Code:
     value, bind = expression(node.node), _target(node.target)
 
-    def assign(run: Run) -> None:
+    def assign(run: Evaluation) -> None:
         bind(run, value(run))
 
     return assign
@@ -131,7 +131,7 @@ def _set_block(node: Any) -> Code:
     body, bind = block(node.body), _target(node.target)
     turn = _filter_chain(node.filter)
 
-    def assign(run: Run) -> None:
+    def assign(run: Evaluation) -> None:
         bind(run, turn(run, _captured(run, body)))
 
     return assign
@@ -141,7 +141,7 @@ def _with(node: Any) -> Code:
     bindings = [(_target(target), expression(value)) for target, value in zip(node.targets, node.values, strict=True)]
     body = block(node.body)
 
-    def execute(run: Run) -> None:
+    def execute(run: Evaluation) -> None:
         outer = run.locals
         run.spend(1 + (len(outer) >> 3))
         values = [value(run) for _, value in bindings]
@@ -157,13 +157,13 @@ def _with(node: Any) -> Code:
 def _filter_block(node: Any) -> Code:
     body, turn = block(node.body), _filter_chain(node.filter)
 
-    def execute(run: Run) -> None:
+    def execute(run: Evaluation) -> None:
         run.out.append(run.text(written(run, turn(run, _captured(run, body)))))
 
     return execute
 
 
-def _filter_chain(node: Any) -> Callable[[Run, Any], Any]:
+def _filter_chain(node: Any) -> Callable[[Evaluation, Any], Any]:
     """The filters of a `filter` or `set` block, innermost first; the innermost has no operand of its own."""
     if node is None:
         return lambda run, value: value
@@ -178,13 +178,13 @@ def _target(node: Any) -> Bind:
     if type(node).__name__ == "Name":
         name = node.name
 
-        def bind(run: Run, value: Any) -> None:
+        def bind(run: Evaluation, value: Any) -> None:
             run.locals[name] = value
 
         return bind
     targets = [_target(item) for item in node.items]
 
-    def unpack(run: Run, value: Any) -> None:
+    def unpack(run: Evaluation, value: Any) -> None:
         parts = settled(value)
         if not isinstance(parts, list | tuple) or len(parts) != len(targets):
             raise TemplateError(f"{described(parts)} cannot be spread over {len(targets)} names")

@@ -15,8 +15,8 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
 
-from noetl.errors import TemplateError
-from noetl.templates.missing import clipped
+from noetl.base.errors import TemplateError
+from noetl.templates.undefined import clipped
 
 Tree = nodes.Template
 Node = nodes.Node

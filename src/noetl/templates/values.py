@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.templates.missing import Missing, clipped
+from noetl.base.errors import TemplateError
+from noetl.templates.undefined import Missing, clipped
 
 SEQUENCES = (list, tuple, range)
 _PLAIN = frozenset({str, int, float, bool, type(None), list, dict, tuple, range, datetime, timedelta, Missing})

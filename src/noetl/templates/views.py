@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
+from noetl.templates.attribute_access import ABSENT, member
 from noetl.templates.headers import with_headers
-from noetl.templates.members import ABSENT, member
-from noetl.templates.missing import Missing
+from noetl.templates.undefined import Missing
 
 _STATEMENT = re.compile(r"command_\d+\Z")
 _NOT_LOADED: Any = object()
@@ -149,7 +149,7 @@ class TaskViews:
 
     __slots__ = ("_views",)
 
-    def __init__(self, views: Mapping[str, ResultView]) -> None:
+    def __init__(self, views: Mapping[str, ResultProxy]) -> None:
         self._views = views
 
     def lookup(self, name: str | int) -> Any:
@@ -159,7 +159,7 @@ class TaskViews:
         return {name: view.value() for name, view in self._views.items()}
 
 
-class ResultView:
+class ResultProxy:
     """The latest result of a task or step under its name (TPL-07).
 
     `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22).
@@ -181,7 +181,7 @@ class ResultView:
         load: Callable[[], Any] | None = None,
         inline: Mapping[str, Any] | None = None,
         own: Collection[str] = (),
-        tasks: Mapping[str, ResultView] | None = None,
+        tasks: Mapping[str, ResultProxy] | None = None,
     ) -> None:
         self._result = result if load is None else _NOT_LOADED
         self._shown: Any = _NOT_LOADED

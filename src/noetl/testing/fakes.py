@@ -17,7 +17,7 @@ from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.registry import Registry
 
 
-class Call(msgspec.Struct, frozen=True):
+class FakeCall(msgspec.Struct, frozen=True):
     """One run of a faked tool: which task of which step, and with what."""
 
     kind: str
@@ -26,13 +26,13 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class FakeTool:
-    def __init__(self, kind: str, fake: Any, calls: list[Call], helpers: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, kind: str, fake: Any, calls: list[FakeCall], helpers: dict[str, dict[str, Any]]) -> None:
         self._kind, self._calls, self._helpers = kind, calls, helpers
         self._fake = fake
         self._answers = list(fake) if isinstance(fake, list) else [fake]
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        self._calls.append(Call(self._kind, context.task, dict(inputs)))
+        self._calls.append(FakeCall(self._kind, context.task, dict(inputs)))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if callable(answer) and not isinstance(answer, type):
             answer = answer(dict(inputs))
@@ -81,7 +81,7 @@ class TestTools(Registry):
     __test__ = False  # for pytest, which takes every class so called for tests
 
     def __init__(self, fakes: Mapping[str, Any], real: Registry) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[FakeCall] = []
         made: dict[str, Tool] = {kind: self._faked(kind, fake, real) for kind, fake in fakes.items()}
         super().__init__(made, permissions=real.permissions)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from noetl.testing.running import Ran
+    from noetl.testing.playbook_runs import Ran
 
 _YEAR_S = 366 * 86_400.0
 
@@ -45,7 +45,7 @@ def run_playbook(request: pytest.FixtureRequest) -> RunPlaybook:
         allow: Collection[str] = (),
         within_s: float = _YEAR_S,
     ) -> Ran:
-        from noetl.testing.running import Story, run_story
+        from noetl.testing.playbook_runs import Story, run_story
 
         story = Story(
             workload=workload or {},

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.pipeline.secret_reads import credential_name
+from noetl.base.errors import ToolError
+from noetl.net.secret_reads import credential_name
 from noetl.tools.contract import ToolContext
 
 UNRESOLVED = "keychain.unresolved"

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 _SOURCE = Path(__file__).parents[2]
 # a clean interpreter (`-I`) does not know where this package is

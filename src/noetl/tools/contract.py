@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.addresses.guard import UNGUARDED, AddressGuard
-from noetl.records.calls import Called
-from noetl.records.references import Reference
+from noetl.base.addresses.guard import UNGUARDED, AddressGuard
+from noetl.events.calls import PlaybookCallResult
+from noetl.events.references import Reference
 
 UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
 
@@ -49,11 +49,11 @@ class Playbooks(Protocol):
 
     async def call(
         self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
-    ) -> Called:
+    ) -> PlaybookCallResult:
         """Start the child, or find it again, and wait for its end if `wait`. ToolError `playbook.failed` says why
         there is none."""
 
-    async def compensate(self, execution_id: str) -> Called:
+    async def compensate(self, execution_id: str) -> PlaybookCallResult:
         """Undo what a nested execution of ours had registered, and wait for it (DESIGN §8)."""
 
     async def give_up(self, reason: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.addresses.policy import OPEN, AddressPolicy
-from noetl.errors import RefusedError
+from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.errors import RefusedError
 
 # Kinds that run programs of this machine: off until somebody turns them on.
 OFF_BY_DEFAULT = frozenset({"shell", "script", "container"})

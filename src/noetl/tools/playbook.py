@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.durations import seconds
-from noetl.errors import ToolError
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
 from noetl.tools.contract import Playbooks, ToolContext, ToolResult
 
 FAILED = "playbook.failed"

@@ -20,7 +20,7 @@ operator does not allow, and connects to the address it gets. The names here sta
 
 from __future__ import annotations
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.net.kinds import Input, ToolKind
 from noetl.tools.contract import UNKNOWN, Tool, ToolContext, ToolResult
 

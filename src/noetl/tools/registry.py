@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from noetl.addresses.guard import AddressGuard
-from noetl.errors import ToolError
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.errors import ToolError
 from noetl.tools.contract import Tool
 from noetl.tools.permissions import Permissions
 

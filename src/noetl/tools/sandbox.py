@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 PROGRAM = "bwrap"
 UNAVAILABLE, INPUT = "sandbox.unavailable", "sandbox.input"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 MAX_BYTES = 1 << 20
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import Clock
-from noetl.durations import seconds
-from noetl.errors import ToolError
-from noetl.pipeline.payloads import within_cap
-from noetl.records.outcomes import Error, Meta, Outcome, Status
+from noetl.base.clock import Clock
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.payloads import within_cap
+from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 
 DEFAULT_TIMEOUT_S = 300.0  # O-33

@@ -1,4 +1,5 @@
-"""Calls of nested playbooks, for one task run: asked of the office under the order's lease, its slot lent meanwhile."""
+"""Calls of nested playbooks, for one task run: asked of the control plane under the order's lease, its slot lent
+meanwhile."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.records.calls import Call, Called
-from noetl.records.orders import Order
-from noetl.worker.office import Office
+from noetl.base.errors import ToolError
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import Order
+from noetl.worker.control_plane import ControlPlane
 
 Lend = Callable[[], AbstractAsyncContextManager[None]]  # while it is entered, the slot works on something else
 
@@ -27,7 +28,7 @@ class TaskCalls:
         self,
         order: Order,
         task_run_id: str,
-        office: Office,
+        control_plane: ControlPlane,
         lend: Lend,
         secret: Callable[[Any], bool],
         *,
@@ -35,12 +36,12 @@ class TaskCalls:
         flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._order, self._task_run_id, self._worker_id, self._flush = order, task_run_id, worker_id, flush
-        self._office, self._lend, self._secret = office, lend, secret
-        self._called: Call | None = None
+        self._control_plane, self._lend, self._secret = control_plane, lend, secret
+        self._called: PlaybookCall | None = None
 
     async def call(
         self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
-    ) -> Called:
+    ) -> PlaybookCallResult:
         """Start the child, or find it again, and wait for its end if `wait`."""
         if self._secret([path, version, payload]):
             raise ToolError(
@@ -51,7 +52,7 @@ class TaskCalls:
             )
         await self._flush()  # the server looks which task the order stands at, before it starts anything for it
         order = self._order
-        self._called = call = Call(
+        self._called = call = PlaybookCall(
             execution_id=order.execution_id,
             step_run_id=order.step_run_id,
             order_id=order.order_id,
@@ -65,15 +66,15 @@ class TaskCalls:
             wait=wait,
         )
         if not wait:
-            return await self._office.call(call)
+            return await self._control_plane.call(call)
         async with self._lend():
-            return await self._office.call(call)
+            return await self._control_plane.call(call)
 
-    async def compensate(self, execution_id: str) -> Called:
+    async def compensate(self, execution_id: str) -> PlaybookCallResult:
         """Undo what a child had registered: in an execution of its own, which is found again like any child."""
         await self._flush()  # the server looks which task the order stands at, before it starts anything for it
         order = self._order
-        self._called = call = Call(
+        self._called = call = PlaybookCall(
             execution_id=order.execution_id,
             step_run_id=order.step_run_id,
             order_id=order.order_id,
@@ -84,9 +85,9 @@ class TaskCalls:
             compensates=execution_id,
         )
         async with self._lend():
-            return await self._office.call(call)
+            return await self._control_plane.call(call)
 
     async def give_up(self, reason: str) -> None:
         """Nobody waits for the child any more: it is cancelled."""
         if self._called is not None:
-            await self._office.give_up(self._called, reason)
+            await self._control_plane.give_up(self._called, reason)

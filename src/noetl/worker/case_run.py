@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.engine.pipeline.case.decision import decided
+from noetl.engine.pipeline.case.names import input_names, next_task, step_result
+from noetl.engine.pipeline.case.parts import CALL, has_case
+from noetl.engine.pipeline.case.position import CaseSite
+from noetl.engine.pipeline.case.walk import CaseWalk
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.policy import PolicyRun
+from noetl.engine.pipeline.progress import entered
+from noetl.events.case_runs import CaseStarted, CaseWaiting
+from noetl.events.cases import Phase
+from noetl.events.position import Position
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import Decided
 from noetl.net.task import Task
-from noetl.pipeline.case.decision import decided
-from noetl.pipeline.case.names import input_names, next_task, step_result
-from noetl.pipeline.case.parts import CALL, has_case
-from noetl.pipeline.case.standing import Site
-from noetl.pipeline.case.walk import Walk
-from noetl.pipeline.policy import Run
-from noetl.pipeline.progress import entered
-from noetl.pipeline.surroundings import Surroundings
-from noetl.records.case_runs import CaseStarted, CaseWaiting
-from noetl.records.cases import Phase
-from noetl.records.position import Position
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import Decided
+from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import Ended, PipelineRun
-from noetl.worker.workplace import Workplace
 
 
-def run_of(place: Workplace, around: Surroundings, *, interrupted: bool) -> PipelineRun:
+def run_of(place: OrderContext, around: PipelineScope, *, interrupted: bool) -> PipelineRun:
     """How a step run or an iteration of this step is run."""
     kind = CaseRun if has_case(place.step) else PipelineRun
     return kind(place, around, interrupted=interrupted)
@@ -41,15 +41,15 @@ class CaseRun(PipelineRun):
         return await super().to_end(position)
 
     def _entered(self, position: Position) -> Position:
-        walk = Walk(self._site(self._place.clock.now()), position)
+        walk = CaseWalk(self._site(self._place.clock.now()), position)
         walk.enter()
         decision = decided(walk)
         self._place.journal.add(self._place.egress.masked(CaseStarted(decision=decision, path=self._path)))
         self._write(decision)
         return entered(position, decision)
 
-    def _site(self, now: float, spread: float = 0.0) -> Site:
-        return Site(
+    def _site(self, now: float, spread: float = 0.0) -> CaseSite:
+        return CaseSite(
             step=self._place.step,
             steps=self._place.steps,
             around=self.around,
@@ -61,15 +61,15 @@ class CaseRun(PipelineRun):
     def _task(self, position: Position) -> tuple[Task, str | None]:
         return next_task(self._place.step, position), None
 
-    def _named(self, around: Surroundings, position: Position) -> Surroundings:
+    def _named(self, around: PipelineScope, position: Position) -> PipelineScope:
         return input_names(self._place.step, around, position)
 
     def _over(self, position: Position) -> dict[str, Any] | None:
         case = position.case
         return case.calls.over if case is not None and case.at == CALL else None
 
-    def _judge(self, run: Run) -> Decided:
-        walk = Walk(self._site(run.now, int(run.task_run_id[:8], 16) / 0x1_0000_0000), run.position)
+    def _judge(self, run: PolicyRun) -> Decided:
+        walk = CaseWalk(self._site(run.now, int(run.task_run_id[:8], 16) / 0x1_0000_0000), run.position)
         walk.resume(run.outcome)
         again = walk.case.at == CALL and run.position.case is not None and run.position.case.at == CALL
         return decided(walk, again=again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.records.references import Reference
+from noetl.events.references import Reference
 
 _KEPT = 4
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Collection
 from threading import Event, Thread
 
-from noetl.crash_points import crash_point
-from noetl.errors import BackendError
-from noetl.records.orders import Terms
-from noetl.worker.leases import Leases
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
+from noetl.events.orders import LeaseTerms
+from noetl.worker.leases import HeldLeases
 
-LEASE_S = Terms().ttl_s
-EVERY_S = Terms().heartbeat_s
+LEASE_S = LeaseTerms().ttl_s
+EVERY_S = LeaseTerms().heartbeat_s
 PATIENCE = 2 / 3  # of a lease: so long a worker goes on without being able to prolong it
 
 Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: nobody there
@@ -29,7 +29,7 @@ class Heartbeat(Thread):
 
     def __init__(
         self,
-        leases: Leases,
+        leases: HeldLeases,
         renew: Renew,
         stop: Stop,
         *,
@@ -39,7 +39,7 @@ class Heartbeat(Thread):
     ) -> None:
         super().__init__(name="noetl-heartbeat", daemon=True)
         self._leases, self._renew, self._stop_orders = leases, renew, stop
-        self._usual, self._monotonic = Terms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
+        self._usual, self._monotonic = LeaseTerms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
         self._over = Event()
         self._safe_until: dict[tuple[str, int], float] = {}
 

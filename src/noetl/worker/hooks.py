@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl.ids import derived
+from noetl.base.ids import derived
+from noetl.engine.pipeline.scopes import outcome_of
+from noetl.events.outcomes import Outcome
+from noetl.events.task_notes import HookFailed
+from noetl.events.tasks import TaskProcessed
 from noetl.net.task import Directive, Task
-from noetl.pipeline.scopes import outcome_of
-from noetl.records.outcomes import Outcome
-from noetl.records.remarks import HookFailed
-from noetl.records.tasks import TaskProcessed
 
 if TYPE_CHECKING:
     from noetl.worker.pipeline_run import PipelineRun

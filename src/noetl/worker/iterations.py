@@ -12,22 +12,22 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import TemplateError
-from noetl.pipeline.enclosing import enclosing
-from noetl.pipeline.iteration_args import with_iteration_args
-from noetl.pipeline.patches import written
-from noetl.pipeline.surroundings import Iteration, Surroundings
-from noetl.records.case_runs import CaseWaiting
-from noetl.records.loops import IterationDone, IterationFailed, IterationStarted
-from noetl.records.orders import Iterations, Report
-from noetl.records.outcomes import Error
-from noetl.records.steps import StepDone, StepFailed
+from noetl.base.errors import TemplateError
+from noetl.engine.pipeline.iteration_args import with_iteration_args
+from noetl.engine.pipeline.outer_iterations import enclosing
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.pipeline_scope import Iteration, PipelineScope
+from noetl.events.case_runs import CaseWaiting
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
+from noetl.events.orders import Iterations, Report
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDone, StepFailed
 from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import Expired
+from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import PipelineRun
-from noetl.worker.workplace import Workplace
 
 
 class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted
@@ -36,7 +36,7 @@ class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range i
 
 
 class RangeRun:
-    def __init__(self, place: Workplace, iterations: Iterations, around: Surroundings, items: Collections) -> None:
+    def __init__(self, place: OrderContext, iterations: Iterations, around: PipelineScope, items: Collections) -> None:
         self._place, self._its, self._around = place, iterations, around
         self._todo, self._waiting = _elements(iterations, items), len(_indices(iterations))
         self._parent, self._bare = enclosing(iterations.outer)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.clock import Clock
-from noetl.records.orders import Entry, Order, Report, Timed, Verdict
+from noetl.base.clock import Clock
+from noetl.events.orders import Entry, Order, Report, ReportResult, Timed
 
 
 class LeaseLost(Exception):  # noqa: N818  it is not an error of anybody's: the order is another worker's now
@@ -25,7 +25,7 @@ class Journal:
         self._order, self._clock, self._worker_id = order, clock, worker_id
         self.order_id = order.order_id
         self._entries: list[Timed] = []
-        self._lost: Verdict | None = None
+        self._lost: ReportResult | None = None
         self.stopped: set[tuple[int, ...]] = set()
         self.paused = False  # as of the last report that was answered
 
@@ -55,7 +55,7 @@ class Journal:
             entries=entries,
         )
 
-    def lose(self, verdict: Verdict) -> None:
+    def lose(self, verdict: ReportResult) -> None:
         """The server did not take a report of this order."""
         self._lost = verdict
 

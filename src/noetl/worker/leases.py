@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
 
-from noetl.clock import Clock, SystemClock, uptime_s
-from noetl.records.orders import Order, Terms
+from noetl.base.clock import Clock, SystemClock, uptime_s
+from noetl.events.orders import LeaseTerms, Order
 
-_USUAL = Terms()
+_USUAL = LeaseTerms()
 _REMEMBERED = 10_000  # orders that an answer on its way could still name
 
 
-class Leases:
+class HeldLeases:
     """Order ids with the epochs they are held under, their terms, and when each lease runs out. Safe to use from
     several threads.
 
@@ -26,7 +26,7 @@ class Leases:
         self._clock, self.now = clock or SystemClock(), monotonic
         self._epochs: dict[str, int] = {}
         self._ends: dict[str, float] = {}  # by order, the moment its lease runs out, on the worker's own clock
-        self._terms: dict[str, Terms] = {}  # those that are not the usual ones
+        self._terms: dict[str, LeaseTerms] = {}  # those that are not the usual ones
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
         self.sooner = Event()  # set when one came that may have to be prolonged sooner than the others
         self.hurry: Callable[[], None] | None = None  # called then, where no thread waits for it
@@ -49,7 +49,7 @@ class Leases:
             left_s = order.lease_until - self._clock.now() if order.lease_until else order.terms.ttl_s
         self.hold(order.order_id, order.lease_epoch, order.terms, left_s=left_s)
 
-    def hold(self, order_id: str, epoch: int, terms: Terms = _USUAL, *, left_s: float | None = None) -> None:
+    def hold(self, order_id: str, epoch: int, terms: LeaseTerms = _USUAL, *, left_s: float | None = None) -> None:
         with self._lock:
             known = self._epochs.get(order_id)
             if known is not None and known > epoch:
@@ -95,7 +95,7 @@ class Leases:
             return dict(self._epochs)
 
     @property
-    def terms(self) -> dict[str, Terms]:
+    def terms(self) -> dict[str, LeaseTerms]:
         """By order, where they are not the usual ones."""
         with self._lock:
             return dict(self._terms)

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from noetl.pipeline.lifetimes import expired
-from noetl.records.outcomes import Error
+from noetl.engine.pipeline.lifetimes import expired
+from noetl.events.outcomes import Error
 
 
 class Expired(Exception):  # noqa: N818  it is no error of ours: the step run is over

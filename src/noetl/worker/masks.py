@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from noetl.redaction import Mask
+from noetl.base.redaction import Mask
 
 _MOST_EXECUTIONS = 1_000
 

@@ -13,34 +13,34 @@ from typing import Any
 
 import msgspec
 
-from noetl.crash_points import crash_point
-from noetl.errors import TemplateError, ToolError
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.case.names import with_names
+from noetl.engine.pipeline.noop import KIND as NOOP
+from noetl.engine.pipeline.noop import keeps_prev
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.policy import PolicyRun, judge
+from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
+from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
+from noetl.engine.pipeline.scopes import task_scope
+from noetl.events.case_runs import CaseWaiting
+from noetl.events.outcomes import Error, Outcome, TaskResult
+from noetl.events.position import Position
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.net.task import Task
-from noetl.pipeline.case.names import with_names
-from noetl.pipeline.noop import KIND as NOOP
-from noetl.pipeline.noop import keeps_prev
-from noetl.pipeline.patches import written
-from noetl.pipeline.policy import Run, judge
-from noetl.pipeline.preparation import Prepared, inside, prepare, takes_sql
-from noetl.pipeline.progress import after, ending, over_budget, task_run_id
-from noetl.pipeline.scopes import task_scope
-from noetl.pipeline.surroundings import Surroundings
-from noetl.records.case_runs import CaseWaiting
-from noetl.records.outcomes import Error, Outcome, TaskResult
-from noetl.records.position import Position
-from noetl.records.steps import StepDone, StepFailed
-from noetl.records.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.templates.scope import Scope
 from noetl.tools.contract import Tool, ToolContext
 from noetl.worker.attempt import attempt
-from noetl.worker.errands import PLAYBOOK
 from noetl.worker.hooks import has_hooks, with_hooks
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
-from noetl.worker.recall import looked_up_names, recalled
+from noetl.worker.order_context import OrderContext
 from noetl.worker.schemas import conforming
+from noetl.worker.secret_recovery import looked_up_names, recalled
+from noetl.worker.side_runs import PLAYBOOK
 from noetl.worker.task_run import TaskRun
-from noetl.worker.workplace import Workplace
 
 Ended = StepDone | StepFailed | CaseWaiting
 
@@ -53,7 +53,7 @@ class PipelineRun:
     """`around` changes with what the pipeline writes. `interrupted`: the task it begins with had been started under an
     earlier lease. `Expired` comes out when the step run's time is over, `LeaseLost` when it is another worker's."""
 
-    def __init__(self, place: Workplace, around: Surroundings, *, interrupted: bool = False) -> None:
+    def __init__(self, place: OrderContext, around: PipelineScope, *, interrupted: bool = False) -> None:
         self._place, self.around = place, around
         self._path = around.iteration.path if around.iteration is not None else ()
         self._interrupted = interrupted
@@ -123,7 +123,7 @@ class PipelineRun:
         assert position.task is not None
         return self._place.task(position.task)
 
-    def _named(self, around: Surroundings, position: Position) -> Surroundings:
+    def _named(self, around: PipelineScope, position: Position) -> PipelineScope:
         """The surroundings with names that only this place has."""
         return around
 
@@ -131,7 +131,7 @@ class PipelineRun:
         """Inputs laid over those of the task."""
         return None
 
-    def _judge(self, run: Run) -> Decided:
+    def _judge(self, run: PolicyRun) -> Decided:
         return judge(run)
 
     def _end(self, position: Position) -> Ended:
@@ -172,9 +172,9 @@ class PipelineRun:
         task, position = run.task, run.position
         around, prepared, outcome = await self.outcome(run)
         if not self._deferred:
-            outcome = await conforming(task.kind, prepared, outcome, self._place.office.schema)
+            outcome = await conforming(task.kind, prepared, outcome, self._place.control_plane.schema)
         decision = self._judge(
-            Run(
+            PolicyRun(
                 task=task,
                 following=following,
                 position=position,
@@ -198,7 +198,7 @@ class PipelineRun:
             origin=task.origin,
         )
 
-    async def outcome(self, run: TaskRun) -> tuple[Surroundings, Prepared, Outcome]:
+    async def outcome(self, run: TaskRun) -> tuple[PipelineScope, Prepared, Outcome]:
         """The outcome of one task run, and what its policy may read besides."""
         place, around, prepared, task, position = self._place, self.around, Prepared(), run.task, run.position
         now = place.clock.now()

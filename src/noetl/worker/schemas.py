@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.pipeline.preparation import Prepared
-from noetl.pipeline.result_schemas import misfit
-from noetl.records.outcomes import Error, Outcome, Status
+from noetl.engine.pipeline.preparation import Prepared
+from noetl.engine.pipeline.result_schemas import misfit
+from noetl.events.outcomes import Error, Outcome, Status
 
 MISFIT = "result.schema"
 _ARTIFACT = "artifact"

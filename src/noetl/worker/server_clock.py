@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
 
-from noetl.clock import Clock
+from noetl.base.clock import Clock
 
 _TOLERANCE_S = 10.0  # the header counts seconds, and an answer may take its time; this is for clocks that are wrong
 

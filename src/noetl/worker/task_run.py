@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError, ToolError
+from noetl.base.errors import TemplateError, ToolError
+from noetl.events.outcomes import Error, Meta, Outcome, Status
+from noetl.events.position import Position
+from noetl.events.task_notes import Remark
+from noetl.events.tasks import KeychainRefreshed, TaskStarted
+from noetl.events.traces import traceparent_of
 from noetl.net.task import Task
-from noetl.records.outcomes import Error, Meta, Outcome, Status
-from noetl.records.position import Position
-from noetl.records.remarks import Remark
-from noetl.records.tasks import KeychainRefreshed, TaskStarted
-from noetl.records.traces import traceparent_of
 from noetl.templates.scope import Scope
 from noetl.tools.contract import ToolContext
 from noetl.worker.attempt import error_of
 from noetl.worker.calls import TaskCalls
 from noetl.worker.names import names_in
-from noetl.worker.safe import Credentials
-from noetl.worker.workplace import Workplace
+from noetl.worker.order_context import OrderContext
+from noetl.worker.secret_store import Credentials
 
 QUANTUM = "quantum"  # the kind that is placed by the playbook's own hints (QNT-06)
 
@@ -30,7 +30,7 @@ class TaskRun:
 
     def __init__(
         self,
-        place: Workplace,
+        place: OrderContext,
         task: Task,
         position: Position,
         run_id: str,
@@ -92,12 +92,12 @@ class TaskRun:
             data_folders=place.tools.permissions.data_folders,
             sandbox=place.tools.permissions.sandbox,
             keep=place.egress.keep,
-            load=place.office.load,
+            load=place.control_plane.load,
             tool=place.tools.tool,
             playbooks=TaskCalls(
                 order,
                 self.calls_as or self.run_id,
-                place.office,
+                place.control_plane,
                 place.lend,
                 place.egress.holds_secret,
                 worker_id=place.worker_id,

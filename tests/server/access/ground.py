@@ -9,9 +9,9 @@ import httpx2
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from noetl.clock import ManualClock
-from noetl.keychain.master_keys import MasterKeys
-from noetl.server import problems, routing
+from noetl.base.clock import ManualClock
+from noetl.secrets.master_keys import MasterKeys
+from noetl.server import guarded_router, problem_details
 from noetl.server.access.access import Access, install
 from noetl.server.access.identity import Role
 from noetl.server.access.limits import Rates
@@ -20,7 +20,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.routes import audit, session, tokens, webhooks
 from noetl.server.services import Services, make_services
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 
 KEY = MasterKeys([b"k" * 32])
 
@@ -50,11 +50,11 @@ class Ground:
         self.app = FastAPI(openapi_url=None)
         self.app.state.services = self.services
         self.app.state.between = self.between = Between()
-        problems.install(self.app)
+        problem_details.install(self.app)
         install(self.app, self.access)
         for module in (audit, session, tokens, webhooks):
-            routing.include(self.app, module.router)
-        routing.include(self.app, _more())
+            guarded_router.include(self.app, module.router)
+        guarded_router.include(self.app, _more())
 
     def client(self, **headers: str) -> httpx2.AsyncClient:
         scheme = "https" if self.access.tls else "http"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 from noetl.server.access.identity import Role
 from noetl.store.audit import ORIGIN, AuditEntry, AuditRow, walked
 from noetl.store.contract import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.server.access.identity import Role
-from noetl.server.access.limits import Rate, Rates
+from noetl.server.access.limits import Rates, RequestRate
 from tests.server.access.ground import Ground
 
 
@@ -155,7 +155,7 @@ async def test_a_websocket_is_closed_before_it_is_opened() -> None:
 
 async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
     """A bucket by address would let one neighbour lock out all others; 256 bits need no such lock."""
-    ground = Ground(rates=Rates(failures=Rate(3, 0.5)))
+    ground = Ground(rates=Rates(failures=RequestRate(3, 0.5)))
     wrong = {"authorization": "Bearer nothing"}
     async with ground.client() as stranger, await ground.as_(Role.VIEWER) as viewer:
         codes = [(await stranger.get("/api/catalog", headers=wrong)).status_code for _ in range(5)]
@@ -171,7 +171,7 @@ async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
 
 
 async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
-    ground = Ground(rates=Rates(nameless=Rate(5, 1)))
+    ground = Ground(rates=Rates(nameless=RequestRate(5, 1)))
     async with ground.client() as stranger:
         codes = [(await stranger.get("/api/catalog")).status_code for _ in range(50)]
 
@@ -180,7 +180,7 @@ async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
 
 
 async def test_everybody_has_a_rate_of_their_own() -> None:
-    ground = Ground(rates=Rates(people=Rate(2, 1)))
+    ground = Ground(rates=Rates(people=RequestRate(2, 1)))
     async with await ground.as_(Role.VIEWER) as hasty, await ground.as_(Role.OPERATOR) as other:
         codes = [(await hasty.get("/api/catalog")).status_code for _ in range(3)]
         assert codes == [200, 200, 429]

@@ -18,32 +18,32 @@ import pytest_asyncio
 from fastapi import FastAPI, Request
 from fastapi.routing import iter_route_contexts
 
-from noetl.clock import ManualClock
+from noetl.base.clock import ManualClock
 from noetl.server.access.access import Access
-from noetl.server.access.guard import guard
 from noetl.server.access.identity import Role
-from noetl.server.access.limits import Rate, Rates
-from noetl.server.access.roles import RULES, Rule
+from noetl.server.access.limits import Rates, RequestRate
+from noetl.server.access.roles import RULES, AccessRule
+from noetl.server.access.route_guard import guard
 from noetl.server.access.tokens import Wanted
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
-from noetl.server.problems import Problem
-from noetl.server.routing import guarded
+from noetl.server.guarded_router import guarded
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import make_services
 from noetl.store.memory import MemoryStore
-from noetl.store.results import MemoryResults
+from noetl.store.results.files import MemoryResults
 
 REACHED = 418
 RANK = {"viewer": 1, "operator": 2, "author": 3, "admin": 4}
 UNKNOWN = ("none", "bad", "other scheme", "expired", "revoked", "two", "stale session")
 CALLERS = (*UNKNOWN, "viewer", "operator", "author", "admin", "worker", "approver", "session")
-PLENTY = Rate(1e9, 1e9)
+PLENTY = RequestRate(1e9, 1e9)
 
 
 async def reached(request: Request) -> None:
     """In the place of what every route begins with: the real guard, and then no further."""
     await guard(request)
-    raise Problem(REACHED, "reached")
+    raise ProblemDetails(REACHED, "reached")
 
 
 def app_over(store: MemoryStore, clock: ManualClock) -> FastAPI:
@@ -175,7 +175,7 @@ def expected(caller: str, method: str, raw: str) -> set[int]:
         return {400}
     asked = "GET" if method == "HEAD" else method
     fitting = [(m, template) for m, template, one in patterns() if one.match(path)]
-    row = next((RULES.get((m, template), Rule()) for m, template in fitting if m == asked), None)
+    row = next((RULES.get((m, template), AccessRule()) for m, template in fitting if m == asked), None)
     if method == "HEAD" and row is not None and not row.is_public:
         return {401} if caller in UNKNOWN else {405}
     if row is not None and row.is_public:

@@ -7,12 +7,12 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.clock import ManualClock
+from noetl.base.clock import ManualClock
 from noetl.server.access.callers import STRANGER, Callers, is_own_origin, may_change
 from noetl.server.access.hosts import Hosts, host_name
 from noetl.server.access.sessions import Sessions
 from noetl.server.access.signatures import Signed, claimed, is_signed, signature_of
-from noetl.server.access.tokens import Tokens
+from noetl.server.access.tokens import AccessTokens
 from noetl.store.memory import MemoryStore
 
 NOW = 1_735_689_600.0
@@ -52,8 +52,8 @@ def test_only_known_names_are_known(text: str) -> None:
 @given(st.lists(st.tuples(names, values), max_size=6))
 def test_whatever_headers_come_nobody_is_let_in(headers: list[tuple[bytes, bytes]]) -> None:
     store, clock = MemoryStore(), ManualClock(NOW)
-    tokens = Tokens(store.shelf, clock)
-    caller = asyncio.run(Callers(tokens, Sessions(store.shelf, tokens, clock)).tell(headers))
+    tokens = AccessTokens(store.key_values, clock)
+    caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock)).tell(headers))
 
     assert caller is None or caller is STRANGER
     is_own_origin(headers, "http")

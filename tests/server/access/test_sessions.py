@@ -6,9 +6,9 @@ import httpx2
 import pytest
 
 from noetl.server.access.identity import Role
-from noetl.server.access.limits import Rate, Rates
+from noetl.server.access.limits import Rates, RequestRate
 from noetl.server.access.sessions import IDLE_S, KIND, WHOLE_S
-from noetl.store.shelf import Thing
+from noetl.store.key_values import KeyValue
 from tests.server.access.ground import Ground
 
 OWN = {"origin": "http://localhost"}
@@ -50,9 +50,9 @@ async def test_the_session_is_kept_as_a_hash() -> None:
     browser, _ = await signed_in(ground)
     session_id = browser.cookies["noetl_session"]
 
-    [thing] = await ground.store.shelf.list(KIND)
+    [thing] = await ground.store.key_values.list(KIND)
 
-    assert isinstance(thing, Thing)
+    assert isinstance(thing, KeyValue)
     assert session_id not in thing.name
     assert session_id.encode() not in thing.body
 
@@ -115,7 +115,7 @@ async def test_a_wrong_token_opens_nothing(token: str) -> None:
 
 
 async def test_wrong_tokens_at_the_sign_in_are_slowed() -> None:
-    ground = Ground(rates=Rates(failures=Rate(2, 0.5)))
+    ground = Ground(rates=Rates(failures=RequestRate(2, 0.5)))
     async with ground.client() as browser:
         codes = [(await browser.post("/api/session", json={"token": "x"})).status_code for _ in range(3)]
 
@@ -136,7 +136,7 @@ async def test_signing_out_ends_the_session() -> None:
     kept = browser.cookies["noetl_session"]
 
     assert (await browser.delete("/api/session", headers=own)).status_code == 204
-    assert await ground.store.shelf.list(KIND) == []
+    assert await ground.store.key_values.list(KIND) == []
     async with ground.client(cookie=f"noetl_session={kept}") as thief:
         assert (await thief.get("/api/session")).status_code == 401
     await browser.aclose()
@@ -155,7 +155,7 @@ async def test_a_session_ends_when_it_is_not_used_and_in_any_case() -> None:
     idle, _ = await signed_in(ground)
     ground.clock.advance(IDLE_S)
     assert (await idle.get("/api/session")).status_code == 401
-    assert [thing for thing in await ground.store.shelf.list(KIND) if thing.updated_at > ground.clock.now()] == []
+    assert [thing for thing in await ground.store.key_values.list(KIND) if thing.updated_at > ground.clock.now()] == []
     await idle.aclose()
     await browser.aclose()
 
@@ -177,7 +177,7 @@ async def test_old_sessions_are_swept_out_when_a_new_one_opens() -> None:
     ground.clock.advance(IDLE_S * 2)
     new, _ = await signed_in(ground)
 
-    assert len(await ground.store.shelf.list(KIND)) == 1
+    assert len(await ground.store.key_values.list(KIND)) == 1
     await old.aclose()
     await new.aclose()
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.clock import ManualClock
-from noetl.errors import RefusedError
+from noetl.base.clock import ManualClock
+from noetl.base.errors import RefusedError
 from noetl.server.access.identity import Role
-from noetl.server.access.tokens import KIND, Tokens, Wanted
+from noetl.server.access.tokens import KIND, AccessTokens, Wanted
 from noetl.store.memory import MemoryStore
 from tests.server.access.ground import Ground
 
 VIEWER = Wanted(subject="ann", role=Role.VIEWER)
 
 
-def made() -> tuple[Tokens, MemoryStore, ManualClock]:
+def made() -> tuple[AccessTokens, MemoryStore, ManualClock]:
     store, clock = MemoryStore(), ManualClock()
-    return Tokens(store.shelf, clock), store, clock
+    return AccessTokens(store.key_values, clock), store, clock
 
 
 @pytest.mark.req("HUM-02")
@@ -32,7 +32,7 @@ async def test_a_token_is_found_again_and_its_secret_is_not_kept() -> None:
     assert found.identity.human_roles == {"approver"}
     secret = text.removeprefix(f"noetl_{token.token_id}_")
     assert len(secret) == 43  # 256 bits
-    [thing] = await store.shelf.list(KIND)
+    [thing] = await store.key_values.list(KIND)
     assert secret.encode() not in thing.body
 
 
@@ -79,7 +79,7 @@ async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
     text, token = await tokens.create(VIEWER)
     assert await tokens.identified(text) is not None
 
-    await Tokens(store.shelf, clock).revoke(token.token_id)
+    await AccessTokens(store.key_values, clock).revoke(token.token_id)
     clock.advance(1.0)
 
     assert await tokens.identified(text) is None
@@ -90,7 +90,7 @@ async def test_the_last_use_is_noted_coarsely() -> None:
     text, token = await tokens.create(VIEWER)
     for _ in range(3):
         await tokens.identified(text)
-    thing = await store.shelf.get(KIND, token.token_id)
+    thing = await store.key_values.get(KIND, token.token_id)
     assert thing is not None
     assert thing.version == 2
 
@@ -103,7 +103,7 @@ async def test_a_role_of_another_version_is_nobody() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
     raw = msgspec.json.decode(msgspec.json.encode(token)) | {"role": "superuser"}
-    await store.shelf.put(KIND, token.token_id, msgspec.json.encode(raw), over=1, at=clock.now())
+    await store.key_values.put(KIND, token.token_id, msgspec.json.encode(raw), over=1, at=clock.now())
 
     assert await tokens.identified(text) is None
 
@@ -120,14 +120,14 @@ async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
     assert await tokens.first() is None
     await tokens.create(Wanted(subject="another", role=Role.ADMIN))  # the last administrator's token cannot be revoked
     await tokens.revoke(found.token_id)
-    assert await Tokens(store.shelf, clock).first() is None
+    assert await AccessTokens(store.key_values, clock).first() is None
 
 
 async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> None:
     tokens, store, clock = made()
 
     assert await tokens._store("first", VIEWER) is not None
-    assert await Tokens(store.shelf, clock)._store("first", VIEWER) is None
+    assert await AccessTokens(store.key_values, clock)._store("first", VIEWER) is None
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from noetl.checking import check
-from noetl.keychain.master_keys import MasterKeys
+from noetl.base.source import Source
+from noetl.language.checking import check
 from noetl.net.encoding import content_hash, to_json
+from noetl.secrets.master_keys import MasterKeys
 from noetl.server.access import webhooks
 from noetl.server.access.identity import Role
-from noetl.server.access.limits import Rate, Rates
+from noetl.server.access.limits import Rates, RequestRate
 from noetl.server.access.signatures import signature_of
-from noetl.server.access.webhooks import Target, Webhooks
-from noetl.source import Source
+from noetl.server.access.webhooks import Webhooks, WebhookTarget
 from noetl.store.catalog import Registration
 from noetl.tools.kinds import KINDS
 from tests.server.access.ground import Ground
@@ -78,9 +78,9 @@ async def register(ground: Ground) -> None:
     await ground.store.catalog.register(made)
 
 
-async def sender_on(ground: Ground, target: Target | None = None) -> Sender:
+async def sender_on(ground: Ground, target: WebhookTarget | None = None) -> Sender:
     await register(ground)
-    key, hook = await ground.access.webhooks.create("orders", target or Target(path="demo/hooked"), by="ann")
+    key, hook = await ground.access.webhooks.create("orders", target or WebhookTarget(path="demo/hooked"), by="ann")
     return Sender(ground, ground.client(), hook.hook_id, key)
 
 
@@ -163,7 +163,7 @@ def _told(answer: httpx2.Response) -> tuple[object, ...]:
 
 
 async def test_another_key_another_webhooks_key_and_a_swapped_body_are_refused(sender: Sender) -> None:
-    other_key, _ = await sender.ground.access.webhooks.create("other", Target(path="demo/hooked"), by="ann")
+    other_key, _ = await sender.ground.access.webhooks.create("other", WebhookTarget(path="demo/hooked"), by="ann")
 
     assert (await sender.send(key="guess")).status_code == 404
     assert (await sender.send(key=other_key)).status_code == 404
@@ -359,7 +359,7 @@ async def test_a_flood_is_bounded_and_tells_nothing() -> None:
     """Whoever knocks too often is slowed, at a door that is there as at one that is not."""
     codes = {}
     for name, address in (("known", None), ("unknown", "f" * 32)):
-        sender = await sender_on(Ground(rates=Rates(failures=Rate(5, 0.5))))
+        sender = await sender_on(Ground(rates=Rates(failures=RequestRate(5, 0.5))))
         path = f"/hooks/{address or sender.hook_id}"
         headers = sender.headers(key="guess")
         answers = [await sender.client.post(path, content=BODY, headers=headers) for _ in range(8)]
@@ -370,7 +370,7 @@ async def test_a_flood_is_bounded_and_tells_nothing() -> None:
 
 
 async def test_signed_deliveries_have_a_rate_as_well() -> None:
-    sender = await sender_on(Ground(rates=Rates(webhooks=Rate(2, 1))))
+    sender = await sender_on(Ground(rates=Rates(webhooks=RequestRate(2, 1))))
 
     answers = [await sender.send(b"%d" % number) for number in range(3)]
 
@@ -401,7 +401,7 @@ async def test_a_deleted_webhook_is_gone(sender: Sender) -> None:
 
 
 async def test_a_webhook_for_a_playbook_that_is_not_there_says_so_to_who_can_sign() -> None:
-    sender = await sender_on(Ground(), Target(path="demo/none"))
+    sender = await sender_on(Ground(), WebhookTarget(path="demo/none"))
 
     answer = await sender.send()
 
@@ -410,7 +410,7 @@ async def test_a_webhook_for_a_playbook_that_is_not_there_says_so_to_who_can_sig
 
 
 async def test_a_webhook_sends_a_message_once_matched_by_fields_of_the_body() -> None:
-    sender = await sender_on(Ground(), Target(message="order.paid", correlation={"order": "order.id"}))
+    sender = await sender_on(Ground(), WebhookTarget(message="order.paid", correlation={"order": "order.id"}))
     headers = sender.headers()
 
     first = await sender.send(headers=headers)
@@ -444,7 +444,7 @@ async def test_a_webhook_is_made_by_administrators_and_its_key_shown_once() -> N
             {"name": "c", "message": "a", "correlation": {"x": "a..b"}},
         ):
             assert (await admin.post("/api/webhooks", json=body)).status_code == 422, body
-    things = await ground.store.shelf.list("webhook")
+    things = await ground.store.key_values.list("webhook")
     assert made.json()["secret"].encode() not in things[0].body
 
 
@@ -463,8 +463,8 @@ async def test_without_a_master_key_there_are_no_webhooks() -> None:
 
 async def test_a_webhook_follows_a_rotation_of_the_master_key(sender: Sender) -> None:
     old, new = b"k" * 32, b"n" * 32
-    rotated = Webhooks(sender.ground.store.shelf, lambda: MasterKeys([old, new]), sender.ground.clock)
+    rotated = Webhooks(sender.ground.store.key_values, lambda: MasterKeys([old, new]), sender.ground.clock)
 
     assert (await rotated.find(sender.hook_id))[1] == sender.key
-    only_new = Webhooks(sender.ground.store.shelf, lambda: MasterKeys([new]), sender.ground.clock)
+    only_new = Webhooks(sender.ground.store.key_values, lambda: MasterKeys([new]), sender.ground.clock)
     assert (await only_new.find(sender.hook_id))[1] == sender.key

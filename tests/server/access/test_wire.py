@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from noetl.clock import SystemClock
-from noetl.errors import RefusedError
-from noetl.server.access.tokens import Tokens
+from noetl.base.clock import SystemClock
+from noetl.base.errors import RefusedError
+from noetl.server.access.tokens import AccessTokens
 from noetl.server.configuration import ServerSettings
-from noetl.server.serving import Served, serving
+from noetl.server.server_process import Served, serving
 from noetl.store.sqlite.store import SqliteStore
 
 
@@ -85,5 +85,5 @@ async def test_a_server_that_may_not_listen_leaves_no_token_behind(tmp_path: Pat
             pass
 
     store = SqliteStore.open(tmp_path / "store.db")
-    assert not await Tokens(store.shelf, SystemClock()).exist()
+    assert not await AccessTokens(store.key_values, SystemClock()).exist()
     await store.close()

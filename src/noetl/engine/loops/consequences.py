@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.engine.compensating import register_iteration
+from noetl.engine.async_tasks import defer
+from noetl.engine.compensation import register_iteration
 from noetl.engine.decision import Draft
-from noetl.engine.deferring import defer
-from noetl.engine.errands.evolution import child_of
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.orders import ctx_for
 from noetl.engine.loops.scopes import outer_of
 from noetl.engine.loops.state import Begun, Range
+from noetl.engine.pipeline.patches import put_last, written
+from noetl.engine.pipeline.progress import after
 from noetl.engine.plan import Plan
-from noetl.pipeline.patches import put_last, written
-from noetl.pipeline.progress import after
-from noetl.records.loops import IterationDone, Path
-from noetl.records.position import Position
-from noetl.records.tasks import TaskProcessed
+from noetl.engine.side_runs.evolution import child_of
+from noetl.events.loops import IterationDone, Path
+from noetl.events.position import Position
+from noetl.events.tasks import TaskProcessed
 
 
 class Consequences:

@@ -6,10 +6,10 @@ from typing import Any
 
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.loops.writes import note_writes
-from noetl.pipeline.progress import entered
-from noetl.records.case_runs import CaseStarted
-from noetl.records.cases import Taken
-from noetl.records.loops import (
+from noetl.engine.pipeline.progress import entered
+from noetl.events.case_runs import CaseStarted
+from noetl.events.cases import Taken
+from noetl.events.loops import (
     IterationDone,
     IterationFailed,
     IterationStarted,
@@ -18,9 +18,9 @@ from noetl.records.loops import (
     LoopStarted,
     Path,
 )
-from noetl.records.outcomes import TaskResult
-from noetl.records.position import Position
-from noetl.records.tasks import TaskProcessed
+from noetl.events.outcomes import TaskResult
+from noetl.events.position import Position
+from noetl.events.tasks import TaskProcessed
 
 
 def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.loops.opening import level_at
+from noetl.engine.loops.levels import level_at
 from noetl.engine.loops.scopes import item_at, outer_of
 from noetl.engine.loops.state import LoopRun, Range
+from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
-from noetl.pipeline.patches import written
-from noetl.records.orders import Iterations, Resumed
+from noetl.events.orders import Iterations, Resumed
 
 
 def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from noetl.ids import derived
-from noetl.records.loops import LoopStarted
+from noetl.base.ids import derived
+from noetl.events.loops import LoopStarted
 
 MAX_SHARDS = 8  # ranges of one loop that are open at the same time, where its bound allows
 MAX_LENGTH = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.pipeline.patches import written
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.patches import written
 
 KIND = "loop.reduce"  # the error of contributions that an operation cannot take
 

@@ -9,10 +9,10 @@ import msgspec
 
 from noetl.engine.loops.evolution import kept
 from noetl.engine.loops.state import Frame
-from noetl.pipeline.payloads import refuse_above_cap
-from noetl.pipeline.surroundings import Load
-from noetl.records.loops import Path
-from noetl.records.outcomes import TaskResult
+from noetl.engine.pipeline.payloads import refuse_above_cap
+from noetl.engine.pipeline.pipeline_scope import Load
+from noetl.events.loops import Path
+from noetl.events.outcomes import TaskResult
 
 
 def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:

@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.loops.opening import LevelScope, level_at
+from noetl.engine.loops.levels import LevelScope, level_at
 from noetl.engine.loops.state import Frame
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import event_of, token_of
+from noetl.events.loops import Path
+from noetl.events.orders import Outer
 from noetl.net.net import Transition
-from noetl.pipeline.patches import written
-from noetl.pipeline.scopes import Views
-from noetl.records.loops import Path
-from noetl.records.orders import Outer
 from noetl.templates.scope import Scope
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.pipeline.progress import after
+from noetl.events.cases import Taken
+from noetl.events.loops import LoopStarted, Path
+from noetl.events.outcomes import Error
+from noetl.events.position import Position
+from noetl.events.tasks import TaskProcessed
 from noetl.net.task import Directive
-from noetl.pipeline.progress import after
-from noetl.records.cases import Taken
-from noetl.records.loops import LoopStarted, Path
-from noetl.records.outcomes import Error
-from noetl.records.position import Position
-from noetl.records.tasks import TaskProcessed
 
 
 class Begun(msgspec.Struct, kw_only=True):

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl.engine.loops.state import LoopRun, Write
-from noetl.pipeline.patches import put_last
-from noetl.records.loops import Path
+from noetl.engine.pipeline.patches import put_last
+from noetl.events.loops import Path
 
 
 def note_writes(loop: LoopRun, path: Path, patch: Mapping[str, Any]) -> None:

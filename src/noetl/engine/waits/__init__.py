@@ -1,1 +1,4 @@
-"""Waits of step runs: what arms them, what ends them, and what people do with their tasks (TMR, MSG, HUM)."""
+"""Waits of step runs: timers, messages, signals and human tasks; what starts them and what ends them.
+
+Read first: `state.py`, `wait_start.py`, `delivery.py`.
+"""

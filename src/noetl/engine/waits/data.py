@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.waits import (
+from noetl.events.waits import (
     MessageReceived,
     MessageTimeout,
     SignalReceived,

@@ -9,16 +9,16 @@ from typing import Any, assert_never
 
 import msgspec
 
-from noetl.engine.alarms import Alarm
+from noetl.engine.due_times import DueTime
 from noetl.engine.execution import Boundary, Due, Execution, StepRun
 from noetl.engine.lifetimes import expiry_of
 from noetl.engine.waits.data import event_data
+from noetl.engine.waits.human_tasks import changed, created, withdrawn
 from noetl.engine.waits.state import Wait, WaitKind
-from noetl.engine.waits.tasks import changed, created, withdrawn
-from noetl.records.cases import OwnEvent
-from noetl.records.envelope import Event
-from noetl.records.outcomes import TaskResult
-from noetl.records.waits import (
+from noetl.events.cases import OwnEvent
+from noetl.events.envelope import Event
+from noetl.events.outcomes import TaskResult
+from noetl.events.waits import (
     HumanClaimed,
     HumanCreated,
     HumanEscalated,
@@ -51,7 +51,7 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
             execution.known[payload.message_id] = None
             _came(execution, event, payload)
         case MessageTimeout():
-            execution.alarms.cancel(Alarm.WAIT, payload.wait_id)
+            execution.alarms.cancel(DueTime.WAIT, payload.wait_id)
             if payload.action == "escalate":
                 _came(execution, event, payload)
         case SignalReceived():
@@ -67,19 +67,19 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
 def forget(execution: Execution, run: StepRun, at: float) -> None:
     """The step run is gone, and nothing of it goes off any more."""
     if run.boundary_s is not None:
-        execution.alarms.cancel(Alarm.TIMEOUT, run.step_run_id)
+        execution.alarms.cancel(DueTime.TIMEOUT, run.step_run_id)
     if run.timeout_s is not None or run.deadline_s is not None:
-        execution.alarms.cancel(Alarm.LIFETIME, run.step_run_id)
+        execution.alarms.cancel(DueTime.LIFETIME, run.step_run_id)
     close_all(execution, run, at)
 
 
 def close_all(execution: Execution, run: StepRun, at: float) -> None:
     for kind, wait_id in run.waits.items():
         del execution.waits[wait_id]
-        execution.alarms.cancel(Alarm.WAIT, wait_id)
+        execution.alarms.cancel(DueTime.WAIT, wait_id)
         if kind is WaitKind.HUMAN:
-            execution.alarms.cancel(Alarm.DUE, wait_id)
-            execution.alarms.cancel(Alarm.ESCALATE, wait_id)
+            execution.alarms.cancel(DueTime.DUE, wait_id)
+            execution.alarms.cancel(DueTime.ESCALATE, wait_id)
             if (task := execution.tasks[wait_id]).is_open:
                 execution.tasks[wait_id] = withdrawn(task, at)
     run.waits.clear()
@@ -89,7 +89,7 @@ def watch_lifetime(execution: Execution, run: StepRun) -> None:
     """No worker watches over a step run that waits (O-21)."""
     expiry = expiry_of(execution, run)
     if expiry is not None:
-        execution.alarms.set(Alarm.LIFETIME, run.step_run_id, expiry[1])
+        execution.alarms.set(DueTime.LIFETIME, run.step_run_id, expiry[1])
 
 
 def _run(execution: Execution, event: Event) -> StepRun:
@@ -112,14 +112,14 @@ def _open(
     run.waits[wait.kind] = wait.wait_id
     if not isinstance(payload, HumanCreated):
         if wait.due_at is not None:
-            execution.alarms.set(Alarm.WAIT, wait.wait_id, wait.due_at)
+            execution.alarms.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
     task = created(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
     execution.tasks[task.task_id] = task
     if task.due_at is not None:
-        execution.alarms.set(Alarm.DUE, task.task_id, task.due_at)
+        execution.alarms.set(DueTime.DUE, task.task_id, task.due_at)
     if task.escalate_at is not None:
-        execution.alarms.set(Alarm.ESCALATE, task.task_id, task.escalate_at)
+        execution.alarms.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
 
 
 def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated) -> Wait:
@@ -157,7 +157,7 @@ def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> N
     """Told before its step run is gone, or after the wait that came first has closed it."""
     if execution.waits.pop(payload.wait_id, None) is not None:
         del _run(execution, event).waits[WaitKind.TIMER]
-        execution.alarms.cancel(Alarm.WAIT, payload.wait_id)
+        execution.alarms.cancel(DueTime.WAIT, payload.wait_id)
 
 
 def _on_task(
@@ -168,9 +168,9 @@ def _on_task(
     execution.tasks[payload.task_id] = changed(execution.tasks[payload.task_id], payload, event.ts)
     match payload:
         case HumanOverdue():
-            execution.alarms.cancel(Alarm.DUE, payload.task_id)
+            execution.alarms.cancel(DueTime.DUE, payload.task_id)
         case HumanEscalated():
-            execution.alarms.cancel(Alarm.ESCALATE, payload.task_id)
+            execution.alarms.cancel(DueTime.ESCALATE, payload.task_id)
         case TaskCompleted():
             _came(execution, event, payload)
 

@@ -31,21 +31,21 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     timeout_action: str = "escalate"
 
 
-class TaskState(StrEnum):
+class HumanTaskState(StrEnum):
     OPEN = "open"
     CLAIMED = "claimed"
     COMPLETED = "completed"
     WITHDRAWN = "withdrawn"  # its step is over without it
 
 
-class HumanTask(msgspec.Struct, frozen=True, kw_only=True):
+class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
     """One task of a person, open or over, with the names and values that the work list has. `form` is plain data;
     `escalate_to_role` or `escalate_to_user` has it after `escalate_at`."""
 
     task_id: str
     step: str
     step_run_id: str
-    state: TaskState = TaskState.OPEN
+    state: HumanTaskState = HumanTaskState.OPEN
     version: int = 1
     title: str
     role: str | None = None
@@ -66,4 +66,4 @@ class HumanTask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        return self.state in (TaskState.OPEN, TaskState.CLAIMED)
+        return self.state in (HumanTaskState.OPEN, HumanTaskState.CLAIMED)

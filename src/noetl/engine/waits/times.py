@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from noetl.durations import seconds
-from noetl.errors import TemplateError
+from noetl.base.durations import seconds
+from noetl.base.errors import TemplateError
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope

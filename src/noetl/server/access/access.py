@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 
 from fastapi import FastAPI, Request
 
-from noetl.clock import Clock
-from noetl.keychain.master_keys import MasterKeys
-from noetl.server.access.auditing import AuditDesk
+from noetl.base.clock import Clock
+from noetl.secrets.master_keys import MasterKeys
+from noetl.server.access.audit_writer import AuditDesk
 from noetl.server.access.callers import Callers
-from noetl.server.access.deliveries import Deliveries
 from noetl.server.access.hosts import Hosts
-from noetl.server.access.limits import Limits, Rates
+from noetl.server.access.limits import Rates, RequestLimits
 from noetl.server.access.sessions import Sessions
-from noetl.server.access.tokens import Tokens
+from noetl.server.access.tokens import AccessTokens
+from noetl.server.access.webhook_deliveries import WebhookDeliveries
 from noetl.server.access.webhooks import Webhooks
 from noetl.store.contract import Store
 
@@ -35,13 +35,13 @@ class Access:
     ) -> None:
         self.store, self.clock, self.tls = store, clock, tls
         self.hosts = Hosts(hosts)
-        self.limits = Limits(clock, rates)
-        self.tokens = Tokens(store.shelf, clock)
-        self.sessions = Sessions(store.shelf, self.tokens, clock)
+        self.limits = RequestLimits(clock, rates)
+        self.tokens = AccessTokens(store.key_values, clock)
+        self.sessions = Sessions(store.key_values, self.tokens, clock)
         self.callers = Callers(self.tokens, self.sessions)
         self.audit = AuditDesk(store.audit, clock)
-        self.deliveries = Deliveries(store.shelf, clock)
-        self.webhooks = Webhooks(store.shelf, keys, clock)
+        self.deliveries = WebhookDeliveries(store.key_values, clock)
+        self.webhooks = Webhooks(store.key_values, keys, clock)
 
     def scheme(self, seen: str) -> str:
         """How people reach this server; behind a proxy the connection itself does not tell."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.server.access.identity import ANONYMOUS, Identity
+from noetl.server.access.identity import ANONYMOUS, Caller
 from noetl.server.access.sessions import Sessions, has_right_csrf
-from noetl.server.access.tokens import Tokens
+from noetl.server.access.tokens import AccessTokens
 
 COOKIE = "noetl_session"
 CSRF_HEADER = b"noetl-csrf"
@@ -21,21 +21,21 @@ _LONGEST = 1_000  # characters of an Authorization header or a cookie's value; o
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Caller(msgspec.Struct, frozen=True):
+class CallerLookup(msgspec.Struct, frozen=True):
     """Who asks; `session_id` when a cookie says so."""
 
-    identity: Identity
+    identity: Caller
     session_id: str | None = None
 
 
-STRANGER = Caller(ANONYMOUS)
+STRANGER = CallerLookup(ANONYMOUS)
 
 
 class Callers:
-    def __init__(self, tokens: Tokens, sessions: Sessions) -> None:
+    def __init__(self, tokens: AccessTokens, sessions: Sessions) -> None:
         self._tokens, self._sessions = tokens, sessions
 
-    async def tell(self, headers: Headers) -> Caller | None:
+    async def tell(self, headers: Headers) -> CallerLookup | None:
         """STRANGER for a request that shows nothing, None for one that shows something which is not good."""
         bearers = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
         cookies = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
@@ -46,18 +46,18 @@ class Callers:
             return None
         return await (self._by_token(bearers[0]) if bearers else self._by_session(session_ids[0]))
 
-    async def _by_token(self, header: str) -> Caller | None:
+    async def _by_token(self, header: str) -> CallerLookup | None:
         scheme, _, text = header.partition(" ")
         if scheme.lower() != "bearer" or len(header) > _LONGEST:
             return None
         token = await self._tokens.identified(text.strip(" "))
-        return Caller(token.identity) if token is not None else None
+        return CallerLookup(token.identity) if token is not None else None
 
-    async def _by_session(self, session_id: str) -> Caller | None:
+    async def _by_session(self, session_id: str) -> CallerLookup | None:
         token = await self._sessions.token_of(session_id) if len(session_id) <= _LONGEST else None
-        return Caller(token.identity, session_id) if token is not None else None
+        return CallerLookup(token.identity, session_id) if token is not None else None
 
-    async def is_still_known(self, caller: Caller) -> bool:
+    async def is_still_known(self, caller: CallerLookup) -> bool:
         """Whether the token, and the session, that a caller came with are alive."""
         if caller.session_id is not None:
             return await self._sessions.token_of(caller.session_id) is not None
@@ -76,7 +76,7 @@ def is_own_origin(headers: Headers, scheme: str) -> bool:
     return len(origins) == 1 and len(hosts) == 1 and origins[0].lower() == scheme.encode() + b"://" + hosts[0].lower()
 
 
-def may_change(caller: Caller, headers: Headers, scheme: str) -> bool:
+def may_change(caller: CallerLookup, headers: Headers, scheme: str) -> bool:
     """Whether a request that may change something is what its caller wants, and not what another page made it send."""
     if caller.session_id is None:
         return True

@@ -12,18 +12,18 @@ import msgspec
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 from noetl.server.access.access import Access
-from noetl.server.access.auditing import address_of
-from noetl.server.access.callers import STRANGER, Caller, Headers, is_own_origin, may_change
-from noetl.server.access.doors import Door, Doors
+from noetl.server.access.audit_writer import address_of
+from noetl.server.access.callers import STRANGER, CallerLookup, Headers, is_own_origin, may_change
 from noetl.server.access.identity import Role
 from noetl.server.access.origins import network_of
+from noetl.server.access.request_check import UNKNOWN, Visit
 from noetl.server.access.roles import SAFE, SIGNS_IN
-from noetl.server.access.visit import UNKNOWN, Visit
+from noetl.server.access.route_rules import Door, Doors
 from noetl.server.connections import CONNECTION
-from noetl.server.page import page_for_nothing
-from noetl.server.problems import Problem, StreamEndedError, of_error, written
+from noetl.server.problem_details import ProblemDetails, StreamEndedError, of_error, written
+from noetl.server.ui_files import page_for_nothing
 
 PASSED = "noetl.passed"
 _POLICY_VIOLATION = 1008
@@ -32,7 +32,7 @@ _POLICY_VIOLATION = 1008
 class Passed(msgspec.Struct, frozen=True):
     """What the gate found: who asks, and by which door."""
 
-    caller: Caller
+    caller: CallerLookup
     door: Door
 
 
@@ -55,7 +55,7 @@ class Gate:
         try:
             door = await self._admitted(scope, visit)
             scope[PASSED] = Passed(visit.caller, door)
-        except Problem as problem:
+        except ProblemDetails as problem:
             page = page_for_nothing(scope, problem.status, problem.headers) if visit.leads_nowhere else None
             await (page or written(problem, scope["path"]))(scope, receive, visit.answer)
             return
@@ -72,7 +72,7 @@ class Gate:
         method, path, headers = scope["method"], scope["path"], scope["headers"]
         self._refuse_strange_host(headers)
         if not path.isprintable():
-            raise Problem(400, "the path holds a control character")
+            raise ProblemDetails(400, "the path holds a control character")
         door, others = self._found(scope, method, path.removeprefix(scope.get("root_path", "")))
         visit.action = f"{method} {door.template if door else UNKNOWN}"
         visit.leads_nowhere = door is None and not others
@@ -97,11 +97,13 @@ class Gate:
     def _refuse_strange_host(self, headers: Headers) -> None:
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if len(hosts) != 1:
-            raise Problem(400, "a request names one host")
+            raise ProblemDetails(400, "a request names one host")
         if not self._access.hosts.know(hosts[0]):
-            raise Problem(421, "this server does not answer to that name; its operator can add it with --allowed-host")
+            raise ProblemDetails(
+                421, "this server does not answer to that name; its operator can add it with --allowed-host"
+            )
 
-    async def _known_caller(self, scope: Scope, headers: Headers, visit: Visit) -> Caller:
+    async def _known_caller(self, scope: Scope, headers: Headers, visit: Visit) -> CallerLookup:
         caller = await self._access.callers.tell(headers)
         if caller is not None and caller is not STRANGER:
             if (connection := scope.get(CONNECTION)) is not None:
@@ -111,21 +113,23 @@ class Gate:
         wait_s = (limits.nameless if caller is STRANGER else limits.failures).take(network_of(address_of(scope)))
         if wait_s:
             raise _too_often(wait_s)
-        raise Problem(
+        raise ProblemDetails(
             401, "show a token of this server: Authorization: Bearer …", headers={"www-authenticate": "Bearer"}
         )
 
-    def _refuse_other_pages(self, scope: Scope, caller: Caller, door: Door) -> None:
+    def _refuse_other_pages(self, scope: Scope, caller: CallerLookup, door: Door) -> None:
         headers, scheme = scope["headers"], self._access.scheme(scope["scheme"])
         if scope["method"] in SAFE:
             return
         if not may_change(caller, headers, scheme):
-            raise Problem(403, "a change by cookie needs the header Noetl-CSRF and comes from a page of this server")
+            raise ProblemDetails(
+                403, "a change by cookie needs the header Noetl-CSRF and comes from a page of this server"
+            )
         comes_from_a_page = any(name == b"origin" for name, _ in headers)
         if door.rule(scope["method"]) is SIGNS_IN and comes_from_a_page and not is_own_origin(headers, scheme):
-            raise Problem(403, "this is not for pages of other origins")
+            raise ProblemDetails(403, "this is not for pages of other origins")
 
-    def _refuse_haste(self, scope: Scope, caller: Caller) -> None:
+    def _refuse_haste(self, scope: Scope, caller: CallerLookup) -> None:
         limits, identity = self._access.limits, caller.identity
         match identity.role:
             case Role.NOBODY:
@@ -138,19 +142,19 @@ class Gate:
             raise _too_often(wait_s)
 
 
-def _nothing_there(method: str, path: str, others: frozenset[str]) -> Problem:
+def _nothing_there(method: str, path: str, others: frozenset[str]) -> ProblemDetails:
     if not others:
-        return Problem(404, "there is nothing at this path")
+        return ProblemDetails(404, "there is nothing at this path")
     allowed = ", ".join(sorted(others))
-    return Problem(405, f"{method} is not for this path; {allowed} is", headers={"allow": allowed})
+    return ProblemDetails(405, f"{method} is not for this path; {allowed} is", headers={"allow": allowed})
 
 
-def _not_yours(caller: Caller, roles: frozenset[Role]) -> Problem:
+def _not_yours(caller: CallerLookup, roles: frozenset[Role]) -> ProblemDetails:
     needed = next((role for role in Role if role in roles), None)
     what = f"it needs the role {needed}" if needed else "nobody may ask this"
-    return Problem(403, f"your token has the role {caller.identity.role}; {what}")
+    return ProblemDetails(403, f"your token has the role {caller.identity.role}; {what}")
 
 
-def _too_often(wait_s: float) -> Problem:
+def _too_often(wait_s: float) -> ProblemDetails:
     seconds = max(1, ceil(wait_s))
-    return Problem(429, f"too many requests; come again in {seconds} s", headers={"retry-after": str(seconds)})
+    return ProblemDetails(429, f"too many requests; come again in {seconds} s", headers={"retry-after": str(seconds)})

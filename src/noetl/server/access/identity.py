@@ -28,7 +28,7 @@ def at_least(role: Role) -> frozenset[Role]:
     return frozenset(PEOPLE[PEOPLE.index(role) :])
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """`human_roles` are the roles of human tasks, names that playbooks choose; `pools` are those a worker serves."""
 
     subject: str
@@ -38,4 +38,4 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     token_id: str = ""
 
 
-ANONYMOUS = Identity(subject="", role=Role.NOBODY)
+ANONYMOUS = Caller(subject="", role=Role.NOBODY)

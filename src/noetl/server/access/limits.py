@@ -6,12 +6,12 @@ from collections import OrderedDict
 
 import msgspec
 
-from noetl.clock import Clock
+from noetl.base.clock import Clock
 
 _KEPT = 10_000  # callers remembered: the longest silent is forgotten, and would be full again by then
 
 
-class Rate(msgspec.Struct, frozen=True):
+class RequestRate(msgspec.Struct, frozen=True):
     """So many at once, and so many a second after that."""
 
     burst: float
@@ -19,18 +19,20 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    people: Rate = Rate(2_000, 1_000)  # per token
-    workers: Rate = Rate(10_000, 5_000)  # per token: they report in batches, and each runs many tasks
-    strangers: Rate = Rate(100, 50)  # per address, on public routes
-    nameless: Rate = Rate(60, 2)  # per address: requests that show no token, each of which the audit log keeps
-    failures: Rate = Rate(20, 0.5)  # per address: wrong tokens, wrong signatures
-    webhooks: Rate = Rate(100, 20)  # per webhook, deliveries that are signed rightly
+    people: RequestRate = RequestRate(2_000, 1_000)  # per token
+    workers: RequestRate = RequestRate(10_000, 5_000)  # per token: they report in batches, and each runs many tasks
+    strangers: RequestRate = RequestRate(100, 50)  # per address, on public routes
+    nameless: RequestRate = RequestRate(
+        60, 2
+    )  # per address: requests that show no token, each of which the audit log keeps
+    failures: RequestRate = RequestRate(20, 0.5)  # per address: wrong tokens, wrong signatures
+    webhooks: RequestRate = RequestRate(100, 20)  # per webhook, deliveries that are signed rightly
 
 
 class Buckets:
     """One bucket per key, filled anew as time goes by."""
 
-    def __init__(self, rate: Rate, clock: Clock) -> None:
+    def __init__(self, rate: RequestRate, clock: Clock) -> None:
         self._rate, self._clock = rate, clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -46,7 +48,7 @@ class Buckets:
         return wait
 
 
-class Limits:
+class RequestLimits:
     def __init__(self, clock: Clock, rates: Rates | None = None) -> None:
         rates = rates or Rates()
         self.people = Buckets(rates.people, clock)

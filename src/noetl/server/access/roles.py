@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.server.access.identity import Identity, Role, at_least
+from noetl.server.access.identity import Caller, Role, at_least
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
     """`roles` may ask. `is_public`: anybody may, with a token or without. `takes_human_roles`: who has a role of human
     tasks may as well, whatever else the token allows. `is_audited`: each such request is written down; refused ones
     always are."""
@@ -23,36 +23,38 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     takes_human_roles: bool = False
     is_audited: bool = False
 
-    def admits(self, identity: Identity) -> bool:
+    def admits(self, identity: Caller) -> bool:
         if self.is_public or identity.role in self.roles:
             return True
         return self.takes_human_roles and identity.role is Role.VIEWER and bool(identity.human_roles)
 
 
-def _reading(role: Role, *others: Role) -> Rule:
+def _reading(role: Role, *others: Role) -> AccessRule:
     """For requests that change nothing."""
-    return Rule(roles=at_least(role) | frozenset(others))
+    return AccessRule(roles=at_least(role) | frozenset(others))
 
 
-def _changing(role: Role) -> Rule:
-    return Rule(roles=at_least(role), is_audited=True)
+def _changing(role: Role) -> AccessRule:
+    return AccessRule(roles=at_least(role), is_audited=True)
 
 
-CLOSED = Rule()  # what a route without a row has
-PUBLIC = Rule(is_public=True)
+CLOSED = AccessRule()  # what a route without a row has
+PUBLIC = AccessRule(is_public=True)
 VIEWER, OPERATOR, AUTHOR, ADMIN = (_reading(role) for role in (Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
 OPERATES, WRITES, ADMINISTERS = (_changing(role) for role in (Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
 VIEWER_OR_WORKER = _reading(Role.VIEWER, Role.WORKER)
-WORKER = Rule(roles=frozenset({Role.WORKER}))  # not audited: what workers change is in the event log, with their names
-WORKER_OR_ADMIN = Rule(roles=frozenset({Role.WORKER, Role.ADMIN}), is_audited=True)
-TASKS = Rule(roles=at_least(Role.OPERATOR), takes_human_roles=True, is_audited=True)
-SIGNS_IN = Rule(is_public=True, is_audited=True)  # the token, or the signature, is in the request itself
-SIGNS_OUT = Rule(roles=at_least(Role.VIEWER), is_audited=True)
+WORKER = AccessRule(
+    roles=frozenset({Role.WORKER})
+)  # not audited: what workers change is in the event log, with their names
+WORKER_OR_ADMIN = AccessRule(roles=frozenset({Role.WORKER, Role.ADMIN}), is_audited=True)
+TASKS = AccessRule(roles=at_least(Role.OPERATOR), takes_human_roles=True, is_audited=True)
+SIGNS_IN = AccessRule(is_public=True, is_audited=True)  # the token, or the signature, is in the request itself
+SIGNS_OUT = AccessRule(roles=at_least(Role.VIEWER), is_audited=True)
 
 # The page of the web UI under the address of every screen; it holds nothing of anybody's.
 _SCREENS = ("catalog", "executions", "tasks", "schedules", "messages", "workers", "credentials", "settings", "audit")
 
-RULES: dict[tuple[str, str], Rule] = {
+RULES: dict[tuple[str, str], AccessRule] = {
     **{("GET", f"/{screen}"): PUBLIC for screen in _SCREENS},
     **{("GET", f"/{screen}/{{rest:path}}"): PUBLIC for screen in _SCREENS},
     ("GET", "/"): PUBLIC,
@@ -175,6 +177,6 @@ RULES: dict[tuple[str, str], Rule] = {
 }
 
 
-def rule_for(method: str, template: str) -> Rule | None:
+def rule_for(method: str, template: str) -> AccessRule | None:
     """HEAD is asked like GET, whose answer it is without the body."""
     return RULES.get(("GET" if method == "HEAD" else method, template))

@@ -11,10 +11,10 @@ import hmac
 
 import msgspec
 
-from noetl.clock import Clock
+from noetl.base.clock import Clock
 from noetl.server.access.digests import are_same, digest_of, fresh_secret
-from noetl.server.access.tokens import Token, Tokens
-from noetl.store.shelf import Shelf, Thing
+from noetl.server.access.tokens import AccessToken, AccessTokens
+from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "session"
 IDLE_S = 8 * 3_600.0
@@ -22,7 +22,7 @@ WHOLE_S = 7 * 24 * 3_600.0
 NOTED_EVERY_S = 300.0
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     token_id: str
     created_at: float
     seen_at: float
@@ -32,42 +32,42 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    def __init__(self, shelf: Shelf, tokens: Tokens, clock: Clock) -> None:
-        self._shelf, self._tokens, self._clock = shelf, tokens, clock
+    def __init__(self, key_values: KeyValues, tokens: AccessTokens, clock: Clock) -> None:
+        self._key_values, self._tokens, self._clock = key_values, tokens, clock
 
-    async def open(self, token: Token) -> str:
+    async def open(self, token: AccessToken) -> str:
         """A new session for who has shown this token: the value of the cookie. Old ones are swept out."""
         now, session_id = self._clock.now(), fresh_secret()
         await self.sweep()
-        session = Session(token_id=token.token_id, created_at=now, seen_at=now)
-        await self._shelf.put(KIND, digest_of(session_id), msgspec.json.encode(session), over=0, at=now)
+        session = BrowserSession(token_id=token.token_id, created_at=now, seen_at=now)
+        await self._key_values.put(KIND, digest_of(session_id), msgspec.json.encode(session), over=0, at=now)
         return session_id
 
     async def sweep(self) -> int:
         """Forget those that nobody has used for longer than they live."""
-        return await self._shelf.sweep(KIND, before=self._clock.now() - IDLE_S - NOTED_EVERY_S)
+        return await self._key_values.sweep(KIND, before=self._clock.now() - IDLE_S - NOTED_EVERY_S)
 
-    async def token_of(self, session_id: str) -> Token | None:
+    async def token_of(self, session_id: str) -> AccessToken | None:
         """The living token of a living session."""
         now = self._clock.now()
-        thing = await self._shelf.get(KIND, digest_of(session_id))
+        thing = await self._key_values.get(KIND, digest_of(session_id))
         if thing is None:
             return None
-        session = msgspec.json.decode(thing.body, type=Session)
+        session = msgspec.json.decode(thing.body, type=BrowserSession)
         if not session.is_alive(now):
-            await self._shelf.delete(KIND, thing.name)
+            await self._key_values.delete(KIND, thing.name)
             return None
         token = await self._tokens.living(session.token_id)
         if token is not None and now - session.seen_at >= NOTED_EVERY_S:
             await self._note(thing, session, now)
         return token
 
-    async def _note(self, thing: Thing, session: Session, now: float) -> None:
+    async def _note(self, thing: KeyValue, session: BrowserSession, now: float) -> None:
         seen = msgspec.structs.replace(session, seen_at=now)
-        await self._shelf.put(KIND, thing.name, msgspec.json.encode(seen), over=thing.version, at=now)
+        await self._key_values.put(KIND, thing.name, msgspec.json.encode(seen), over=thing.version, at=now)
 
     async def close(self, session_id: str) -> bool:
-        return await self._shelf.delete(KIND, digest_of(session_id))
+        return await self._key_values.delete(KIND, digest_of(session_id))
 
 
 def csrf_of(session_id: str) -> str:

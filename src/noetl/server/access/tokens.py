@@ -11,12 +11,12 @@ import secrets
 
 import msgspec
 
-from noetl.clock import Clock
-from noetl.errors import BackendError, RefusedError
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, RefusedError
 from noetl.server.access.digests import are_same, digest_of, fresh_secret
-from noetl.server.access.identity import GIVEN, Identity, Role
+from noetl.server.access.identity import GIVEN, Caller, Role
 from noetl.store.contract import Store
-from noetl.store.shelf import Shelf
+from noetl.store.key_values import KeyValues
 
 KIND = "token"
 FIRST = "first"  # the prefix of the one a server makes when there is none: of two servers, one can store it
@@ -29,7 +29,7 @@ _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # what people can read to each o
 _TRIES = 5
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True):
+class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
     """A token as it is kept. `token_id` is its public prefix."""
 
     token_id: str
@@ -47,8 +47,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
-    def identity(self) -> Identity:
-        return Identity(
+    def identity(self) -> Caller:
+        return Caller(
             subject=self.subject,
             role=self.role,
             human_roles=frozenset(self.human_roles),
@@ -67,12 +67,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     expires_in_s: float | None = None
 
 
-class Tokens:
-    def __init__(self, shelf: Shelf, clock: Clock) -> None:
-        self._shelf, self._clock = shelf, clock
-        self._seen: dict[str, tuple[float, Token | None]] = {}
+class AccessTokens:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
+        self._seen: dict[str, tuple[float, AccessToken | None]] = {}
 
-    async def create(self, wanted: Wanted) -> tuple[str, Token]:
+    async def create(self, wanted: Wanted) -> tuple[str, AccessToken]:
         """The token's text, which nobody can tell again, and what is kept of it."""
         _refuse_if_wrong(wanted)
         for _ in range(_TRIES):
@@ -83,7 +83,7 @@ class Tokens:
 
     async def exist(self) -> bool:
         """Whether there has ever been any."""
-        return bool(await self._shelf.list(KIND, limit=1))
+        return bool(await self._key_values.list(KIND, limit=1))
 
     async def first(self) -> str | None:
         """A token for an administrator when there has never been any, else None."""
@@ -92,9 +92,9 @@ class Tokens:
         made = await self._store(FIRST, Wanted(subject="admin", role=Role.ADMIN))
         return made[0] if made is not None else None
 
-    async def _store(self, token_id: str, wanted: Wanted) -> tuple[str, Token] | None:
+    async def _store(self, token_id: str, wanted: Wanted) -> tuple[str, AccessToken] | None:
         now, secret = self._clock.now(), fresh_secret()
-        token = Token(
+        token = AccessToken(
             token_id=token_id,
             subject=wanted.subject,
             role=wanted.role,
@@ -105,34 +105,34 @@ class Tokens:
             expires_at=None if wanted.expires_in_s is None else now + wanted.expires_in_s,
         )
         self._seen.pop(token_id, None)
-        thing = await self._shelf.put(KIND, token_id, msgspec.json.encode(token), over=0, at=now)
+        thing = await self._key_values.put(KIND, token_id, msgspec.json.encode(token), over=0, at=now)
         return None if thing is None else (f"noetl_{token_id}_{secret}", token)
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[AccessToken]:
         found, beyond = [], None
-        while page := await self._shelf.list(KIND, beyond=beyond):
+        while page := await self._key_values.list(KIND, beyond=beyond):
             found += [token for thing in page if (token := _read(thing.body)) is not None]
             beyond = page[-1].name
         return sorted(found, key=lambda token: token.created_at)
 
-    async def get(self, token_id: str) -> Token | None:
+    async def get(self, token_id: str) -> AccessToken | None:
         """The token of this prefix as it is kept, alive or not; believed for a moment."""
         now = self._clock.now()
         seen = self._seen.get(token_id)
         if seen is not None and now - seen[0] < SEEN_FOR_S:
             return seen[1]
-        thing = await self._shelf.get(KIND, token_id)
+        thing = await self._key_values.get(KIND, token_id)
         token = _read(thing.body) if thing is not None else None
         if len(self._seen) >= _SEEN_AT_MOST:
             self._seen.clear()
         self._seen[token_id] = now, token
         return token
 
-    async def living(self, token_id: str) -> Token | None:
+    async def living(self, token_id: str) -> AccessToken | None:
         token = await self.get(token_id)
         return token if token is not None and token.is_alive(self._clock.now()) else None
 
-    async def identified(self, text: str) -> Token | None:
+    async def identified(self, text: str) -> AccessToken | None:
         """The living token that this is the text of."""
         shape = _SHAPE.fullmatch(text)
         token = await self.get(shape[1]) if shape else None
@@ -143,22 +143,24 @@ class Tokens:
         await self._note_use(token)
         return token
 
-    async def _note_use(self, token: Token) -> None:
+    async def _note_use(self, token: AccessToken) -> None:
         now = self._clock.now()
         if token.used_at is not None and now - token.used_at < USED_EVERY_S:
             return
-        thing = await self._shelf.get(KIND, token.token_id)
+        thing = await self._key_values.get(KIND, token.token_id)
         kept = _read(thing.body) if thing is not None else None
         if thing is not None and kept is not None:
             body = msgspec.json.encode(used := msgspec.structs.replace(kept, used_at=now))
-            await self._shelf.put(KIND, token.token_id, body, over=thing.version, at=now)  # else somebody was faster
+            await self._key_values.put(
+                KIND, token.token_id, body, over=thing.version, at=now
+            )  # else somebody was faster
             self._seen[token.token_id] = now, used
 
-    async def revoke(self, token_id: str) -> Token | None:
+    async def revoke(self, token_id: str) -> AccessToken | None:
         """End a token for ever; None when there is none of this prefix. Its row stays, so that the name does too.
         RefusedError for the last one of an administrator."""
         for _ in range(_TRIES):
-            thing = await self._shelf.get(KIND, token_id)
+            thing = await self._key_values.get(KIND, token_id)
             token = _read(thing.body) if thing is not None else None
             if thing is None or token is None:
                 return None
@@ -172,7 +174,7 @@ class Tokens:
                 )
             revoked = msgspec.structs.replace(token, revoked_at=now)
             self._seen.pop(token_id, None)
-            if await self._shelf.put(KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now):
+            if await self._key_values.put(KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now):
                 return revoked
         raise BackendError(f"token {token_id} is being changed by others all the time")
 
@@ -181,10 +183,10 @@ class Tokens:
         return any(token.token_id != token_id for token in alive)
 
 
-def _read(body: bytes) -> Token | None:
+def _read(body: bytes) -> AccessToken | None:
     """None for what this program does not understand, such as a role of another version: unknown is nobody."""
     try:
-        token = msgspec.json.decode(body, type=Token)
+        token = msgspec.json.decode(body, type=AccessToken)
     except msgspec.DecodeError:
         return None
     return token if token.role in GIVEN else None
@@ -208,4 +210,4 @@ def _refuse_if_wrong(wanted: Wanted) -> None:
 
 async def first_token(store: Store, clock: Clock) -> str | None:
     """What a server prints once when it starts on a store that has never had a token, else None."""
-    return await Tokens(store.shelf, clock).first()
+    return await AccessTokens(store.key_values, clock).first()

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from noetl.clock import Clock
-from noetl.errors import BackendError, RefusedError
-from noetl.keychain.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys
-from noetl.keychain.sealing import opened, rewrapped, seal
-from noetl.records.credentials import SealedCredential
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, RefusedError
+from noetl.events.credentials import SealedCredential
+from noetl.secrets.encryption import opened, rewrapped, seal
+from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys
 from noetl.server.access.digests import fresh_secret
-from noetl.store.shelf import Shelf, Thing
+from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "webhook"
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -26,7 +26,7 @@ _HOOK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
 _FIELD = re.compile(r"\w[\w-]*(?:\.\w[\w-]*)*")
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
     the body that the message is matched by."""
 
@@ -41,23 +41,23 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     hook_id: str
-    target: Target
+    target: WebhookTarget
     created_at: float
     created_by: str
 
 
-class Kept(Webhook, frozen=True, kw_only=True):
+class StoredWebhook(Webhook, frozen=True, kw_only=True):
     sealed: SealedCredential
 
 
 class Webhooks:
     """`keys` gives the master keys of this installation as they are now."""
 
-    def __init__(self, shelf: Shelf, keys: Callable[[], MasterKeys], clock: Clock) -> None:
-        self._shelf, self._keys, self._clock = shelf, keys, clock
+    def __init__(self, key_values: KeyValues, keys: Callable[[], MasterKeys], clock: Clock) -> None:
+        self._key_values, self._keys, self._clock = key_values, keys, clock
         self._nowhere: tuple[str, bytes] | None = None
 
-    async def create(self, name: str, target: Target, *, by: str) -> tuple[str, Webhook]:
+    async def create(self, name: str, target: WebhookTarget, *, by: str) -> tuple[str, Webhook]:
         """The signing key, which nobody can tell again, and the webhook."""
         _refuse_if_wrong(name, target)
         keys = self._keys()
@@ -70,12 +70,12 @@ class Webhooks:
             raise RefusedError(f'there is a webhook "{name}" already: delete it first, or choose another name')
         key = fresh_secret()
         kept = self._made(name, target, key, keys, by=by)
-        await self._shelf.put(KIND, kept.hook_id, msgspec.json.encode(kept), over=0, at=kept.created_at)
+        await self._key_values.put(KIND, kept.hook_id, msgspec.json.encode(kept), over=0, at=kept.created_at)
         return key, _shown(kept)
 
-    def _made(self, name: str, target: Target, key: str, keys: MasterKeys, *, by: str) -> Kept:
+    def _made(self, name: str, target: WebhookTarget, key: str, keys: MasterKeys, *, by: str) -> StoredWebhook:
         now, hook_id = self._clock.now(), secrets.token_hex(16)
-        return Kept(
+        return StoredWebhook(
             name=name,
             hook_id=hook_id,
             target=target,
@@ -87,19 +87,19 @@ class Webhooks:
     async def list(self) -> list[Webhook]:
         found: list[Webhook] = []
         beyond: str | None = None
-        while page := await self._shelf.list(KIND, beyond=beyond):
+        while page := await self._key_values.list(KIND, beyond=beyond):
             found += [_shown(_read(thing.name, thing.body)) for thing in page]
             beyond = page[-1].name
         return sorted(found, key=lambda one: one.name)
 
     async def delete(self, name: str) -> bool:
         hooks = [one for one in await self.list() if one.name == name]
-        return any([await self._shelf.delete(KIND, one.hook_id) for one in hooks])
+        return any([await self._key_values.delete(KIND, one.hook_id) for one in hooks])
 
     async def find(self, hook_id: str) -> tuple[Webhook | None, str]:
         """The webhook and its key; without one a key that fits nothing, found by the same steps, so that how long it
         takes tells nobody which it was."""
-        thing = await self._shelf.get(KIND, hook_id) if _HOOK_ID.fullmatch(hook_id) else None
+        thing = await self._key_values.get(KIND, hook_id) if _HOOK_ID.fullmatch(hook_id) else None
         keys = self._keys()
         if not keys:
             return None, fresh_secret()
@@ -114,29 +114,29 @@ class Webhooks:
     def _decoy(self, keys: MasterKeys) -> bytes:
         """A webhook that is nowhere, with a key that nobody has."""
         if self._nowhere is None or self._nowhere[0] != keys.newest_id:
-            made = self._made("nowhere", Target(path="nowhere"), fresh_secret(), keys, by="nobody")
+            made = self._made("nowhere", WebhookTarget(path="nowhere"), fresh_secret(), keys, by="nobody")
             self._nowhere = keys.newest_id, msgspec.json.encode(made)
         return self._nowhere[1]
 
-    async def _rewrap(self, thing: Thing, kept: Kept, keys: MasterKeys) -> None:
+    async def _rewrap(self, thing: KeyValue, kept: StoredWebhook, keys: MasterKeys) -> None:
         """Follow a rotation of the master key with the first delivery after it."""
         renewed = msgspec.structs.replace(kept, sealed=rewrapped(kept.sealed, keys))
         body = msgspec.json.encode(renewed)
-        await self._shelf.put(KIND, thing.name, body, over=thing.version, at=self._clock.now())
+        await self._key_values.put(KIND, thing.name, body, over=thing.version, at=self._clock.now())
 
 
-def _read(hook_id: str, body: bytes) -> Kept:
+def _read(hook_id: str, body: bytes) -> StoredWebhook:
     try:
-        return msgspec.json.decode(body, type=Kept)
+        return msgspec.json.decode(body, type=StoredWebhook)
     except msgspec.DecodeError as problem:
         raise BackendError(f"webhook {hook_id} cannot be read: {problem}") from problem
 
 
-def _shown(kept: Kept) -> Webhook:
+def _shown(kept: StoredWebhook) -> Webhook:
     return Webhook(**{field: getattr(kept, field) for field in Webhook.__struct_fields__})
 
 
-def _refuse_if_wrong(name: str, target: Target) -> None:
+def _refuse_if_wrong(name: str, target: WebhookTarget) -> None:
     if not _NAME.fullmatch(name):
         raise RefusedError("a webhook's name is 1 to 100 letters, digits and . _ -")
     if (target.path is None) == (target.message is None):

@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request
 
-from noetl.clock import rfc3339
+from noetl.base.clock import rfc3339
 from noetl.server.access.access import access_of
-from noetl.server.routing import Json, shows
-from noetl.store.audit import AuditRow, Walk, walked
+from noetl.server.guarded_router import Json, shows
+from noetl.store.audit import AuditChainCheck, AuditRow, walked
 
 router = APIRouter(tags=["access"])
 
@@ -48,7 +48,7 @@ async def list_audit(
     return Json(AuditPage([_shown(row) for row in rows], str(rows[-1].seq) if has_more else None))
 
 
-@router.get("/api/audit/verify", **shows(Walk, summary="Check the audit log"))
+@router.get("/api/audit/verify", **shows(AuditChainCheck, summary="Check the audit log"))
 async def verify_audit(request: Request, holds: Annotated[str | None, Query(max_length=64)] = None) -> Json:
     """Walk the chain of hashes. Note `last_hash` elsewhere: asked for as `holds` later, it shows whether rows were cut
     off the end."""

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.analysis.certificate import Certificate, analyse
-from noetl.clock import rfc3339
+from noetl.base.clock import rfc3339
+from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.language.proving.certificate import Certificate, analyse
 from noetl.net.encoding import from_json
-from noetl.orchestrator.timetable import Timetable
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
+from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import migrated_text, offered
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.playbook_texts import PlaybookText, checked, decoded, refused
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import services_of
-from noetl.server.starting import registered
-from noetl.server.texts import Text, checked, decoded, refused
+from noetl.server.start_requests import registered
 from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.server.views.executions import catalog_id
 from noetl.store.catalog import CatalogRow
@@ -101,14 +101,14 @@ async def register(request: Request) -> Response:
     else:
         asked = Registering(source=decoded(await body_of(request)))
     source = await migrated_text(asked.source) if asked.migrate else asked.source
-    found = await checked(Text(source=source, strict=asked.strict or services.settings.strict))
+    found = await checked(PlaybookText(source=source, strict=asked.strict or services.settings.strict))
     if found.net is None or found.certificate is None:
         raise refused(found, migration=await offered(found))
     if asked.path not in (None, found.net.path):
-        raise Problem(422, f'path: the playbook calls itself "{found.net.path}"')
+        raise ProblemDetails(422, f'path: the playbook calls itself "{found.net.path}"')
     before = await services.store.catalog.find(found.net.path)
     row = await services.library.register(found.net, source=source)
-    await Timetable(services.store.shelf).enter(
+    await ScheduleStore(services.store.key_values).enter(
         found.net, row, at=services.clock.now()
     )  # its trigger counts from now on
     created = before is None or before.version != row.version
@@ -167,7 +167,7 @@ async def certificate(request: Request, path: str, version: Version | None = Non
     services = services_of(request)
     row = await registered(services, path, version)
     if row.source is not None:
-        found = await checked(Text(source=row.source))
+        found = await checked(PlaybookText(source=row.source))
         if found.certificate is not None:
             return Json(_told(found.certificate))
     net = from_json(await services.store.net(row.net_hash))

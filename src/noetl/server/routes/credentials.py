@@ -8,13 +8,13 @@ from typing import Any, Literal
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.errors import RefusedError
-from noetl.keychain.master_keys import MasterKeys, load_master_keys
-from noetl.keychain.vault import Credential, Vault
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
+from noetl.secrets.master_keys import MasterKeys, load_master_keys
+from noetl.secrets.vault import Credential, Vault
 from noetl.server.bodies import read
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, services_of
 
 router = APIRouter(tags=["credentials"])
@@ -63,12 +63,14 @@ async def put(request: Request, name: str) -> Response:
     # where the author sits at the terminal a first key is made for them; elsewhere the operator decides
     keys = load_master_keys(os.environ, create=services.settings.local)
     if not keys:
-        raise Problem(503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE")
+        raise ProblemDetails(
+            503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE"
+        )
     try:
         stored = await _vault(services, keys).set(name, asked.value, kind=asked.type)
         services.desk.reopen()  # the first key may just have been made
     except RefusedError as problem:
-        raise Problem(422, str(problem), kind="credential") from None
+        raise ProblemDetails(422, str(problem), kind="credential") from None
     return Json(_shown(stored))
 
 
@@ -84,7 +86,9 @@ async def rotate(request: Request) -> Response:
     """An interrupted rotation is finished first. With a key from the environment the operator adds the new one."""
     keys = load_master_keys(os.environ)
     if not keys:
-        raise Problem(503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE")
+        raise ProblemDetails(
+            503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE"
+        )
     services = services_of(request)
     vault = _vault(services, keys)
     if await vault.is_rotated() and keys.file is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
 
 router = APIRouter(tags=["operation"])
 _OWN = ("script-src", "style-src", "connect-src")

@@ -8,15 +8,15 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.engine.approvals import Consent
-from noetl.records.traces import caller_of
+from noetl.events.traces import caller_of
 from noetl.server.bodies import read, read_optional
-from noetl.server.finding import Filter, Status, checked_cursor, execution_of, labelled, matching
+from noetl.server.execution_control import Action, Bulk, BulkRequest, Steered, in_bulk, steered
+from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
+from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
-from noetl.server.rerunning import Source
-from noetl.server.routing import Json, shows
+from noetl.server.rerun import RerunSource
 from noetl.server.services import identity_of, services_of
-from noetl.server.starting import Started, StartRequest, start
-from noetl.server.steering import Action, Bulk, BulkRequest, Steered, in_bulk, steered
+from noetl.server.start_requests import Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, shown, version_of
 
@@ -66,7 +66,7 @@ async def begin(request: Request) -> Response:
 
 
 async def _started(
-    request: Request, asked: StartRequest, source: Source | None = None, consent: Consent | None = None
+    request: Request, asked: StartRequest, source: RerunSource | None = None, consent: Consent | None = None
 ) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
     caller = caller_of(request.headers.get(TRACEPARENT))
@@ -151,7 +151,7 @@ async def rerun(request: Request, execution_id: str) -> Response:
     before = await detailed(services, row)
     version = asked.version if asked.version is not None else await version_of(services, row)
     payload = asked.payload if asked.payload is not None else before.payload
-    source = Source(execution_id=execution_id, step=asked.from_step) if asked.from_step is not None else None
+    source = RerunSource(execution_id=execution_id, step=asked.from_step) if asked.from_step is not None else None
     wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
     identity = identity_of(request)
     consent = Consent(actor=identity.subject, roles=identity.human_roles, approves=asked.approve)

@@ -8,11 +8,11 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from noetl.clock import rfc3339
-from noetl.orchestrator.quarantine import Incident
-from noetl.orchestrator.sweeping import INCIDENT
-from noetl.server.problems import Problem
-from noetl.server.routing import Json, shows
+from noetl.base.clock import rfc3339
+from noetl.control.background.garbage_collection import INCIDENT
+from noetl.control.commit.quarantine import Incident
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
 from noetl.server.workers import LIVE_S
 
@@ -48,16 +48,16 @@ async def ready(request: Request) -> Response:
     """503 while the store cannot be read or written, or the server is about to stop."""
     services = services_of(request)
     if services.stopping:
-        raise Problem(503, "the server is about to stop")
+        raise ProblemDetails(503, "the server is about to stop")
     if (problem := await services.readiness.problem()) is not None:
-        raise Problem(503, problem)
+        raise ProblemDetails(503, problem)
     return Json(Health())
 
 
 @router.get("/api/incidents", **shows(Incidents, summary="What an operator should look at"))
 async def incidents(request: Request) -> Response:
     """Records that broke whoever touched them, again and again, and are let be."""
-    things = await services_of(request).store.shelf.list(INCIDENT)
+    things = await services_of(request).store.key_values.list(INCIDENT)
     return Json(Incidents(incidents=[_incident(thing.body) for thing in things]))
 
 
@@ -83,5 +83,5 @@ async def _looked_up(services: Services) -> None:
     meters.orders.labels("ready").set(sum((await store.unclaimed(now=now)).values()))
     meters.orders.labels("leased").set(sum((await store.leased(now=now)).values()))
     rows = await services.roster.list()
-    meters.incidents.set(len(await store.shelf.list(INCIDENT)))
+    meters.incidents.set(len(await store.key_values.list(INCIDENT)))
     meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))

@@ -8,16 +8,16 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.net.encoding import from_json
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.services import services_of
-from noetl.server.starting import registered
-from noetl.server.texts import Text, checked, refused, text_of
+from noetl.server.start_requests import registered
 from noetl.server.views.certificates import shown_certificate
 
 router = APIRouter(tags=["catalogue"])
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):
     """One key of the workload. `type` is told from its default, as JSON names types."""
 
     name: str
@@ -30,7 +30,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     version: int
-    inputs: list[Input]
+    inputs: list[WorkloadInput]
     secrets: list[str]
 
 
@@ -40,12 +40,12 @@ async def inputs(request: Request, path: str, version: Annotated[str | None, Que
     services = services_of(request)
     row = await registered(services, path, version)
     net = from_json(await services.store.net(row.net_hash))
-    found = [Input(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
+    found = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
     told = Inputs(path=path, version=row.version, inputs=found, secrets=[entry.name for entry in net.keychain])
     return Json(told)
 
 
-@router.post("/api/analyze", **shows(dict[str, Any], reads=Text, summary="Prove things about a playbook"))
+@router.post("/api/analyze", **shows(dict[str, Any], reads=PlaybookText, summary="Prove things about a playbook"))
 async def analyze(request: Request) -> Response:
     """The analyser's verdict on a text, with witnesses that can be played."""
     found = await checked(await text_of(request))

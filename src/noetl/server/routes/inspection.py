@@ -8,23 +8,23 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.pipeline.patches import write
-from noetl.records.executions import ExecutionRequested
-from noetl.records.steps import CtxPatched
-from noetl.records.tasks import TaskProcessed
-from noetl.server.finding import execution_of
+from noetl.base.clock import rfc3339
+from noetl.engine.pipeline.patches import write
+from noetl.events.executions import ExecutionRequested
+from noetl.events.steps import CtxPatched
+from noetl.events.tasks import TaskProcessed
+from noetl.server.execution_search import execution_of
+from noetl.server.guarded_router import Json, shows
 from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawn
-from noetl.server.routing import Json, shows
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import EventPage, LogLine, LogPage, Names, shown_event
 from noetl.server.views.explanation import Explanation, explained
 from noetl.server.views.results import ResultView, result_of, step_result
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
-from noetl.server.views.tokens import ErrandView, TokenView, errands_of, tokens_of
-from noetl.store.contract import Only
+from noetl.server.views.tokens import SideRunView, TokenView, side_runs_of, tokens_of
+from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["one execution"])
 _PAGE = 2_000
@@ -32,11 +32,11 @@ Step = Annotated[str | None, Query(max_length=300)]
 After = Annotated[int, Query(ge=0, le=2**62, description="Only events past this number.")]
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     status: str
     tokens: list[TokenView]
-    errands: list[ErrandView] = []
+    side_runs: list[SideRunView] = []
 
 
 @router.get("/api/executions/{execution_id}/events", **shows(EventPage, summary="Its events"))
@@ -52,19 +52,19 @@ async def events(
     """In the order of `seq`, in pages."""
     services, row = services_of(request), await execution_of(request, execution_id)
     wanted = tuple(name for given in types or () for name in given.split(",") if name)
-    found = await services.store.events(execution_id, after=after, only=Only(types=wanted, step=step, limit=limit))
+    found = await services.store.events(execution_id, after=after, only=SingleRow(types=wanted, step=step, limit=limit))
     beyond = found[-1].seq if len(found) == limit else None
     shown = [shown_event(event, names) for event in found]
     return Json(EventPage(events=shown, next=beyond, last_seq=max(row.last_seq, found[-1].seq if found else 0)))
 
 
-@router.get("/api/executions/{execution_id}/tokens", **shows(Tokens, summary="Its live tokens"))
+@router.get("/api/executions/{execution_id}/tokens", **shows(TokenList, summary="Its live tokens"))
 async def tokens(request: Request, execution_id: str) -> Response:
     """Where each token is, and what it waits for; and what runs beside them."""
     services, row = services_of(request), await execution_of(request, execution_id)
     execution = await state_of(services, row)
-    found, errands = await tokens_of(services, execution), await errands_of(services, execution)
-    return Json(Tokens(execution_id=execution_id, status=row.status, tokens=found, errands=errands))
+    found, side_runs = await tokens_of(services, execution), await side_runs_of(services, execution)
+    return Json(TokenList(execution_id=execution_id, status=row.status, tokens=found, side_runs=side_runs))
 
 
 @router.get("/api/executions/{execution_id}/result", **shows(ResultView, summary="Its result"))
@@ -88,7 +88,7 @@ async def variables(request: Request, execution_id: str) -> Response:
 
 async def _ctx(services: Services, execution_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    after, only = 0, Only(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
+    after, only = 0, SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             if isinstance(event.payload, CtxPatched):
@@ -113,7 +113,7 @@ async def logs(
     services = services_of(request)
     await execution_of(request, execution_id)
     lines: list[LogLine] = []
-    only = Only(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
+    only = SingleRow(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             after = event.seq

@@ -8,24 +8,24 @@ from typing import Any, Literal
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.document.format import FormatError, format_text
-from noetl.document.playbook import Dialect
-from noetl.graph.dot import dot
-from noetl.graph.drawing import draw
-from noetl.graph.ladder import ladder
-from noetl.graph.layout import lay_out
-from noetl.graph.mermaid import mermaid
-from noetl.graph.svg import svg
+from noetl.base.source import Source
+from noetl.language.drawing.dot import dot
+from noetl.language.drawing.drawing import draw
+from noetl.language.drawing.layout import lay_out
+from noetl.language.drawing.mermaid import mermaid
+from noetl.language.drawing.svg import svg
+from noetl.language.drawing.text_tree import ladder
+from noetl.language.formatting.formatter import FormatError, format_text
+from noetl.language.json_schema.playbook import playbook_schema
+from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
-from noetl.schema.playbook import playbook_schema
 from noetl.server.bodies import read
+from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import Migrated, conversion_of, offered
 from noetl.server.migrations import migrated as migrated_view
-from noetl.server.problems import Problem
-from noetl.server.routing import Json, shows
-from noetl.server.texts import Text, checked, refused, text_of
+from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.views.diagnostics import Outline, all_shown, outlined
-from noetl.source import Source
 from noetl.tools.kinds import load_kinds
 
 router = APIRouter(tags=["language"])
@@ -51,25 +51,25 @@ class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     dialect: Dialect | None = None
 
 
-@router.post("/api/validate", **shows(Outline, reads=Text, summary="Check a playbook"))
+@router.post("/api/validate", **shows(Outline, reads=PlaybookText, summary="Check a playbook"))
 async def validate(request: Request) -> Response:
     """Everything the checker has to say about a text; what it finds is no error of the request."""
     found = await checked(await text_of(request))
     return Json(outlined(found, migration=None if found.ok else await offered(found)))
 
 
-@router.post("/api/format", **shows(Formatted, reads=Text, summary="Format a playbook"))
+@router.post("/api/format", **shows(Formatted, reads=PlaybookText, summary="Format a playbook"))
 async def formatted(request: Request) -> Response:
     text = await text_of(request)
     try:
         told = await asyncio.to_thread(format_text, Source(text.name, text.source))
     except FormatError as problem:
         shown = [msgspec.to_builtins(one) for one in all_shown(problem.findings)]
-        raise Problem(422, str(problem), kind="format", diagnostics=shown) from None
+        raise ProblemDetails(422, str(problem), kind="format", diagnostics=shown) from None
     return Json(Formatted(source=told, changed=told != text.source))
 
 
-@router.post("/api/migrate", **shows(Migrated, reads=Text, summary="Rewrite an older dialect as v10"))
+@router.post("/api/migrate", **shows(Migrated, reads=PlaybookText, summary="Rewrite an older dialect as v10"))
 async def migrated(request: Request) -> Response:
     """The v10 form of a text in an older dialect, in a mixture of dialects, or with older spellings. 422 with the
     reasons where there is none."""
@@ -81,7 +81,7 @@ async def migrated(request: Request) -> Response:
 async def graph(request: Request) -> Response:
     """As SVG, as boxes and ways with their places (json), as Mermaid, DOT, or text."""
     asked = await read(request, GraphRequest)
-    found = await checked(Text(source=asked.source, dialect=asked.dialect), proofs=False)
+    found = await checked(PlaybookText(source=asked.source, dialect=asked.dialect), proofs=False)
     if found.net is None:
         raise refused(found)
     return await drawn(found.net, asked.format)

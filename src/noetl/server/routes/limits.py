@@ -7,21 +7,21 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.engine.commands import ChangeLimit
-from noetl.net.encoding import from_json
-from noetl.orchestrator.limit_views import (
+from noetl.control.limits.playbook_limits import PlaybookLimit
+from noetl.control.outside.report_results import check, told
+from noetl.control.views.limit_views import (
     PlaybookLimitView,
     StepLimitView,
     playbook_limits,
     step_limits,
 )
-from noetl.orchestrator.playbook_limits import PlaybookLimit
-from noetl.orchestrator.verdicts import check, told
-from noetl.records.control import StepRate
+from noetl.engine.commands import ChangeLimit
+from noetl.events.control import StepRate
+from noetl.net.encoding import from_json
 from noetl.server.bodies import read
-from noetl.server.finding import execution_of
-from noetl.server.problems import unknown
-from noetl.server.routing import Json, shows
+from noetl.server.execution_search import execution_of
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import unknown
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.states import state_of
 from noetl.store.contract import ExecutionRow
@@ -149,7 +149,7 @@ async def _limited(
 
 
 async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLimitView]:
-    return await playbook_limits(services.store.shelf, services.clockwork.gate.limits, path)
+    return await playbook_limits(services.store.key_values, services.clockwork.gate.limits, path)
 
 
 async def _of_steps(services: Services, row: ExecutionRow) -> list[StepLimitView]:

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.orchestrator.kept_messages import remove
-from noetl.records.waits import MAX_NAME
-from noetl.server.access.auditing import OBJECT
-from noetl.server.problems import Problem
-from noetl.server.routing import Json, shows
+from noetl.base.clock import rfc3339
+from noetl.control.outside.kept_messages import remove
+from noetl.events.waits import MAX_NAME
+from noetl.server.access.audit_writer import OBJECT
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 from noetl.store.waits import KeptRow, Place
 
@@ -35,7 +35,7 @@ class KeptView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptMessage(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[KeptView]
     next: str | None
 
@@ -46,7 +46,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int
 
 
-@router.get("/api/messages", **shows(Kept, summary="Messages that nobody has taken yet"))
+@router.get("/api/messages", **shows(KeptMessage, summary="Messages that nobody has taken yet"))
 async def kept(
     request: Request,
     name: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME)] = None,
@@ -58,7 +58,9 @@ async def kept(
     beyond = _place(cursor) if cursor is not None else None
     rows = await services.store.waits.newest_kept(now=services.clock.now(), name=name, limit=limit + 1, beyond=beyond)
     page = rows[:limit]
-    return Json(Kept(messages=[_shown(row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None))
+    return Json(
+        KeptMessage(messages=[_shown(row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None)
+    )
 
 
 @router.delete("/api/messages", **shows(Removed, summary="Delete the kept messages of a name"))
@@ -94,4 +96,4 @@ def _place(cursor: str) -> Place:
             return moment, message_id
     except ValueError:
         pass
-    raise Problem(422, "cursor: it is none that was given out here")
+    raise ProblemDetails(422, "cursor: it is none that was given out here")

@@ -15,19 +15,19 @@ from typing import Any, TypeVar
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.crash_points import crash_point
-from noetl.errors import AbsentError, BackendError
-from noetl.orchestrator.call_grants import CallRefusedError
-from noetl.orchestrator.calls import child_id_of
-from noetl.orchestrator.pools import EVERY
-from noetl.orchestrator.secret_desk import SecretRefusedError
-from noetl.records.calls import Call, Called
-from noetl.records.materials import Ask, Material
-from noetl.records.orders import Answer, Turn
-from noetl.records.wire import read_turn
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import AbsentError, BackendError
+from noetl.control.claiming.pools import EVERY
+from noetl.control.nested.call_grants import CallRefusedError
+from noetl.control.nested.calls import child_id_of
+from noetl.control.secrets.release import SecretRefusedError
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import Turn, TurnAnswer
+from noetl.events.secret_materials import Ask, Material
+from noetl.events.worker_protocol import read_turn
 from noetl.server.bodies import JSON, body_of, invalid, require
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.workers import WorkerRow
 
@@ -55,13 +55,13 @@ class Beaten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    call: Call
+    call: PlaybookCall
     reason: str
 
 
 _beats = msgspec.json.Decoder(Beat)
 _asks = msgspec.json.Decoder(Ask)
-_calls = msgspec.json.Decoder(Call)
+_calls = msgspec.json.Decoder(PlaybookCall)
 _give_ups = msgspec.json.Decoder(GiveUp)
 
 
@@ -83,10 +83,10 @@ def _patience(request: Request) -> float:
     with suppress(ValueError):
         if 0 <= (seconds := float(text)) <= LONGEST_S:
             return seconds
-    raise Problem(422, f'wait_s: 0 to {LONGEST_S:g} seconds, found "{text[:50]}"')
+    raise ProblemDetails(422, f'wait_s: 0 to {LONGEST_S:g} seconds, found "{text[:50]}"')
 
 
-@router.post("/api/orders/turn", **_with_wait(shows(Answer, reads=Turn, summary="Report, and take orders")))
+@router.post("/api/orders/turn", **_with_wait(shows(TurnAnswer, reads=Turn, summary="Report, and take orders")))
 async def turn(request: Request) -> Response:
     """What is reported is durable when this is answered. With nothing to report and no order to give, it is answered
     after `wait_s` at most."""
@@ -103,7 +103,7 @@ async def turn(request: Request) -> Response:
     return Json(answer, headers=told)
 
 
-async def _waited(request: Request, services: Services, asked: Turn, wait_s: float) -> Answer:
+async def _waited(request: Request, services: Services, asked: Turn, wait_s: float) -> TurnAnswer:
     """Orders, once there are some: handed out to whoever waits, or claimed when the bell has rung."""
 
     async def is_gone() -> bool:
@@ -111,18 +111,18 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
         return services.stopping or await request.is_disconnected()
 
     now = asyncio.get_running_loop().time
-    answer, until = Answer(), now() + wait_s
+    answer, until = TurnAnswer(), now() + wait_s
     while not answer.orders and not services.stopping and (left := until - now()) > 0:
         bell = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
         if given := await services.conductor.polls.wait(asked, is_gone, bell):
-            return Answer(orders=given)
+            return TurnAnswer(orders=given)
         if await is_gone():
             break
         answer = await _taken(services, asked)
     return answer
 
 
-async def _taken(services: Services, asked: Turn) -> Answer:
+async def _taken(services: Services, asked: Turn) -> TurnAnswer:
     began = time.perf_counter()
     try:
         return await services.conductor.turn(asked)
@@ -138,12 +138,12 @@ async def _turn(request: Request, services: Services) -> Turn:
     except msgspec.ValidationError as problem:
         raise invalid(problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise Problem(400, f"the body is no turn: {str(problem)[:200]}", kind="json") from None
+        raise ProblemDetails(400, f"the body is no turn: {str(problem)[:200]}", kind="json") from None
     if asked.capacity < 0:
-        raise Problem(422, "capacity: it is 0 or more", kind="body")
+        raise ProblemDetails(422, "capacity: it is 0 or more", kind="body")
     await _check_worker(request, asked.worker_id)
     if any(report.worker_id != asked.worker_id for report in asked.reports):
-        raise Problem(403, "a report speaks for another worker than the turn it came with", kind="identity")
+        raise ProblemDetails(403, "a report speaks for another worker than the turn it came with", kind="identity")
     check_pools(request, asked.pools)
     for execution_id in {report.execution_id for report in asked.reports}:
         if not services.conductor.drives(execution_id):
@@ -156,14 +156,14 @@ async def _check_worker(request: Request, worker_id: str) -> None:
     row = await services_of(request).roster.get(worker_id)
     if row is None:
         detail = "no worker of this id is registered: POST /api/workers gives one"
-        raise Problem(403, detail, kind=UNREGISTERED)
+        raise ProblemDetails(403, detail, kind=UNREGISTERED)
     check_own(row, identity_of(request).token_id)
 
 
 def check_own(row: WorkerRow, token_id: str) -> None:
     """403 for a worker that another token has registered, or the one in the server's own process."""
     if not token_id or row.token_id != token_id:
-        raise Problem(403, "this worker id belongs to another token", kind="identity")
+        raise ProblemDetails(403, "this worker id belongs to another token", kind="identity")
 
 
 @router.post("/api/orders/heartbeat", **shows(Beaten, reads=Beat, summary="Prolong leases"))
@@ -188,11 +188,14 @@ async def secret(request: Request) -> Response:
         material = await services_of(request).conductor.secret(ask)
     except SecretRefusedError as problem:  # 403, so that the audit log has it
         told = {"kind": problem.kind, "message": problem.message}
-        raise Problem(403, problem.message, kind="tool", error=told) from None
+        raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
     return Json(material, headers={"cache-control": "no-store"})
 
 
-@router.post("/api/orders/call", **shows(Called, reads=Call, summary="Start a nested playbook, and wait for it"))
+@router.post(
+    "/api/orders/call",
+    **shows(PlaybookCallResult, reads=PlaybookCall, summary="Start a nested playbook, and wait for it"),
+)
 async def call(request: Request) -> Response:
     """Answers `running` when its end takes longer than a request should: ask again, it is the same child."""
     services = services_of(request)
@@ -208,22 +211,22 @@ async def call(request: Request) -> Response:
         waiting.add_done_callback(_seen)
     done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
     if not done:
-        return Json(Called(execution_id=child_id_of(asked.task_run_id), status="running"))
+        return Json(PlaybookCallResult(execution_id=child_id_of(asked.task_run_id), status="running"))
     if waiting.cancelled():
         raise BackendError("the server is about to stop")
     return Json(waiting.result())
 
 
-async def _check_call(services: Services, asked: Call) -> None:
+async def _check_call(services: Services, asked: PlaybookCall) -> None:
     """403 for a playbook that the task of the held order does not call (RELIABILITY 2.3)."""
     try:
         await services.conductor.check_call(asked)
     except CallRefusedError as problem:
         told = {"kind": problem.kind, "message": problem.message, "details": problem.details}
-        raise Problem(403, problem.message, kind="tool", error=told) from None
+        raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
 
 
-def _seen(waiting: asyncio.Future[Called]) -> None:
+def _seen(waiting: asyncio.Future[PlaybookCallResult]) -> None:
     """What it ended with is told to whoever asks, and is nobody's unheard error."""
     if not waiting.cancelled():
         waiting.exception()
@@ -238,7 +241,7 @@ async def give_up(request: Request) -> Response:
     try:
         await services_of(request).conductor.abandon(asked.call, asked.reason)
     except CallRefusedError as problem:
-        raise Problem(403, problem.message, kind="identity") from None
+        raise ProblemDetails(403, problem.message, kind="identity") from None
     return Response(status_code=204)
 
 
@@ -259,7 +262,7 @@ def check_pools(request: Request, wanted: tuple[str, ...]) -> None:
     allowed = identity_of(request).pools
     if EVERY not in allowed and (others := sorted(set(wanted) - allowed)):
         serves = ", ".join(sorted(allowed)) or "none"
-        raise Problem(403, f"this token serves the pools {serves}, not {', '.join(others)}")
+        raise ProblemDetails(403, f"this token serves the pools {serves}, not {', '.join(others)}")
 
 
 def check_protocol(request: Request) -> None:
@@ -268,7 +271,7 @@ def check_protocol(request: Request) -> None:
     if spoken != PROTOCOL:
         told = f'"{spoken[:20]}"' if spoken else "none"
         detail = f"this server speaks worker protocol {PROTOCOL}, the worker {told}: install the same version of both"
-        raise Problem(426, detail, headers={"upgrade": f"noetl/{PROTOCOL}"})
+        raise ProblemDetails(426, detail, headers={"upgrade": f"noetl/{PROTOCOL}"})
 
 
 async def _check_execution(request: Request, execution_id: str) -> None:
@@ -283,4 +286,4 @@ async def _decoded(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as problem:
         raise invalid(problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise Problem(400, f"the body is not JSON: {str(problem)[:200]}", kind="json") from None
+        raise ProblemDetails(400, f"the body is not JSON: {str(problem)[:200]}", kind="json") from None

@@ -9,23 +9,23 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.orchestrator.deliveries import MESSAGE_TTL_S, Sent
-from noetl.records.legacy_names import is_system_name
-from noetl.records.waits import TimerCancelled, TimerFired, TimerScheduled
+from noetl.base.clock import rfc3339
+from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
+from noetl.events.legacy_names import is_system_name
+from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
 from noetl.server.bodies import read
-from noetl.server.finding import execution_of
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.execution_search import execution_of
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, identity_of, services_of
-from noetl.store.contract import Only
+from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["from outside"])
 INJECTABLE = frozenset({"message.received", "signal.received", "timer.fired"})  # MSG-06
 _AMONG = 500  # open executions whose timers are listed
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same `message_id` counts once. One that nobody waits for is kept for `ttl` seconds, a day without it."""
 
     name: str
@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ttl: float = MESSAGE_TTL_S
 
 
-class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """To one execution, or to all that listen."""
 
     name: str
@@ -80,20 +80,20 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     timers: list[TimerView]
 
 
-@router.post("/api/messages", **shows(Sent, reads=Message, status=202, summary="Send a message"))
+@router.post("/api/messages", **shows(DeliveryResult, reads=MessageBody, status=202, summary="Send a message"))
 async def message(request: Request) -> Response:
     """Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest."""
-    asked = await read(request, Message)
+    asked = await read(request, MessageBody)
     sent = await services_of(request).clockwork.deliveries.send_message(
         asked.name, asked.correlation, asked.payload, message_id=asked.message_id, ttl_s=asked.ttl
     )
     return Json(sent, 202)
 
 
-@router.post("/api/signals", **shows(Signalled, reads=Signal, summary="Broadcast a signal"))
+@router.post("/api/signals", **shows(Signalled, reads=SignalBody, summary="Broadcast a signal"))
 async def signal(request: Request) -> Response:
     """To everybody who listens now; it is not kept."""
-    asked = await read(request, Signal)
+    asked = await read(request, SignalBody)
     if asked.execution_id is not None:
         await execution_of(request, asked.execution_id)
     heard = await services_of(request).clockwork.deliveries.send_signal(
@@ -110,7 +110,7 @@ async def inject(request: Request, execution_id: str) -> Response:
     await execution_of(request, execution_id)
     asked = await read(request, Injected)
     if is_system_name(asked.name) and asked.name not in INJECTABLE:
-        raise Problem(
+        raise ProblemDetails(
             400, f'"{asked.name}" is an event of the system; of those, {", ".join(sorted(INJECTABLE))} may come'
         )
     changed = await services_of(request).clockwork.deliveries.inject(
@@ -156,7 +156,7 @@ async def _of_all(services: Services) -> AsyncIterator[TimerView]:
 async def _running(services: Services, execution_id: str) -> list[TimerView]:
     """Those that have neither fired nor been cancelled, the nearest first."""
     found: dict[str, tuple[float, TimerView]] = {}
-    for event in await services.store.events(execution_id, only=Only(types=("timer.*",))):
+    for event in await services.store.events(execution_id, only=SingleRow(types=("timer.*",))):
         payload = event.payload
         if isinstance(payload, TimerScheduled):
             found[payload.wait_id] = (

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.ids import uuid7
-from noetl.server.routing import Json, shows
+from noetl.base.clock import rfc3339
+from noetl.base.ids import uuid7
+from noetl.server.guarded_router import Json, shows
+from noetl.server.playbook_texts import PlaybookText, checked, refused
 from noetl.server.services import Services, services_of
-from noetl.server.starting import Started, begin
-from noetl.server.texts import Text, checked, refused
+from noetl.server.start_requests import Started, begin
 from noetl.server.views.executions import catalog_id
 from noetl.store.catalog import CatalogRow
 from noetl.store.contract import ExecutionRow
@@ -146,7 +146,7 @@ async def demo(request: Request) -> Response:
 
 async def _demo_row(services: Services) -> CatalogRow:
     source = (files("noetl.server") / "pages" / "demo.yaml").read_text("utf-8")
-    found = await checked(Text(source=source))
+    found = await checked(PlaybookText(source=source))
     if found.net is None:
         raise refused(found)
     return await services.library.register(found.net, source=source)

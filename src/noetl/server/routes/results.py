@@ -10,14 +10,14 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.errors import ToolError
-from noetl.records.references import Reference
+from noetl.base.errors import ToolError
+from noetl.events.references import Reference
 from noetl.server.bodies import JSON, body_of, require
-from noetl.server.problems import Problem, unknown
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.ranges import ranged
-from noetl.server.routing import Json, shows
 from noetl.server.services import Services, services_of
-from noetl.store.results import key_of, schema_hint
+from noetl.store.results.files import key_of, schema_hint
 
 router = APIRouter(tags=["results"])
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
@@ -50,13 +50,13 @@ async def store(
     require(request, (*JSON, "application/octet-stream"))
     body = await body_of(request, services.settings.max_result_bytes)
     if hashlib.sha256(body).hexdigest() != checksum:
-        raise Problem(422, "the body is not what its checksum says", kind="checksum")
+        raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
     try:
         hint, shortest = await asyncio.to_thread(_looked_at, body)
     except (msgspec.MsgspecError, RecursionError):
-        raise Problem(400, "the body is not JSON", kind="json") from None
+        raise ProblemDetails(400, "the body is not JSON", kind="json") from None
     if not shortest:
-        raise Problem(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
+        raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
     if execution_id is not None:
         body = await _masked(services, execution_id, body)
         checksum = hashlib.sha256(body).hexdigest()

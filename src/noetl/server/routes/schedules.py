@@ -8,17 +8,17 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.errors import RefusedError
-from noetl.ids import uuid7
-from noetl.orchestrator.cron import as_written, times
-from noetl.orchestrator.schedules import execution_id_of
-from noetl.orchestrator.timetable import Timetable
-from noetl.records.schedules import Backfill, Schedule
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
+from noetl.base.ids import uuid7
+from noetl.control.schedule.cron import as_written, times
+from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.control.schedule.schedules import execution_id_of
+from noetl.events.schedules import Backfill, Schedule
 from noetl.server.bodies import read
-from noetl.server.finding import moment
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.execution_search import moment
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, services_of
 
 router = APIRouter(tags=["schedules"])
@@ -78,7 +78,7 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/schedules", **shows(ScheduleList, summary="List schedules"))
 async def schedules(request: Request) -> Response:
     services = services_of(request)
-    timetable = Timetable(services.store.shelf)
+    timetable = ScheduleStore(services.store.key_values)
     found, backfills = await timetable.schedules(), await timetable.backfills()
     return Json(
         ScheduleList(
@@ -108,7 +108,9 @@ async def pause(request: Request, path: str) -> Response:
     """Nothing is started at its times until it is resumed."""
     services = services_of(request)
     await _schedule(services, path)
-    return Json(_shown(services, await Timetable(services.store.shelf).pause(path, at=services.clock.now()), 5))
+    return Json(
+        _shown(services, await ScheduleStore(services.store.key_values).pause(path, at=services.clock.now()), 5)
+    )
 
 
 @router.post("/api/schedules/{path:path}/resume", **shows(ScheduleView, summary="Resume a schedule"))
@@ -116,7 +118,9 @@ async def resume(request: Request, path: str) -> Response:
     """Times that have passed can be backfilled."""
     services = services_of(request)
     await _schedule(services, path)
-    return Json(_shown(services, await Timetable(services.store.shelf).resume(path, at=services.clock.now()), 5))
+    return Json(
+        _shown(services, await ScheduleStore(services.store.key_values).resume(path, at=services.clock.now()), 5)
+    )
 
 
 @router.post("/api/schedules/{path:path}/backfill", **shows(Backfilled, reads=Backfilling, summary="Run missed times"))
@@ -127,18 +131,18 @@ async def backfill(request: Request, path: str) -> Response:
     since, until = moment(asked.since, "since"), moment(asked.until, "until")
     assert since is not None
     if asked.limit < 1:
-        raise Problem(422, "limit: at least one at a time")
+        raise ProblemDetails(422, "limit: at least one at a time")
     if until is not None and until < since:
-        raise Problem(422, "until: it is before since")
+        raise ProblemDetails(422, "until: it is before since")
     until = min(until if until is not None else now, now)
     found = list(islice(times(schedule.cron, schedule.timezone, after=since - 1.0, until=until), MOST + 1))
     if len(found) > MOST:
-        raise Problem(422, f"that is more than {MOST} times: name a shorter span")
+        raise ProblemDetails(422, f"that is more than {MOST} times: name a shorter span")
     fresh = [one for one in found if await services.store.execution(execution_id_of(path, one)) is None]
     backfill_id = uuid7(now) if fresh and not asked.dry_run else None
     if backfill_id is not None:
         wanted = _wanted(schedule, backfill_id, since - 1.0, until, asked.limit)
-        await Timetable(services.store.shelf).ask_for(wanted, at=now)
+        await ScheduleStore(services.store.key_values).ask_for(wanted, at=now)
     shown = [as_written(one, schedule.timezone) for one in fresh]
     return Json(Backfilled(backfill_id=backfill_id, path=path, times=shown, known=len(found) - len(fresh)))
 
@@ -158,7 +162,7 @@ def _wanted(schedule: Schedule, backfill_id: str, kept: float, until: float, lim
 
 async def _schedule(services: Services, path: str) -> Schedule:
     try:
-        return await Timetable(services.store.shelf).get(path)
+        return await ScheduleStore(services.store.key_values).get(path)
     except RefusedError:
         raise unknown("schedule", path) from None
 

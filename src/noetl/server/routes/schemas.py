@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.errors import RefusedError
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
 from noetl.server.bodies import read
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import services_of
 from noetl.store.schemas import ResultSchema, find_schema, newest_schemas, register_schema
 
@@ -38,14 +38,14 @@ class Schemas(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/schemas", **shows(Schemas, summary="List result schemas"))
 async def schemas(request: Request) -> Response:
     """The newest version of each."""
-    found = await newest_schemas(services_of(request).store.shelf)
+    found = await newest_schemas(services_of(request).store.key_values)
     return Json(Schemas(schemas=[_shown(one) for one in found]))
 
 
 @router.get("/api/schemas/{name}", **shows(SchemaView, summary="One result schema"))
 async def schema(request: Request, name: str) -> Response:
     """The newest of a name, or that of a version: `orders`, `orders@2`."""
-    found = await find_schema(services_of(request).store.shelf, name)
+    found = await find_schema(services_of(request).store.key_values, name)
     if found is None:
         raise unknown("schema", name)
     return Json(_shown(found))
@@ -56,9 +56,9 @@ async def register(request: Request, name: str) -> Response:
     """A new version, unless the newest one says the same."""
     services, asked = services_of(request), await read(request, RegisteringSchema)
     try:
-        made = await register_schema(services.store.shelf, name, asked.schema, at=services.clock.now())
+        made = await register_schema(services.store.key_values, name, asked.schema, at=services.clock.now())
     except RefusedError as problem:
-        raise Problem(422, str(problem), kind="schema") from None
+        raise ProblemDetails(422, str(problem), kind="schema") from None
     return Json(_shown(made))
 
 

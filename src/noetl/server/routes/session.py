@@ -6,15 +6,15 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from noetl.server.access.access import Access, access_of
-from noetl.server.access.auditing import ACTOR, address_of
+from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.callers import COOKIE
-from noetl.server.access.guard import passed
-from noetl.server.access.identity import Identity, Role
+from noetl.server.access.identity import Caller, Role
 from noetl.server.access.origins import network_of
+from noetl.server.access.route_guard import passed
 from noetl.server.access.sessions import WHOLE_S, csrf_of
 from noetl.server.bodies import read
-from noetl.server.problems import Problem, too_busy
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, too_busy
 
 router = APIRouter(tags=["access"])
 
@@ -40,10 +40,10 @@ async def sign_in(request: Request) -> Json:
     if token is None:
         if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
             raise too_busy("too many wrong tokens; come again later", int(wait_s) + 1)
-        raise Problem(401, "this is not a token of this server, or not any more")
+        raise ProblemDetails(401, "this is not a token of this server, or not any more")
     request.scope[ACTOR] = token.subject
     if token.role is Role.WORKER:
-        raise Problem(403, "a worker's token opens no session: sessions are for people")
+        raise ProblemDetails(403, "a worker's token opens no session: sessions are for people")
     session_id = await access.sessions.open(token)
     answer = Json(_shape(token.identity, session_id), 201)
     _set_cookie(answer, access, session_id)
@@ -62,14 +62,14 @@ async def sign_out(request: Request) -> Response:
     """End the session; the token stays as it is."""
     access, session_id = access_of(request), passed(request).caller.session_id
     if session_id is None:
-        raise Problem(409, "this request has a token and no session; revoke the token instead")
+        raise ProblemDetails(409, "this request has a token and no session; revoke the token instead")
     await access.sessions.close(session_id)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/", secure=access.tls, httponly=True, samesite="strict")
     return answer
 
 
-def _shape(identity: Identity, session_id: str | None) -> SessionShape:
+def _shape(identity: Caller, session_id: str | None) -> SessionShape:
     return SessionShape(
         subject=identity.subject,
         role=identity.role,

@@ -8,16 +8,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.records.executions import PlaybookProcessed
-from noetl.server.finding import execution_of
-from noetl.server.hub import heard_within
-from noetl.server.problems import Problem
-from noetl.server.routing import shows
+from noetl.events.executions import PlaybookProcessed
+from noetl.server.event_hub import heard_within
+from noetl.server.event_stream import MEDIA_TYPE, EventStream, told
+from noetl.server.execution_search import execution_of
+from noetl.server.guarded_router import shows
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.streaming import MEDIA_TYPE, EventStream, told
 from noetl.server.views.events import Names, shown_event
 from noetl.server.views.executions import shown
-from noetl.store.contract import Only
+from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["live"])
 _PAGE = 500
@@ -48,7 +48,7 @@ async def one(
     await execution_of(request, execution_id)
     if (given := request.headers.get(_LAST)) is not None:
         if not given.isdecimal() or len(given) > 18:
-            raise Problem(400, "Last-Event-ID: it is the seq of an event")
+            raise ProblemDetails(400, "Last-Event-ID: it is the seq of an event")
         after = int(given)
     return _stream(request, _events(services, execution_id, after, names))
 
@@ -58,7 +58,7 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
         yield None  # so that the reader knows at once that it is connected
         while not services.hub.is_closed:
             heard.clear()
-            while page := await services.store.events(execution_id, after=after, only=Only(limit=_PAGE)):
+            while page := await services.store.events(execution_id, after=after, only=SingleRow(limit=_PAGE)):
                 after, last = page[-1].seq, page[-1].payload
                 # A page goes out in one piece: a long log is read in a second that way.
                 yield b"".join(told(shown_event(event, names), at=str(event.seq)) for event in page)

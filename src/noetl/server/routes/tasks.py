@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.server.access.identity import Identity
+from noetl.base.clock import rfc3339
+from noetl.server.access.identity import Caller
 from noetl.server.bodies import read, read_optional
-from noetl.server.idempotency import HEADER, REPLAYED, Keys, digest, named
-from noetl.server.problems import Problem
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.idempotency import HEADER, REPLAYED, IdempotencyKeys, digest, named
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import identity_of, services_of
-from noetl.store.tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskRow, TaskState
 
 router = APIRouter(tags=["human tasks"])
 
@@ -75,10 +75,10 @@ async def tasks(
     """The newest first. A page of `mine` may be shorter than `limit` before the last one."""
     services = services_of(request)
     if cursor is not None and await services.store.tasks.get(cursor) is None:
-        raise Problem(422, "cursor: it is none that was given out here")
+        raise ProblemDetails(422, "cursor: it is none that was given out here")
     states = tuple(state) if state else (TaskState.OPEN, TaskState.CLAIMED)
     if mine and (role is not None or user is not None):
-        raise Problem(422, "mine says already whose tasks are meant: leave role and user out")
+        raise ProblemDetails(422, "mine says already whose tasks are meant: leave role and user out")
     actor, roles = _who(request)
     whose: list[dict[str, Any]] = [{"role": role, "user": user}]
     if mine:
@@ -121,7 +121,7 @@ async def complete(request: Request, task_id: str) -> Response:
     answered as the first one."""
     services, (actor, roles) = services_of(request), _who(request)
     asked = await read(request, Completing)
-    key, keys = request.headers.get(HEADER), Keys(services.store.shelf, services.clock)
+    key, keys = request.headers.get(HEADER), IdempotencyKeys(services.store.key_values, services.clock)
     name = named(actor, f"complete {task_id}", key) if key is not None else None
     if name is not None:
         kept, _ = await keys.reserve(name, digest(asked), task_id)
@@ -143,7 +143,7 @@ async def complete(request: Request, task_id: str) -> Response:
 
 def _who(request: Request) -> tuple[str, Collection[str]]:
     identity = identity_of(request)
-    assert isinstance(identity, Identity)
+    assert isinstance(identity, Caller)
     return identity.subject, sorted(identity.human_roles)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request
 
-from noetl.clock import rfc3339
-from noetl.errors import RefusedError
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
 from noetl.server.access.access import access_of
 from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Token, Wanted
+from noetl.server.access.tokens import AccessToken, Wanted
 from noetl.server.bodies import read
-from noetl.server.problems import Problem, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 
 router = APIRouter(tags=["access"])
 
@@ -27,7 +27,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expires_in_s: float | None = None
 
 
-class TokenShape(msgspec.Struct, frozen=True, kw_only=True):
+class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
     """A token as it may be shown."""
 
     token_id: str
@@ -41,18 +41,18 @@ class TokenShape(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: str | None
 
 
-class MadeToken(TokenShape, frozen=True, kw_only=True):
+class MadeToken(AccessTokenView, frozen=True, kw_only=True):
     token: str
 
 
-class TokenList(msgspec.Struct, frozen=True):
-    tokens: list[TokenShape]
+class AccessTokenList(msgspec.Struct, frozen=True):
+    tokens: list[AccessTokenView]
 
 
-@router.get("/api/tokens", **shows(TokenList, summary="List tokens"))
+@router.get("/api/tokens", **shows(AccessTokenList, summary="List tokens"))
 async def list_tokens(request: Request) -> Json:
     """All tokens, revoked ones too."""
-    return Json(TokenList([TokenShape(**_shown(one)) for one in await access_of(request).tokens.list()]))
+    return Json(AccessTokenList([AccessTokenView(**_shown(one)) for one in await access_of(request).tokens.list()]))
 
 
 @router.post("/api/tokens", **shows(MadeToken, reads=NewToken, status=201, summary="Make a token"))
@@ -62,19 +62,19 @@ async def create_token(request: Request) -> Json:
     try:
         text, token = await access_of(request).tokens.create(Wanted(**msgspec.structs.asdict(wanted)))
     except RefusedError as problem:
-        raise Problem(422, str(problem)) from None
+        raise ProblemDetails(422, str(problem)) from None
     return Json(MadeToken(**_shown(token), token=text), 201)
 
 
-@router.delete("/api/tokens/{token_id}", **shows(TokenShape, summary="Revoke a token"))
+@router.delete("/api/tokens/{token_id}", **shows(AccessTokenView, summary="Revoke a token"))
 async def revoke_token(request: Request, token_id: str) -> Json:
     """End a token for ever, and the sessions that were opened with it."""
     token = await access_of(request).tokens.revoke(token_id)
     if token is None:
         raise unknown("token", token_id)
-    return Json(TokenShape(**_shown(token)))
+    return Json(AccessTokenView(**_shown(token)))
 
 
-def _shown(token: Token) -> dict[str, Any]:
-    shown = {field: getattr(token, field) for field in TokenShape.__struct_fields__}
+def _shown(token: AccessToken) -> dict[str, Any]:
+    shown = {field: getattr(token, field) for field in AccessTokenView.__struct_fields__}
     return {field: rfc3339(value) if isinstance(value, float) else value for field, value in shown.items()}

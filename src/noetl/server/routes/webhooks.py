@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.clock import rfc3339
-from noetl.errors import RefusedError
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
 from noetl.server.access.access import Access, access_of
-from noetl.server.access.auditing import ACTOR, address_of
-from noetl.server.access.effects import Delivered, take_effect
+from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.origins import network_of
 from noetl.server.access.signatures import Signed, claimed, is_signed
-from noetl.server.access.webhooks import Target, Webhook
+from noetl.server.access.webhook_effects import Delivered, take_effect
+from noetl.server.access.webhooks import Webhook, WebhookTarget
 from noetl.server.bodies import JSON, body_of, read, require, strict_json
-from noetl.server.problems import Problem, too_busy, unknown
-from noetl.server.routing import Json, shows
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.services import identity_of, services_of
 
 router = APIRouter(tags=["webhooks"])
@@ -44,7 +44,7 @@ class NewWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class WebhookShape(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     url: str
-    target: Target
+    target: WebhookTarget
     created_at: str
     created_by: str
 
@@ -67,11 +67,11 @@ async def list_webhooks(request: Request) -> Json:
 async def create_webhook(request: Request) -> Json:
     """Make a webhook; its key is in this answer only."""
     new = await read(request, NewWebhook)
-    target = Target(path=new.path, version=new.version, message=new.message, correlation=new.correlation)
+    target = WebhookTarget(path=new.path, version=new.version, message=new.message, correlation=new.correlation)
     try:
         key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
     except RefusedError as problem:
-        raise Problem(422, str(problem)) from None
+        raise ProblemDetails(422, str(problem)) from None
     return Json(MadeWebhook(**_shown(made), secret=key), 201)
 
 
@@ -97,7 +97,7 @@ async def deliver(request: Request, hook_id: str) -> Json:
     try:
         effect_id = await access.deliveries.effect_of(hook_id, delivery_id, signed, body)
     except RefusedError as problem:
-        raise Problem(422, str(problem), kind="idempotency") from None
+        raise ProblemDetails(422, str(problem), kind="idempotency") from None
     told = {"name": hook.name, "delivery": delivery_id or signed.signature, "received_at": rfc3339(access.clock.now())}
     delivered = await take_effect(services_of(request), hook.target, effect_id, value, told)
     return Json(delivered, 202)
@@ -113,7 +113,7 @@ async def _verified(request: Request, access: Access, hook_id: str, body: bytes)
         return hook, signed
     if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
         raise too_busy("too many requests; come again later", int(wait_s) + 1)
-    raise Problem(404, "there is nothing at this path")
+    raise ProblemDetails(404, "there is nothing at this path")
 
 
 def _delivery_id(request: Request) -> str | None:
@@ -121,7 +121,7 @@ def _delivery_id(request: Request) -> str | None:
     if not given:
         return None
     if len(given) > 1 or not 1 <= len(given[0]) <= _LONGEST_ID or not given[0].isprintable():
-        raise Problem(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
+        raise ProblemDetails(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
     return given[0]
 
 

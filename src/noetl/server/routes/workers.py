@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.orchestrator.ability import Ability, labels_text
-from noetl.orchestrator.pools import Pool, Rate
+from noetl.control.claiming.pools import Pool, PoolRate
+from noetl.control.claiming.worker_abilities import WorkerAbilities, labels_text
 from noetl.server.bodies import read
-from noetl.server.fitness import Crew, crews_of, obstacles
-from noetl.server.problems import Problem, unknown
+from noetl.server.guarded_router import Json, shows
+from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
-from noetl.server.routing import Json, shows
 from noetl.server.services import Services, identity_of, services_of
+from noetl.server.worker_matching import Crew, crews_of, obstacles
 from noetl.server.workers import WorkerRow, WorkerView, given_id, shown
 from noetl.store.contract import DEFAULT_POOL
 
@@ -44,7 +44,7 @@ class PoolSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     that may take its orders; null leaves them as they are."""
 
     capacity: int | None = None
-    rate: Rate | None = None
+    rate: PoolRate | None = None
     require: dict[str, str] | None = None
 
 
@@ -55,7 +55,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     capacity: int | None
-    rate: Rate | None
+    rate: PoolRate | None
     require: dict[str, str]
     leased: int
     workers: int
@@ -85,24 +85,24 @@ async def register(request: Request) -> Response:
 async def _check_labels(services: Services, asked: Announcing) -> None:
     """403 for a pool whose labels the worker lacks: it would wait there for ever. Who serves every pool is let in, and
     not given the orders of such a one."""
-    ability = Ability(labels=asked.labels)
+    ability = WorkerAbilities(labels=asked.labels)
     for pool in await services.conductor.pools.all():
         if pool.name in asked.pools and not ability.carries(pool.require):
             flags = " ".join(f"--label {key}={value}" for key, value in sorted(pool.require.items()))
             carried = labels_text(asked.labels) or "none"
             detail = f'pool "{pool.name}" requires the labels {labels_text(pool.require)}; this one carries {carried}'
-            raise Problem(403, f"{detail}: start it with {flags}, or for another pool", kind="labels")
+            raise ProblemDetails(403, f"{detail}: start it with {flags}, or for another pool", kind="labels")
 
 
 def _check(asked: Announcing) -> None:
     if not 1 <= len(asked.name) <= 200 or not asked.name.isprintable() or "/" in asked.name:
-        raise Problem(422, 'name: 1 to 200 printable characters, and no "/"')
+        raise ProblemDetails(422, 'name: 1 to 200 printable characters, and no "/"')
     if len(asked.instance) > 200 or not asked.instance.isprintable():
-        raise Problem(422, "instance: at most 200 printable characters")
+        raise ProblemDetails(422, "instance: at most 200 printable characters")
     if not asked.pools or asked.capacity < 1:
-        raise Problem(422, "a worker serves one pool at least, and one order at a time at least")
+        raise ProblemDetails(422, "a worker serves one pool at least, and one order at a time at least")
     if str(asked.protocol) != PROTOCOL:
-        raise Problem(426, f"this server speaks worker protocol {PROTOCOL}, the worker speaks {asked.protocol}")
+        raise ProblemDetails(426, f"this server speaks worker protocol {PROTOCOL}, the worker speaks {asked.protocol}")
 
 
 @router.delete("/api/workers/{worker_id:path}", **shows(status=204, summary="A worker leaves"))
@@ -142,7 +142,7 @@ async def set_pool(request: Request, name: str) -> Response:
     """From now on, for every server; orders that are held stay held."""
     services, asked = services_of(request), await read(request, PoolSetting)
     if not name.isprintable() or len(name) > 200:
-        raise Problem(422, "name: 1 to 200 printable characters")
+        raise ProblemDetails(422, "name: 1 to 200 printable characters")
     require = asked.require
     if require is None:
         require = (await services.conductor.pools.get(name)).require

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.analysis.certificate import Certificate
+from noetl.language.proving.certificate import Certificate
 from noetl.server.views.diagnostics import all_shown
 
 

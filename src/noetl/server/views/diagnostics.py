@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.checking import Checked
-from noetl.diagnostics import Diagnostic
-from noetl.migration.fixes import Fix, fix_for
+from noetl.base.diagnostics import Diagnostic
+from noetl.base.source import Source
+from noetl.language.checking import Checked
+from noetl.language.migrating.fixes import Fix, fix_for
 from noetl.net.encoding import content_hash
 from noetl.net.net import Net
 from noetl.net.tasks import tasks_of
-from noetl.source import Source
 
 
 class DiagnosticView(msgspec.Struct, frozen=True, kw_only=True):

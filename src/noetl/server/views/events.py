@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from noetl.records.envelope import Event, readable, status_of
-from noetl.records.legacy_names import legacy_name
+from noetl.events.envelope import Event, readable, status_of
+from noetl.events.legacy_names import legacy_name
 
 Names = Literal["dotted", "legacy"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.envelope import Event
-from noetl.records.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
 from noetl.server.services import Services
-from noetl.store.contract import ExecutionRow, Only
+from noetl.store.contract import ExecutionRow, SingleRow
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,9 @@ def shown(row: ExecutionRow) -> ExecutionView:
 
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
-    first = await services.store.events(row.execution_id, only=Only(limit=2))  # the request, and what was made of it
+    first = await services.store.events(
+        row.execution_id, only=SingleRow(limit=2)
+    )  # the request, and what was made of it
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
@@ -93,6 +95,6 @@ def catalog_id(path: str, version: int) -> str:
 
 
 async def newest_event(services: Services, execution_id: str, *types: str, step: str | None = None) -> Event | None:
-    only = Only(types=types, step=step, limit=1, newest=True)
+    only = SingleRow(types=types, step=step, limit=1, newest=True)
     found = await services.store.events(execution_id, only=only)
     return found[-1] if found else None

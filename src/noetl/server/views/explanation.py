@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.control.claiming.order_needs import needs_of
+from noetl.control.views.token_views import sentences_of
 from noetl.engine.execution import Execution
-from noetl.orchestrator.needs import needs_of
-from noetl.orchestrator.standing import sentences_of
-from noetl.server.fitness import crews_of
 from noetl.server.services import Services
-from noetl.server.views.tokens import ErrandView, TokenView, errands_of, tokens_of
+from noetl.server.views.tokens import SideRunView, TokenView, side_runs_of, tokens_of
+from noetl.server.worker_matching import crews_of
 from noetl.store.contract import ExecutionRow, OrderState
 
 
@@ -21,13 +21,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     stuck: bool
     sentences: list[str]
     tokens: list[TokenView]
-    errands: list[ErrandView] = []
+    side_runs: list[SideRunView] = []
 
 
 async def explained(services: Services, row: ExecutionRow, execution: Execution) -> Explanation:
     tokens = await tokens_of(services, execution)
-    errands = await errands_of(services, execution)
-    sentences, stuck = sentences_of(execution, tokens, errands), False
+    side_runs = await side_runs_of(services, execution)
+    sentences, stuck = sentences_of(execution, tokens, side_runs), False
     if execution.is_open:
         nobodys = await _obstacles(services, execution)
         sentences += nobodys
@@ -38,7 +38,7 @@ async def explained(services: Services, row: ExecutionRow, execution: Execution)
         stuck=stuck,
         sentences=sentences,
         tokens=tokens,
-        errands=errands,
+        side_runs=side_runs,
     )
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.recorded_results import ENOUGH, TELLING, Ended, carried_in, ended_in
+from noetl.engine.recorded_results import ENOUGH, TELLING, EndedStep, carried_in, ended_in
 from noetl.engine.scopes import payload_of
-from noetl.records.executions import ExecutionRequested, PlaybookProcessed
-from noetl.records.outcomes import Error
-from noetl.server.problems import Problem
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.events.outcomes import Error
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
 from noetl.server.views.executions import newest_event
-from noetl.store.contract import ExecutionRow, Only
+from noetl.store.contract import ExecutionRow, SingleRow
 
 
 class ResultView(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class ResultView(msgspec.Struct, frozen=True, kw_only=True):
 async def result_of(services: Services, row: ExecutionRow) -> ResultView:
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     if end is None:
-        raise Problem(409, f"execution {row.execution_id} has not ended: it is {row.status}", kind="not-ended")
+        raise ProblemDetails(409, f"execution {row.execution_id} has not ended: it is {row.status}", kind="not-ended")
     processed = end.payload
     assert isinstance(processed, PlaybookProcessed)
     values = {name: (await _of_step(services, row, name))[1] for name in processed.result_of}
@@ -45,18 +45,18 @@ async def step_result(services: Services, row: ExecutionRow, step: str) -> Resul
 
 
 async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[str, Any, Error | None]:
-    only = Only(types=TELLING, step=step, limit=ENOUGH, newest=True)
+    only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
     stored = await services.store.events(row.execution_id, only=only)
     events = [msgspec.structs.replace(one, payload=await services.read_back(one.payload)) for one in stored]
     ended = ended_in(events, step) or await _carried(services, row, step)
     if ended is None:
-        raise Problem(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
+        raise ProblemDetails(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
     if ended.error is not None:
         return "failed", None, ended.error
     return "done", await services.conductor.values.read(lambda load: payload_of(ended.result, load)), None
 
 
-async def _carried(services: Services, row: ExecutionRow, step: str) -> Ended | None:
+async def _carried(services: Services, row: ExecutionRow, step: str) -> EndedStep | None:
     request = await newest_event(services, row.execution_id, ExecutionRequested.event_type)
     return carried_in(request, step) if request is not None else None
 

@@ -9,17 +9,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.records.envelope import Event
-from noetl.records.executions import ExecutionRequested, PlaybookProcessed
-from noetl.records.steps import StepDone, StepFailed, StepScheduled
-from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.records.traces import span_id_of
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.events.steps import StepDone, StepFailed, StepScheduled
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.traces import span_id_of
 
 TOLD = ("playbook.execution_requested", "playbook.processed", "step.*", "task.started", "task.processed")
 MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
 
 
-class Span(msgspec.Struct, kw_only=True):
+class TraceSpan(msgspec.Struct, kw_only=True):
     """Times are seconds; `error` is the kind of what went wrong."""
 
     span_id: int
@@ -36,12 +36,12 @@ class Trace:
     in another program."""
 
     def __init__(self, execution_id: str, caller: int | None = None) -> None:
-        self._root = Span(span_id=span_id_of(execution_id), parent_id=caller, name="execution", begun=0.0)
+        self._root = TraceSpan(span_id=span_id_of(execution_id), parent_id=caller, name="execution", begun=0.0)
         self._root.attributes = {"noetl.execution_id": execution_id}
-        self._spans: dict[str, Span] = {}
+        self._spans: dict[str, TraceSpan] = {}
         self._left_out = 0
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[TraceSpan]:
         if self._left_out:
             self._root.attributes["noetl.spans_left_out"] = self._left_out
         for span in self._spans.values():
@@ -82,7 +82,7 @@ class Trace:
             self._left_out += 1
             return
         span_id = span_id_of(key)
-        self._spans[key] = Span(span_id=span_id, parent_id=parent_id, name=name, begun=at, attributes=about)
+        self._spans[key] = TraceSpan(span_id=span_id, parent_id=parent_id, name=name, begun=at, attributes=about)
 
     def _end(self, key: str | None, at: float, error: str | None) -> None:
         span = self._spans.get(key or "")

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.evolution import replayed
+from noetl.base.errors import BackendError, ToolError
+from noetl.control.views.token_views import loop_of
+from noetl.engine.evolve import replayed
 from noetl.engine.execution import Execution
-from noetl.errors import BackendError, ToolError
-from noetl.orchestrator.standing import loop_of
-from noetl.records.apart import Load
-from noetl.records.envelope import Event, whole
-from noetl.server.problems import Problem
+from noetl.events.envelope import Event, whole
+from noetl.events.large_values import Load
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
-from noetl.store.contract import ExecutionRow, Only
+from noetl.store.contract import ExecutionRow, SingleRow
 
 
 class StateView(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,8 +38,8 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
     if at is None and (live := await _live(services, row)) is not None:
         return live
     if at is not None and not 0 < at <= row.last_seq:
-        raise Problem(422, f"at: there are events 1 to {row.last_seq}, not {at}")
-    events = await services.store.events(row.execution_id, only=Only(limit=at) if at is not None else None)
+        raise ProblemDetails(422, f"at: there are events 1 to {row.last_seq}, not {at}")
+    events = await services.store.events(row.execution_id, only=SingleRow(limit=at) if at is not None else None)
     told = await whole_events(services, row, events)
     return await asyncio.to_thread(replayed, row.execution_id, row.trace_id, told)
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import msgspec
 
-from noetl.clock import rfc3339
-from noetl.records.case_runs import CaseHeard, CaseWaiting
-from noetl.records.envelope import Event
-from noetl.records.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
-from noetl.records.routing import NextSelected
-from noetl.records.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.records.tasks import TaskProcessed, TaskStarted
-from noetl.records.tokens import TokenDropped
-from noetl.records.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
+from noetl.base.clock import rfc3339
+from noetl.events.case_runs import CaseHeard, CaseWaiting
+from noetl.events.envelope import Event
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.routing import NextSelected
+from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenDropped
+from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
 from noetl.server.services import Services
-from noetl.server.views import errands
-from noetl.server.views.errands import ErrandBar, ErrandBars
-from noetl.store.contract import ExecutionRow, Only
+from noetl.server.views import side_runs as side_runs
+from noetl.server.views.side_runs import SideRunBar, SideRunBars
+from noetl.store.contract import ExecutionRow, SingleRow
 
 _TYPES = (
     "step.scheduled",
@@ -46,7 +46,7 @@ _TYPES = (
     "case.heard",
     "next.selected",
     "token.dropped",
-    *errands.TYPES,
+    *side_runs.TYPES,
 )
 _PAGE = 2_000
 _MOST_TASKS = 500  # listed of one step run
@@ -90,23 +90,23 @@ class StepBar(msgspec.Struct, kw_only=True):
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     steps: list[StepBar]
-    errands: list[ErrandBar] = []
+    side_runs: list[SideRunBar] = []
 
 
 async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
     bars: dict[str, StepBar] = {}
-    beside = ErrandBars()
+    beside = SideRunBars()
     async for events in _pages(services, row.execution_id):
         for event in events:
             if event.step_run_id is not None:
                 _take(bars, event, event.step_run_id)
             beside.take(event)
-    return Timeline(execution_id=row.execution_id, steps=list(bars.values()), errands=beside.bars)
+    return Timeline(execution_id=row.execution_id, steps=list(bars.values()), side_runs=beside.bars)
 
 
 async def _pages(services: Services, execution_id: str) -> AsyncIterator[list[Event]]:
     after = 0
-    while events := await services.store.events(execution_id, after=after, only=Only(types=_TYPES, limit=_PAGE)):
+    while events := await services.store.events(execution_id, after=after, only=SingleRow(types=_TYPES, limit=_PAGE)):
         yield events
         after = events[-1].seq
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from noetl.control.views import side_run_views, token_views
+from noetl.control.views.side_run_views import SideRunView as SideRunView
+from noetl.control.views.token_views import TokenView as TokenView
 from noetl.engine.execution import Execution
-from noetl.orchestrator import errand_views, standing
-from noetl.orchestrator.errand_views import ErrandView as ErrandView
-from noetl.orchestrator.standing import TokenView as TokenView
 from noetl.server.services import Services
-from noetl.store.tasks import TaskState
+from noetl.store.human_tasks import TaskState
 
 
 async def tokens_of(services: Services, execution: Execution) -> list[TokenView]:
     """All live tokens, the oldest first."""
     store, execution_id = services.store, execution.execution_id
     states = (TaskState.OPEN, TaskState.CLAIMED)
-    return standing.tokens_of(
+    return token_views.tokens_of(
         execution,
         await store.orders(execution_id),
         await store.waits.of(execution_id),
@@ -22,9 +22,9 @@ async def tokens_of(services: Services, execution: Execution) -> list[TokenView]
     )
 
 
-async def errands_of(services: Services, execution: Execution) -> list[ErrandView]:
+async def side_runs_of(services: Services, execution: Execution) -> list[SideRunView]:
     """What runs beside the tokens, the oldest first, and what is to be undone after that."""
-    if not execution.errands and execution.saga is None:
+    if not execution.side_runs and execution.saga is None:
         return []
     orders = await services.store.orders(execution.execution_id)
-    return errand_views.errands_of(execution, orders, services.clock.now())
+    return side_run_views.side_runs_of(execution, orders, services.clock.now())

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from noetl.errors import BackendError
+from noetl.base.errors import BackendError
 
 DEFAULT_SCHEMA = "noetl"
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from noetl.crash_points import crash_point
-from noetl.store.contract import Commit, ConflictError, Room, TakenError
+from noetl.base.crash_points import crash_point
+from noetl.store.contract import Commit, ConflictError, StoreSpace, TakenError
 from noetl.store.postgres.queries import QUERIES
-from noetl.store.rows import event_values, execution_values, order_values, task_values, wait_values
+from noetl.store.row_codecs import event_values, execution_values, order_values, task_values, wait_values
 
 _NET, _WAIT, _TASK, _PAIR = 2, 7, 8, 2
 
@@ -98,7 +98,7 @@ def _has_more(commit: Commit) -> bool:
     return bool(commit.waits or commit.closed_waits or commit.taken_messages or commit.tasks or commit.room)
 
 
-async def _check_room(connection: Any, room: Room) -> None:
+async def _check_room(connection: Any, room: StoreSpace) -> None:
     """ConflictError when more orders of a pool are held now than may be."""
     held = dict(await connection.fetch(QUERIES["select_leased"], room.now, [room.pool]))
     if held.get(room.pool, 0) > room.capacity:

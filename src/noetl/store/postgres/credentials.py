@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.records.credentials import SealedCredential
+from noetl.events.credentials import SealedCredential
 from noetl.store.postgres.database import Database
 
 

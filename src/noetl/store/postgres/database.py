@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.errors import UnfitError
+from noetl.base.errors import UnfitError
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
 from noetl.store.postgres.queries import QUERIES

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.errors import BackendError, UnfitError, UnreadableError
+from noetl.base.errors import BackendError, UnfitError, UnreadableError
 from noetl.store.contract import ConflictError
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`

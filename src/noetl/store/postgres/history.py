@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from noetl.errors import AbsentError, BackendError
-from noetl.records.envelope import Event
-from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
-from noetl.store.filtering import lowered
+from noetl.base.errors import AbsentError, BackendError
+from noetl.events.envelope import Event
+from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.execution_filters import lowered
+from noetl.store.key_values import KeyValues
 from noetl.store.migrations import Applied, applied_of, pending
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.database import Database
 from noetl.store.postgres.failures import legible
+from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import applied, known_migrations, migrate
-from noetl.store.postgres.shelf import PostgresShelf
-from noetl.store.rows import event_of, execution_of, order_of
-from noetl.store.shelf import Shelf
+from noetl.store.row_codecs import event_of, execution_of, order_of
 
 
 class PostgresHistory:
@@ -27,7 +27,7 @@ class PostgresHistory:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self.shelf: Shelf = PostgresShelf(database)
+        self.key_values: KeyValues = PostgresKeyValues(database)
 
     @classmethod
     async def open(cls, url: str) -> PostgresHistory:
@@ -53,7 +53,7 @@ class PostgresHistory:
         finally:
             await database.close()
 
-    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         with legible(execution_id):
             if only is None:
                 rows = await self._db.rows("select_events", execution_id, after)
@@ -91,11 +91,11 @@ class PostgresHistory:
         rows = await self._db.rows("select_executions", status, pattern, beyond, limit, *filters)
         return [execution_of(row) for row in rows]
 
-    async def moved(self, since: str | None) -> Moved:
+    async def moved(self, since: str | None) -> MovedExecution:
         if since is None or not since.isdecimal():
-            return Moved(str(await self._db.value("select_cursor")))
+            return MovedExecution(str(await self._db.value("select_cursor")))
         rows = await self._db.rows("select_moved", int(since))
-        return Moved(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
+        return MovedExecution(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return [execution_of(row) for row in await self._db.rows("select_children", execution_id)]

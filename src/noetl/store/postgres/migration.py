@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from noetl.crash_points import crash_point
-from noetl.errors import BackendError
-from noetl.store.migrations import Migration, migrations_in, pending
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
+from noetl.store.migrations import StoreMigration, migrations_in, pending
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.database import Database
 
@@ -20,7 +20,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtext('noetl migrations'), hashtext($1)
 _LONG_S = 3_600.0  # large tables take their time
 
 
-def known_migrations(folder: Path = FOLDER) -> list[Migration]:
+def known_migrations(folder: Path = FOLDER) -> list[StoreMigration]:
     return migrations_in(folder)
 
 
@@ -31,14 +31,14 @@ async def applied(connection: Any) -> list[tuple[int, str]]:
     return [tuple(row) for row in await connection.fetch(_APPLIED)]
 
 
-async def migrate(database: Database, known: list[Migration]) -> list[Migration]:
+async def migrate(database: Database, known: list[StoreMigration]) -> list[StoreMigration]:
     """Bring the schema up to the newest of `known` and give what ran. Safe when several programs open it at once."""
     if not pending(await database.read(applied), known, database.where):
         return []
     return await database.together(lambda connection: _migrated(connection, known, database.address), repeats=True)
 
 
-async def _migrated(connection: Any, known: list[Migration], address: Address) -> list[Migration]:
+async def _migrated(connection: Any, known: list[StoreMigration], address: Address) -> list[StoreMigration]:
     schema, where = address.schema, address.shown
     await connection.execute(_LOCK, schema)
     if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema):

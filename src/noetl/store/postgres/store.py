@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from noetl.crash_points import crash_point
-from noetl.errors import BackendError
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, TakenError
-from noetl.store.credentials import Credentials
+from noetl.store.credentials import CredentialRows
+from noetl.store.human_tasks import Tasks
+from noetl.store.key_values import KeyValues
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.audit import PostgresAudit
 from noetl.store.postgres.catalog import PostgresCatalog
@@ -23,15 +25,15 @@ from noetl.store.postgres.credentials import PostgresCredentials
 from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
 from noetl.store.postgres.failures import UncertainError, is_there_already, legible
 from noetl.store.postgres.history import PostgresHistory
+from noetl.store.postgres.human_tasks import PostgresTasks
+from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import known_migrations, migrate
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.requests import PostgresRequests
-from noetl.store.postgres.shelf import PostgresShelf
-from noetl.store.postgres.tasks import PostgresTasks
 from noetl.store.postgres.waits import PostgresWaits
-from noetl.store.rebuilding import Derived, derived_rows
+from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.requests import Requests
-from noetl.store.rows import (
+from noetl.store.row_codecs import (
     event_of,
     execution_of,
     execution_values,
@@ -40,8 +42,6 @@ from noetl.store.rows import (
     task_values,
     wait_values,
 )
-from noetl.store.shelf import Shelf
-from noetl.store.tasks import Tasks
 from noetl.store.waits import Waits
 
 MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look every second or so
@@ -52,12 +52,12 @@ class PostgresStore(PostgresHistory):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.credentials: Credentials = PostgresCredentials(database)
+        self.credentials: CredentialRows = PostgresCredentials(database)
         self.catalog: Catalog = PostgresCatalog(database)
         self.requests: Requests = PostgresRequests(database)
         self.waits: Waits = PostgresWaits(database)
         self.tasks: Tasks = PostgresTasks(database)
-        self.shelf: Shelf = PostgresShelf(database)
+        self.key_values: KeyValues = PostgresKeyValues(database)
         self.audit: Audit = PostgresAudit(database)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from noetl.store.postgres.database import Database
-from noetl.store.rows import kept_of, message_of, message_values, wait_of
+from noetl.store.row_codecs import kept_of, message_of, message_values, wait_of
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import AbsentError, BackendError, UnfitError, UnreadableError
-from noetl.records.envelope import Event
-from noetl.store.contract import ExecutionRow, Moved, Only, OrderRow
-from noetl.store.filtering import lowered
+from noetl.base.errors import AbsentError, BackendError, UnfitError, UnreadableError
+from noetl.events.envelope import Event
+from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.execution_filters import lowered
+from noetl.store.key_values import KeyValues
 from noetl.store.migrations import Applied, applied_of
-from noetl.store.rows import event_of, execution_of, order_of
-from noetl.store.shelf import Shelf
+from noetl.store.row_codecs import event_of, execution_of, order_of
+from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import applied, is_store, is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
-from noetl.store.sqlite.shelf import SqliteShelf
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
@@ -39,7 +39,7 @@ class SqliteHistory:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
-        self.shelf: Shelf = SqliteShelf(connection, self._explained)
+        self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path) -> SqliteHistory:
@@ -73,7 +73,7 @@ class SqliteHistory:
         finally:
             history._db.close()
 
-    async def events(self, execution_id: str, *, after: int = 0, only: Only | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         with self._explained(), legible(execution_id):
             if only is None:
                 rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
@@ -117,7 +117,7 @@ class SqliteHistory:
         with self._explained():
             return [execution_of(row) for row in self._db.execute(QUERIES["select_executions"], values)]
 
-    async def moved(self, since: str | None) -> Moved:
+    async def moved(self, since: str | None) -> MovedExecution:
         """One file has few writers: all that is open is told, and what ended of late, if anybody wrote at all. Ends
         are told for a while longer, since whoever decided them may have committed later."""
         with self._explained():
@@ -125,13 +125,13 @@ class SqliteHistory:
             here = f"{version}.{self._db.total_changes}"
             before, _, last_end = (since or "").partition("/")
             if since is not None and before == here:
-                return Moved(since)
+                return MovedExecution(since)
             last = self._db.execute(QUERIES["select_last_end"]).fetchone()[0]
             cursor = f"{here}/{last or 0.0!r}"
             if since is None:
-                return Moved(cursor)
+                return MovedExecution(cursor)
             late = _number(last_end) - _ENDED_LATE_S
-            return Moved(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
+            return MovedExecution(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         with self._explained():
@@ -259,7 +259,7 @@ def _number(text: str) -> float:
         return 0.0  # a cursor of another store
 
 
-def _picking(execution_id: str, after: int, only: Only) -> tuple[str, dict[str, Any]]:
+def _picking(execution_id: str, after: int, only: SingleRow) -> tuple[str, dict[str, Any]]:
     values = {
         "execution_id": execution_id,
         "after": after,

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from noetl.crash_points import crash_point
-from noetl.errors import BackendError
-from noetl.store.migrations import Migration, migrations_in, pending
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
+from noetl.store.migrations import StoreMigration, migrations_in, pending
 from noetl.store.sqlite.transaction import transaction
 
 FOLDER = Path(__file__).with_name("migrations")
 
 
-def known_migrations(folder: Path = FOLDER) -> list[Migration]:
+def known_migrations(folder: Path = FOLDER) -> list[StoreMigration]:
     return migrations_in(folder)
 
 
-def migrate(connection: sqlite3.Connection, known: list[Migration], where: str) -> None:
+def migrate(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> None:
     """Bring the database up to the newest of `known`. Safe when several processes open it at once."""
     if is_up_to_date(connection, known, where):
         return
@@ -49,7 +49,7 @@ def refuse_others(connection: sqlite3.Connection, where: str) -> None:
         raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
 
 
-def is_up_to_date(connection: sqlite3.Connection, known: list[Migration], where: str) -> bool:
+def is_up_to_date(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> bool:
     """BackendError when a newer program wrote it."""
     return is_store(connection) and not pending(applied(connection), known, where)
 

@@ -12,18 +12,20 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from noetl.crash_points import crash_point
-from noetl.errors import BackendError
-from noetl.private_files import make_file, make_folder
-from noetl.records.envelope import Event
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
+from noetl.base.private_files import make_file, make_folder
+from noetl.events.envelope import Event
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
-from noetl.store.credentials import Credentials
-from noetl.store.filtering import checksums_in
-from noetl.store.rebuilding import derived_rows
+from noetl.store.credentials import CredentialRows
+from noetl.store.execution_filters import checksums_in
+from noetl.store.human_tasks import Tasks
+from noetl.store.key_values import KeyValues
+from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
-from noetl.store.rows import (
+from noetl.store.row_codecs import (
     event_of,
     event_values,
     execution_of,
@@ -33,19 +35,17 @@ from noetl.store.rows import (
     task_values,
     wait_values,
 )
-from noetl.store.shelf import Shelf
 from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
 from noetl.store.sqlite.history import SqliteHistory, legible, reading_connection
+from noetl.store.sqlite.human_tasks import SqliteTasks
+from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
-from noetl.store.sqlite.shelf import SqliteShelf
-from noetl.store.sqlite.tasks import SqliteTasks
 from noetl.store.sqlite.transaction import transaction
 from noetl.store.sqlite.waits import SqliteWaits, write_waits
-from noetl.store.tasks import Tasks
 from noetl.store.waits import Waits
 
 _BUSY_MS = 10_000
@@ -59,12 +59,12 @@ class SqliteStore(SqliteHistory):
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         super().__init__(connection, where)
-        self.credentials: Credentials = SqliteCredentials(connection, self._explained)
+        self.credentials: CredentialRows = SqliteCredentials(connection, self._explained)
         self.catalog: Catalog = SqliteCatalog(connection, self._explained)
         self.requests: Requests = SqliteRequests(connection, self._explained)
         self.waits: Waits = SqliteWaits(connection, self._explained)
         self.tasks: Tasks = SqliteTasks(connection, self._explained)
-        self.shelf: Shelf = SqliteShelf(connection, self._explained)
+        self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
         self.audit: Audit = SqliteAudit(connection, self._explained)
 
     @classmethod

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 from noetl.store.contract import Commit, TakenError
-from noetl.store.rows import kept_of, message_of, message_values, wait_of, wait_values
+from noetl.store.row_codecs import kept_of, message_of, message_values, wait_of, wait_values
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 

@@ -6,32 +6,32 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.arithmetic import operator
-from noetl.templates.budget import Run
-from noetl.templates.looping import elements
-from noetl.templates.members import ABSENT, Group, along, attribute_path, attribute_text
+from noetl.templates.attribute_access import ABSENT, AttributeGroup, along, attribute_path, attribute_text
+from noetl.templates.budget import Evaluation
+from noetl.templates.iteration import elements
 from noetl.templates.methods import join as join_text
-from noetl.templates.missing import Missing
+from noetl.templates.text_output import written
+from noetl.templates.undefined import Missing
 from noetl.templates.values import SEQUENCES, described, is_number, settled
-from noetl.templates.writing import written
 
 _MAX_PARTS = 10_000
 _plus = operator("Add")
 
 
-def first(run: Run, value: Any) -> Any:
+def first(run: Evaluation, value: Any) -> Any:
     items = value if isinstance(value, SEQUENCES) else elements(run, value)
     return items[0] if items else run.missing("first of an empty list")
 
 
-def last(run: Run, value: Any) -> Any:
+def last(run: Evaluation, value: Any) -> Any:
     items = value if isinstance(value, SEQUENCES) else elements(run, value)
     return items[-1] if items else run.missing("last of an empty list")
 
 
-def length(run: Run, value: Any) -> int:
+def length(run: Evaluation, value: Any) -> int:
     if isinstance(value, Missing):
         return 0
     if isinstance(value, str | list | tuple | range | dict):
@@ -39,24 +39,24 @@ def length(run: Run, value: Any) -> int:
     raise TemplateError(f"{described(value)} has no length")
 
 
-def listed(run: Run, value: Any) -> Any:
+def listed(run: Evaluation, value: Any) -> Any:
     return made(run, elements(run, value))
 
 
-def made(run: Run, items: Sequence[Any]) -> Any:
+def made(run: Evaluation, items: Sequence[Any]) -> Any:
     """A new list of `items`, counted and remembered."""
     run.reserve(len(items))
     return run.own(list(items))
 
 
-def join(run: Run, value: Any, d: Any = "", attribute: Any = None) -> str:
+def join(run: Evaluation, value: Any, d: Any = "", attribute: Any = None) -> str:
     items = elements(run, value)
     if attribute is not None:
         items = picked(run, items, attribute)
     return join_text(run, written(run, d), items)
 
 
-def picked(run: Run, items: Sequence[Any], attribute: Any, default: Any = ABSENT) -> list[Any]:
+def picked(run: Evaluation, items: Sequence[Any], attribute: Any, default: Any = ABSENT) -> list[Any]:
     """The attribute of each item; missing where it is absent and there is no default."""
     path = attribute_path(attribute)
     run.reserve(len(items))
@@ -64,20 +64,20 @@ def picked(run: Run, items: Sequence[Any], attribute: Any, default: Any = ABSENT
     return [_or_missing(run, value, default, attribute) for value in found]
 
 
-def _or_missing(run: Run, value: Any, default: Any, attribute: Any) -> Any:
+def _or_missing(run: Evaluation, value: Any, default: Any, attribute: Any) -> Any:
     if value is not ABSENT:
         return value
     return Missing(str(attribute)) if default is ABSENT else default
 
 
-def reverse(run: Run, value: Any) -> Any:
+def reverse(run: Evaluation, value: Any) -> Any:
     if isinstance(value, str):
         run.fits(len(value))
         return run.text(run.read(value)[::-1])
     return made(run, elements(run, value)[::-1])
 
 
-def batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> Any:
+def batch(run: Evaluation, value: Any, linecount: int, fill_with: Any = None) -> Any:
     """Lists of `linecount` items; the last one filled up with `fill_with` if given."""
     items = elements(run, value)
     if not 1 <= linecount <= _MAX_PARTS:
@@ -90,7 +90,7 @@ def batch(run: Run, value: Any, linecount: int, fill_with: Any = None) -> Any:
     return made(run, rows)
 
 
-def sliced(run: Run, value: Any, slices: int, fill_with: Any = None) -> Any:
+def sliced(run: Evaluation, value: Any, slices: int, fill_with: Any = None) -> Any:
     """`slices` lists of nearly equal length, in order."""
     items = elements(run, value)
     if not 1 <= slices <= _MAX_PARTS:
@@ -107,7 +107,7 @@ def sliced(run: Run, value: Any, slices: int, fill_with: Any = None) -> Any:
     return made(run, rows)
 
 
-def total(run: Run, value: Any, attribute: Any = None, start: Any = 0) -> Any:
+def total(run: Evaluation, value: Any, attribute: Any = None, start: Any = 0) -> Any:
     items = elements(run, value)
     if attribute is not None:
         items = picked(run, items, attribute)
@@ -118,23 +118,25 @@ def total(run: Run, value: Any, attribute: Any = None, start: Any = 0) -> Any:
     return result
 
 
-def unique(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+def unique(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = elements(run, value)
     groups = _grouped(run, items, attribute, case_sensitive)
     return made(run, [items[index] for index in sorted(group[0] for group in groups)])
 
 
-def smallest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+def smallest(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = sort(run, value, False, case_sensitive, attribute)
     return items[0] if items else run.missing("min of an empty list")
 
 
-def largest(run: Run, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+def largest(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = sort(run, value, True, case_sensitive, attribute)
     return items[0] if items else run.missing("max of an empty list")
 
 
-def sort(run: Run, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> Any:
+def sort(
+    run: Evaluation, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None
+) -> Any:
     items = elements(run, value)
     keys = sort_keys(run, items, attribute, case_sensitive)
     run.reserve(2 * len(items))
@@ -142,7 +144,7 @@ def sort(run: Run, value: Any, reverse: bool = False, case_sensitive: bool = Fal
     return run.own([items[index] for index in order])
 
 
-def _grouped(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[list[int]]:
+def _grouped(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[list[int]]:
     """The places of items with equal keys, by key. Keys are put in order and never hashed: whole numbers can be chosen
     so that all have one hash."""
     keys = sort_keys(run, items, attribute, case_sensitive)
@@ -156,7 +158,7 @@ def _grouped(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: boo
     return groups
 
 
-def dictsort(run: Run, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> Any:
+def dictsort(run: Evaluation, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> Any:
     """The pairs of a mapping, by key or by value."""
     if not isinstance(value, dict):
         raise TemplateError(f"dictsort needs a mapping, not {described(value)}")
@@ -167,7 +169,7 @@ def dictsort(run: Run, value: Any, case_sensitive: bool = False, by: str = "key"
     return sort(run, pairs, reverse, case_sensitive, attribute=0 if by == "key" else 1)
 
 
-def items(run: Run, value: Any) -> Any:
+def items(run: Evaluation, value: Any) -> Any:
     if isinstance(value, Missing):
         return made(run, ())
     if not isinstance(value, dict):
@@ -176,17 +178,19 @@ def items(run: Run, value: Any) -> Any:
     return run.own(list(value.items()))
 
 
-def groupby(run: Run, value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> Any:
+def groupby(run: Evaluation, value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> Any:
     """Groups of items with an equal attribute, ordered by it: pairs of the value and its items."""
     items = elements(run, value)
     found = picked(run, items, attribute, default)
     groups = _grouped(run, found, None, case_sensitive)
     for group in groups:
         run.reserve(len(group) + 2)
-    return run.own([Group((settled(found[group[0]]), run.own([items[index] for index in group]))) for group in groups])
+    return run.own(
+        [AttributeGroup((settled(found[group[0]]), run.own([items[index] for index in group]))) for group in groups]
+    )
 
 
-def sort_keys(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[Any]:
+def sort_keys(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[Any]:
     """One comparable key per item, with the price of putting them in order paid; kinds do not mix within one list."""
     if isinstance(attribute, str) and "," in attribute_text(attribute):
         columns = [picked(run, items, part.strip()) for part in attribute.split(",")[:8]]
@@ -206,7 +210,7 @@ def sort_keys(run: Run, items: Sequence[Any], attribute: Any, case_sensitive: bo
 class _SortKeys:
     """Makes the keys of one list, and counts the parts that comparing two of them may have to look at."""
 
-    def __init__(self, run: Run, case_sensitive: bool) -> None:
+    def __init__(self, run: Evaluation, case_sensitive: bool) -> None:
         self._run = run
         self._case_sensitive = case_sensitive
         self.weight = 0

@@ -6,10 +6,10 @@ import math
 from datetime import timedelta
 from typing import Any
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
-from noetl.templates.budget import Run
-from noetl.templates.missing import Missing
+from noetl.templates.budget import Evaluation
+from noetl.templates.undefined import Missing
 from noetl.templates.values import described, is_number, undefined_error
 
 _MAX_DIGITS = 1_000
@@ -17,13 +17,13 @@ _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB")
 _BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB")
 
 
-def absolute(run: Run, value: Any) -> Any:
+def absolute(run: Evaluation, value: Any) -> Any:
     if isinstance(value, timedelta):
         return abs(value)
     return abs(_number(value, "abs"))
 
 
-def integer(run: Run, value: Any, default: Any = 0, base: int = 10) -> Any:
+def integer(run: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
     """A whole number, or `default` where it is none; `'42.9' | int` is 42."""
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
@@ -41,7 +41,7 @@ def _whole_part(value: Any, default: Any) -> Any:
         return default
 
 
-def floating(run: Run, value: Any, default: Any = 0.0) -> Any:
+def floating(run: Evaluation, value: Any, default: Any = 0.0) -> Any:
     """A number with a fraction, or `default` where it is none (or not finite)."""
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
@@ -53,7 +53,7 @@ def floating(run: Run, value: Any, default: Any = 0.0) -> Any:
     return number if math.isfinite(number) else default
 
 
-def rounded(run: Run, value: Any, precision: int = 0, method: str = "common") -> Any:
+def rounded(run: Evaluation, value: Any, precision: int = 0, method: str = "common") -> Any:
     number = _number(value, "round")
     if not isinstance(precision, int) or not -20 <= precision <= 20:
         raise TemplateError("round takes a precision from -20 to 20")
@@ -65,7 +65,7 @@ def rounded(run: Run, value: Any, precision: int = 0, method: str = "common") ->
     return getattr(math, method)(number * 10**precision) / 10**precision
 
 
-def filesizeformat(run: Run, value: Any, binary: bool = False) -> str:
+def filesizeformat(run: Evaluation, value: Any, binary: bool = False) -> str:
     """A size for people: `1300000 | filesizeformat` is `1.3 MB`."""
     run.spend(2)
     size = floating(run, value)

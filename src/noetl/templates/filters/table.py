@@ -11,25 +11,25 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from noetl.errors import TemplateError
-from noetl.templates.budget import Run
-from noetl.templates.filters import choosing, lists, numbers, text
-from noetl.templates.leaving import extent, leave
-from noetl.templates.missing import Missing
-from noetl.templates.naming import unknown
+from noetl.base.errors import TemplateError
+from noetl.templates.budget import Evaluation
+from noetl.templates.filters import lists, numbers, selection, text
+from noetl.templates.output import extent, leave
+from noetl.templates.undefined import Missing
+from noetl.templates.unknown_names import unknown
 
 Filter = Callable[..., Any]
 _ENCODER_STEPS = 4  # an encoder is made for every text
 
 
-def default(run: Run, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+def default(run: Evaluation, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
     """Replaces undefined; with a true second argument also all that is empty, zero, false or null (O-12)."""
     if isinstance(value, Missing) or (boolean and not value):
         return default_value
     return value
 
 
-def tojson(run: Run, value: Any, indent: int | None = None) -> str:
+def tojson(run: Evaluation, value: Any, indent: int | None = None) -> str:
     """JSON text, keys in their own order and no HTML escapes."""
     if isinstance(value, Missing):
         raise TemplateError(f'"{value.label}" is undefined and has no JSON form')
@@ -48,7 +48,7 @@ def tojson(run: Run, value: Any, indent: int | None = None) -> str:
         raise TemplateError("a number that is not finite has no JSON form") from None
 
 
-def _indented(run: Run, value: Any, indent: int, depth: int) -> int:
+def _indented(run: Evaluation, value: Any, indent: int, depth: int) -> int:
     """The blanks and line breaks that `indent` adds. Every part is handed through all the levels above it."""
     if not isinstance(value, dict | list):
         return 0
@@ -57,7 +57,7 @@ def _indented(run: Run, value: Any, indent: int, depth: int) -> int:
     return (len(value) + 1) * (1 + indent * depth) + sum(_indented(run, item, indent, depth + 1) for item in inner)
 
 
-def safe(run: Run, value: Any) -> Any:
+def safe(run: Evaluation, value: Any) -> Any:
     """The value as it is: nothing is escaped here, and `| tojson | safe` is a habit from where everything is."""
     return value
 
@@ -97,17 +97,17 @@ FILTERS: dict[str, Filter] = {
     "length": lists.length,
     "list": lists.listed,
     "lower": text.lower,
-    "map": choosing.mapper(find),
+    "map": selection.mapper(find),
     "max": lists.largest,
     "min": lists.smallest,
-    "reject": choosing.chooser(wanted=False, by_attribute=False),
-    "rejectattr": choosing.chooser(wanted=False, by_attribute=True),
+    "reject": selection.chooser(wanted=False, by_attribute=False),
+    "rejectattr": selection.chooser(wanted=False, by_attribute=True),
     "replace": text.replace,
     "reverse": lists.reverse,
     "round": numbers.rounded,
     "safe": safe,
-    "select": choosing.chooser(wanted=True, by_attribute=False),
-    "selectattr": choosing.chooser(wanted=True, by_attribute=True),
+    "select": selection.chooser(wanted=True, by_attribute=False),
+    "selectattr": selection.chooser(wanted=True, by_attribute=True),
     "slice": lists.sliced,
     "sort": lists.sort,
     "sql": text.sql,

@@ -9,50 +9,50 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from noetl.errors import TemplateError
+from noetl.base.errors import TemplateError
 from noetl.templates import prices
-from noetl.templates.budget import Run
-from noetl.templates.formatting import percent_format
-from noetl.templates.looping import elements
+from noetl.templates.budget import Evaluation
+from noetl.templates.iteration import elements
 from noetl.templates.methods import call_method
 from noetl.templates.methods import replace as replace_text
+from noetl.templates.percent_format import percent_format
 from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
 from noetl.templates.sql_marks import identifier as quoted_identifier
+from noetl.templates.text_output import written
 from noetl.templates.values import described
-from noetl.templates.writing import written
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
 _MAX_INDENT = 1_000
 _MARK_PASSES = 5  # each mark is counted and replaced on its own
 
 
-def upper(run: Run, value: Any) -> Any:
+def upper(run: Evaluation, value: Any) -> Any:
     return call_method(run, written(run, value), "upper", [])
 
 
-def lower(run: Run, value: Any) -> Any:
+def lower(run: Evaluation, value: Any) -> Any:
     return call_method(run, written(run, value), "lower", [])
 
 
-def capitalize(run: Run, value: Any) -> Any:
+def capitalize(run: Evaluation, value: Any) -> Any:
     return call_method(run, written(run, value), "capitalize", [])
 
 
-def title(run: Run, value: Any) -> str:
+def title(run: Evaluation, value: Any) -> str:
     text = written(run, value)
     run.spend(len(text))
     return run.text("".join(part[0].upper() + part[1:].lower() for part in _WORD_START.split(text) if part))
 
 
-def trim(run: Run, value: Any, chars: str | None = None) -> Any:
+def trim(run: Evaluation, value: Any, chars: str | None = None) -> Any:
     return call_method(run, written(run, value), "strip", [chars])
 
 
-def center(run: Run, value: Any, width: int = 80) -> Any:
+def center(run: Evaluation, value: Any, width: int = 80) -> Any:
     return call_method(run, written(run, value), "center", [width])
 
 
-def indent(run: Run, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def indent(run: Evaluation, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     """Every line but the first (and empty ones) moved in by `width` blanks, or by the text given."""
     text = written(run, value)
     if isinstance(width, int) and not 0 <= width <= _MAX_INDENT:
@@ -66,18 +66,18 @@ def indent(run: Run, value: Any, width: int | str = 4, first: bool = False, blan
     return run.text(prefix + moved if first else moved)
 
 
-def formatted(run: Run, value: Any, *values: Any, **named: Any) -> str:
+def formatted(run: Evaluation, value: Any, *values: Any, **named: Any) -> str:
     """`"%.2f" | format(x)`: the same as `"%.2f" % x`, as in Jinja2. It has nothing of `str.format`."""
     return percent_format(run, written(run, value), named or values)
 
 
-def replace(run: Run, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+def replace(run: Evaluation, value: Any, old: Any, new: Any, count: int | None = None) -> str:
     most = -1 if count is None else count
     return replace_text(run, written(run, value), written(run, old), written(run, new), most)
 
 
 def truncate(
-    run: Run, value: Any, length: int = 255, killwords: bool = False, end: str = "...", leeway: int = 5
+    run: Evaluation, value: Any, length: int = 255, killwords: bool = False, end: str = "...", leeway: int = 5
 ) -> str:
     """At most `length` characters, `end` included; cut between words unless `killwords`."""
     text = written(run, value)
@@ -90,15 +90,15 @@ def truncate(
     return run.text((kept if killwords else kept.rsplit(" ", 1)[0]) + end)
 
 
-def wordcount(run: Run, value: Any) -> int:
+def wordcount(run: Evaluation, value: Any) -> int:
     return len(call_method(run, written(run, value), "split", []))
 
 
-def string(run: Run, value: Any) -> str:
+def string(run: Evaluation, value: Any) -> str:
     return written(run, value)
 
 
-def escape(run: Run, value: Any) -> str:
+def escape(run: Evaluation, value: Any) -> str:
     """HTML-safe text."""
     text = written(run, value)
     run.fits(len(text))
@@ -107,7 +107,7 @@ def escape(run: Run, value: Any) -> str:
     return run.text(html.escape(text))
 
 
-def urlencode(run: Run, value: Any) -> str:
+def urlencode(run: Evaluation, value: Any) -> str:
     """Text quoted for a URL, or a mapping (or list of pairs) as a query string."""
     if isinstance(value, dict):
         run.spend(len(value))
@@ -122,33 +122,33 @@ def urlencode(run: Run, value: Any) -> str:
     return run.text(query.replace("%20", "+"))
 
 
-def _quoted(run: Run, value: Any, safe: str) -> str:
+def _quoted(run: Evaluation, value: Any, safe: str) -> str:
     body = _encoded(run, value)
     run.fits(3 * len(body))
     run.spend(2 + (len(body) >> 2))
     return run.text(quote(body, safe=safe))
 
 
-def _encoded(run: Run, value: Any) -> bytes:
+def _encoded(run: Evaluation, value: Any) -> bytes:
     text = written(run, value)
     run.fits(len(text))
     return run.read(text).encode()
 
 
-def b64encode(run: Run, value: Any) -> str:
+def b64encode(run: Evaluation, value: Any) -> str:
     body = _encoded(run, value)
     run.fits(4 * len(body) // 3)
     return run.text(base64.b64encode(body).decode())
 
 
-def b64decode(run: Run, value: Any) -> str:
+def b64decode(run: Evaluation, value: Any) -> str:
     try:
         return run.text(base64.b64decode(run.read(written(run, value)), validate=True).decode())
     except (binascii.Error, ValueError):
         raise TemplateError("b64decode was given something that is not base64 of UTF-8 text") from None
 
 
-def identifier(run: Run, value: Any) -> SqlIdentifier:
+def identifier(run: Evaluation, value: Any) -> SqlIdentifier:
     """An SQL name, quoted and marked (DESIGN §8)."""
     parts = elements(run, value) if isinstance(value, list | tuple) else [value]
     length = 0
@@ -160,7 +160,7 @@ def identifier(run: Run, value: Any) -> SqlIdentifier:
     return made
 
 
-def sql(run: Run, value: Any) -> SqlFragment:
+def sql(run: Evaluation, value: Any) -> SqlFragment:
     """A piece of SQL the author vouches for, marked (DESIGN §8)."""
     if not isinstance(value, str):
         raise TemplateError(f"sql marks text, not {described(value)}")

@@ -1,1 +1,4 @@
-"""Commands for `sh`: template values reach them as single arguments and never as code (DESIGN §8)."""
+"""Shell commands with templates: every template value becomes a single quoted argument, never code.
+
+In: command text and a scope. Out: what `sh` is given. Read first: `commands.py`.
+"""

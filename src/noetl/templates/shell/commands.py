@@ -11,19 +11,19 @@ import re
 import shlex
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.source import is_template
+from noetl.base.errors import ToolError
+from noetl.base.source import is_template
 from noetl.templates.expression import Template, parse
 from noetl.templates.render import ScopeLike
-from noetl.templates.shell.cutting import Piece, pieces
-from noetl.templates.shell.places import Place, Walk
+from noetl.templates.shell.positions import ShellPosition, ShellScanner
+from noetl.templates.shell.segments import Piece, pieces
 
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\Z")
 _SIGNS = re.compile(r"(\\*)(\$*)\Z")
 _VARIABLE = "_noetl_"
 _REFUSED = {
-    Place.BACKQUOTES: "write $(…) instead",
-    Place.QUOTED_HERE: "sh would not fill it in there: leave the quotes off the delimiter",
+    ShellPosition.BACKQUOTES: "write $(…) instead",
+    ShellPosition.QUOTED_HERE: "sh would not fill it in there: leave the quotes off the delimiter",
 }
 
 
@@ -60,7 +60,7 @@ def _vector(authored: list[Any], scope: ScopeLike, now: float | None) -> list[st
 class _Filling:
     def __init__(self, scope: ScopeLike, now: float | None) -> None:
         self._scope, self._now = scope, now
-        self._walk = Walk()
+        self._walk = ShellScanner()
         self._values: list[str] = []
         self._written: list[str] = []
 
@@ -76,14 +76,14 @@ class _Filling:
 
     def _hole(self, template: Template) -> None:
         place = self._walk.place
-        if place is Place.COMMENT:
+        if place is ShellPosition.COMMENT:
             return  # not even evaluated
         if why := _REFUSED.get(place):
             raise ToolError("shell.template", f"a template cannot stand {place.value}: {why}")
-        if place is not Place.SINGLE:
+        if place is not ShellPosition.SINGLE:
             self._apart()
         value = template.evaluate(self._scope, self._now)
-        if place is Place.ARITHMETIC:
+        if place is ShellPosition.ARITHMETIC:
             self._written.append(_number(value))
         else:
             word = _word(value)
@@ -96,13 +96,13 @@ class _Filling:
     def _reference(self, variable: str) -> str:
         """The variable as it must be written here to stay one argument."""
         match self._walk.place:
-            case Place.SINGLE:
+            case ShellPosition.SINGLE:
                 return f"'\"{variable}\"'"
-            case Place.DOUBLE:
+            case ShellPosition.DOUBLE:
                 return f'""{variable}""'
-            case Place.HERE:
+            case ShellPosition.HERE:
                 return variable
-            case Place.BRACES if self._walk.is_quoted:
+            case ShellPosition.BRACES if self._walk.is_quoted:
                 return variable
             case _:
                 return f'"{variable}"'

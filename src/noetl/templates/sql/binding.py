@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.source import is_template
+from noetl.base.errors import ToolError
+from noetl.base.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
-from noetl.templates.sql.cutting import Hole, has_blocks
 from noetl.templates.sql.lexer import HOLE, tokens
 from noetl.templates.sql.list_places import ListPlace
 from noetl.templates.sql.lists import add_list
 from noetl.templates.sql.names import column, is_piece, is_plain, names_in
-from noetl.templates.sql.places import Place
 from noetl.templates.sql.plan import (
     Bare,
     Code,
@@ -34,6 +32,8 @@ from noetl.templates.sql.plan import (
     planned,
     split,
 )
+from noetl.templates.sql.positions import SqlPosition
+from noetl.templates.sql.segments import Hole, has_blocks
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
 
@@ -130,7 +130,7 @@ class _Binding:
             given = _shown(self._open(bare.hole, value))
             way_out = "give a list of rows, or mark SQL of your own {{ … | sql }}"
             raise _refusal(bare.hole.source, f"stands where VALUES takes rows and gives {given}; {way_out}")
-        elif bare.place is Place.NAME or (bare.place is Place.OPEN and isinstance(value, str | list)):
+        elif bare.place is SqlPosition.NAME or (bare.place is SqlPosition.OPEN and isinstance(value, str | list)):
             parts.append(_names(bare, self._open(bare.hole, value)))
         elif not bare.bindable:
             parts.append(constant(self._open(bare.hole, value)))
@@ -219,14 +219,14 @@ class _Binding:
 
 def _names(bare: Bare, value: Any) -> str:
     names = names_in(value)
-    if names is None or ("*" in names and bare.place is Place.NAME) or (bare.single and len(names) != 1):
+    if names is None or ("*" in names and bare.place is SqlPosition.NAME) or (bare.single and len(names) != 1):
         raise _refusal(
             bare.hole.source,
             f"stands where SQL takes a name and gives {_shown(value)}; for a value write it in quotes, "
             "for a name {{ … | identifier }}, for SQL of your own {{ … | sql }}",
         )
     # in a select list or a condition a keyword (true, null, current_user) would be more than a name
-    return ", ".join(map(column, names) if bare.place is Place.OPEN else names)
+    return ", ".join(map(column, names) if bare.place is SqlPosition.OPEN else names)
 
 
 def _text_or_null(value: Any) -> str | None:

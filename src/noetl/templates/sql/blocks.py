@@ -14,20 +14,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noetl.errors import ToolError
-from noetl.templates.budget import Run
+from noetl.base.errors import ToolError
+from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, parse
 from noetl.templates.guards import constant
-from noetl.templates.leaving import leave
-from noetl.templates.missing import Missing
+from noetl.templates.output import leave
 from noetl.templates.program import expression, label
 from noetl.templates.render import ScopeLike
-from noetl.templates.sql.cutting import Hole
 from noetl.templates.sql.idiom_trees import joining
 from noetl.templates.sql.idioms import block_template
 from noetl.templates.sql.lexer import HOLE
+from noetl.templates.sql.segments import Hole
 from noetl.templates.syntax import children, read_tree
-from noetl.templates.writing import written
+from noetl.templates.text_output import written
+from noetl.templates.undefined import Missing
 
 # What authors write between the rounds of a loop: `{{ "," if not loop.last }}`.
 _SEPARATOR = re.compile(r"\s*(?:[,;()]|AND|OR|UNION(?:\s+ALL)?)?\s*\Z", re.IGNORECASE)
@@ -87,9 +87,9 @@ class _Recording:
         self.holes: list[Filled] = []
         self._whole = frozenset(read.root for read in template.references)
         self._roots: dict[int, frozenset[str]] = {}
-        self._lists: dict[int, Callable[[Run], Any]] = {}
+        self._lists: dict[int, Callable[[Evaluation], Any]] = {}
 
-    def __call__(self, run: Run, node: Any, value: Any) -> str:
+    def __call__(self, run: Evaluation, node: Any, value: Any) -> str:
         if _separates(node):
             return "" if isinstance(value, Missing) else str(value)
         given = leave(run, value, marks=True)
@@ -107,7 +107,7 @@ class _Recording:
         )
         return HOLE
 
-    def _joined(self, run: Run, node: Any) -> tuple[list[Any] | None, str]:
+    def _joined(self, run: Evaluation, node: Any) -> tuple[list[Any] | None, str]:
         """The list that `list | join(', ')` joins in this round, since SQL may take the list and not its text."""
         if (between := joining(node)) is None:
             return None, ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from noetl.templates.expression import Template, template_of
-from noetl.templates.sql.cutting import Hole
+from noetl.templates.sql.segments import Hole
 
 _ESCAPING = re.compile(r"\breplace\s*\(")
 _WRITTEN = re.compile(

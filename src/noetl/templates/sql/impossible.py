@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.templates.sql.cutting import Hole, has_blocks
-from noetl.templates.sql.places import Place
+from noetl.base.errors import ToolError
 from noetl.templates.sql.plan import Bare, Code, MisplacedError, Piece, QuotedName, QuotedText, Word, plan
+from noetl.templates.sql.positions import SqlPosition
+from noetl.templates.sql.segments import Hole, has_blocks
 
 KEYCHAIN = ("keychain",)
 
@@ -46,7 +46,7 @@ def impossible(text: str) -> Impossible | None:
 def _unbound(piece: Piece) -> Iterator[Hole]:
     """The templates of a piece that become text of the statement whatever they give."""
     match piece:
-        case Bare(hole, place, bindable) if place is Place.NAME or not bindable:
+        case Bare(hole, place, bindable) if place is SqlPosition.NAME or not bindable:
             yield hole
         case QuotedText(texts, bindable) if not bindable:
             yield from (text for text in texts if isinstance(text, Hole))

@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 HOLE = "\x00"  # stands for one template
 
@@ -27,7 +27,7 @@ class Kind(StrEnum):
     SIGN = "sign"  # ( ) [ ] { } , ; . : and whatever is left
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     kind: Kind
     text: str
 
@@ -46,9 +46,9 @@ _QUOTES = re.compile(r"(?:[eEbBxXnN]|[uU]&)?'|(?:[uU]&)?\"")
 _COMMENT = re.compile(r"/\*|\*/")
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[SqlToken]:
     """All of `text` in tokens. ToolError `sql.fragment` when a quote or a comment is never closed."""
-    found: list[Token] = []
+    found: list[SqlToken] = []
     at = 0
     while at < len(text):
         token = _next(text, at)
@@ -57,36 +57,36 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-def _next(text: str, at: int) -> Token:
+def _next(text: str, at: int) -> SqlToken:
     if match := _SPACES.match(text, at):
-        return Token(Kind.SPACE, match.group())
+        return SqlToken(Kind.SPACE, match.group())
     if text.startswith("/*", at):
-        return Token(Kind.SPACE, text[at : _comment_end(text, at)])
+        return SqlToken(Kind.SPACE, text[at : _comment_end(text, at)])
     if _QUOTES.match(text, at):
         return _quoted(text, at)
     if match := _TAG.match(text, at):
         return _dollar(text, at, match.group())
     for kind, pattern in _PLAIN:
         if match := pattern.match(text, at):
-            return Token(kind, match.group())
-    return Token(Kind.SIGN, text[at])
+            return SqlToken(kind, match.group())
+    return SqlToken(Kind.SIGN, text[at])
 
 
 _PLAIN = ((Kind.PLACE, _PLACE), (Kind.WORD, _WORD), (Kind.NUMBER, _NUMBER), (Kind.OPERATOR, _OPERATOR))
 
 
-def _quoted(text: str, at: int) -> Token:
+def _quoted(text: str, at: int) -> SqlToken:
     for kind, pattern in ((Kind.TEXT, _ESCAPED), (Kind.TEXT, _TEXT), (Kind.NAME, _NAME)):
         if match := pattern.match(text, at):
-            return Token(kind, match.group())
+            return SqlToken(kind, match.group())
     raise _open(text, at)
 
 
-def _dollar(text: str, at: int, tag: str) -> Token:
+def _dollar(text: str, at: int, tag: str) -> SqlToken:
     end = text.find(tag, at + len(tag))
     if end < 0:
         raise _open(text, at)
-    return Token(Kind.DOLLAR, text[at : end + len(tag)])
+    return SqlToken(Kind.DOLLAR, text[at : end + len(tag)])
 
 
 def _comment_end(text: str, at: int) -> int:

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.templates.sql.lexer import Kind, Token
-from noetl.templates.sql.places import Walk
+from noetl.templates.sql.lexer import Kind, SqlToken
+from noetl.templates.sql.positions import SqlScanner
 
 _COMPARED = frozenset({"ANY", "ALL", "SOME"})
 
@@ -32,7 +32,7 @@ class Listed(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] = ()
 
 
-def list_place(tokens: list[Token], index: int, walk: Walk) -> Listed | None:
+def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> Listed | None:
     """What a list may do at the template `tokens[index]`; None where it is a value like any other."""
     before, after = _before(tokens, index), _after(tokens, index)
     match before[-1:], after:
@@ -53,14 +53,14 @@ def list_place(tokens: list[Token], index: int, walk: Walk) -> Listed | None:
     return None
 
 
-def _takes_array(tokens: list[Token], before: list[str]) -> bool:
+def _takes_array(tokens: list[SqlToken], before: list[str]) -> bool:
     """Whether ARRAY[…] stands after a parenthesis, a comma or an operator."""
     if len(before) < 3 or before[-3] in ("(", ","):
         return len(before) > 2
     return any(token.kind is Kind.OPERATOR and token.text == before[-3] for token in tokens)
 
 
-def _columns(tokens: list[Token], index: int) -> tuple[str, ...]:
+def _columns(tokens: list[SqlToken], index: int) -> tuple[str, ...]:
     """The columns named before VALUES: `INTO t (a, b) VALUES`."""
     words = _before(tokens, index)
     values = len(words) - 1 - words[::-1].index("VALUES")
@@ -74,10 +74,10 @@ def _columns(tokens: list[Token], index: int) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _before(tokens: list[Token], index: int) -> list[str]:
+def _before(tokens: list[SqlToken], index: int) -> list[str]:
     """The tokens before another in capitals, white space left out."""
     return [token.text.upper() for token in tokens[:index] if token.kind is not Kind.SPACE]
 
 
-def _after(tokens: list[Token], index: int) -> str:
+def _after(tokens: list[SqlToken], index: int) -> str:
     return next((token.text for token in tokens[index + 1 :] if token.kind is not Kind.SPACE), "")

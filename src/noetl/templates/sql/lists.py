@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.list_places import Listed, ListPlace
 from noetl.templates.sql.statements import Parameter, Part
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 
 _NAMED = re.compile(r"%\((\w+)\)s\Z|[:$](\w+)\Z")

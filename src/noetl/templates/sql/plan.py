@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.templates.sql.cutting import Hole, cut, is_joined
+from noetl.base.errors import ToolError
 from noetl.templates.sql.idioms import as_value, unescaped
-from noetl.templates.sql.lexer import HOLE, Kind, Token, tokens
+from noetl.templates.sql.lexer import HOLE, Kind, SqlToken, tokens
 from noetl.templates.sql.list_places import Listed, ListPlace, list_place
-from noetl.templates.sql.places import Place, Walk, words
+from noetl.templates.sql.positions import SqlPosition, SqlScanner, words
+from noetl.templates.sql.segments import Hole, cut, is_joined
 
 # Statements that take parameters. In all others (CREATE, SET, COPY, …) values are written as constants.
 _TAKE_PARAMETERS = frozenset(
@@ -38,7 +38,7 @@ class Bare(msgspec.Struct, frozen=True):
     matter unless it gives a list. `untold`: nothing around it tells a type."""
 
     hole: Hole
-    place: Place
+    place: SqlPosition
     bindable: bool
     listed: Listed | None = None
     single: bool = False
@@ -110,9 +110,9 @@ def planned(masked: str, holes: tuple[Hole, ...]) -> tuple[PlannedStatement, ...
     return tuple(statement for statement in statements if statement.keyword)
 
 
-def split(all_tokens: list[Token]) -> Iterator[list[Token]]:
+def split(all_tokens: list[SqlToken]) -> Iterator[list[SqlToken]]:
     """The tokens of each statement: apart at `;` outside of parentheses and of `BEGIN ATOMIC … END`."""
-    statement: list[Token] = []
+    statement: list[SqlToken] = []
     depth, bodies, before = 0, 0, ""
     for token in all_tokens:
         word = token.text.upper() if token.kind is Kind.WORD else token.text
@@ -132,7 +132,7 @@ def split(all_tokens: list[Token]) -> Iterator[list[Token]]:
     yield statement
 
 
-def first_word(statement: list[Token]) -> str:
+def first_word(statement: list[SqlToken]) -> str:
     """The first word of a statement in capitals; the sign it begins with where that is no word."""
     for token in statement:
         if token.kind is not Kind.SPACE and token.text != "(":
@@ -141,10 +141,10 @@ def first_word(statement: list[Token]) -> str:
 
 
 class _Planning:
-    def __init__(self, statement: list[Token], holes: Iterator[Hole]) -> None:
+    def __init__(self, statement: list[SqlToken], holes: Iterator[Hole]) -> None:
         self._tokens = statement
         self._holes = holes
-        self._walk = Walk()
+        self._walk = SqlScanner()
         self._keyword = first_word(statement)
         self._binds = self._keyword in _TAKE_PARAMETERS
 
@@ -155,7 +155,7 @@ class _Planning:
             self._walk.take(token)
         return PlannedStatement(tuple(pieces), self._keyword.replace(HOLE, "?"))
 
-    def _piece(self, index: int, token: Token) -> Piece:
+    def _piece(self, index: int, token: SqlToken) -> Piece:
         if HOLE not in token.text:
             return token.text
         match token.kind:
@@ -178,27 +178,27 @@ class _Planning:
     def _bare(self, index: int) -> Bare:
         place, following = self._walk.place, self._next(index)
         if following in (".", "("):
-            place = Place.NAME
-        elif following == "::" and place is Place.OPEN:  # a cast is how a value is told there
-            place = Place.VALUE
+            place = SqlPosition.NAME
+        elif following == "::" and place is SqlPosition.OPEN:  # a cast is how a value is told there
+            place = SqlPosition.VALUE
         hole = next(self._holes)
         listed = list_place(self._tokens, index, self._walk) if self._binds and following not in (".", "(") else None
         if listed is not None:
-            place = Place.VALUE
+            place = SqlPosition.VALUE
             hole, listed = _list_of(hole, listed, quoted=False) or (hole, listed)
-        if place is not Place.NAME:
+        if place is not SqlPosition.NAME:
             hole, quotes = as_value(hole)
-            place = Place.VALUE if quotes else place
+            place = SqlPosition.VALUE if quotes else place
         single = following in (".", "(") or self._next(index, -1) in (".", "::")
         return Bare(hole, place, self._binds, listed, single, untold=self._untold(index))
 
-    def _name(self, token: Token) -> Piece:
+    def _name(self, token: SqlToken) -> Piece:
         if token.text[0] != '"':
             return self._refuse(token)
         texts = self._texts(token.text[1:-1])
         return QuotedName(tuple(unescaped(text, '"') if isinstance(text, Hole) else text for text in texts))
 
-    def _text(self, index: int, token: Token) -> QuotedText | Bare | str:
+    def _text(self, index: int, token: SqlToken) -> QuotedText | Bare | str:
         escapes = token.text[0] in "eE"
         if not escapes and token.text[0] != "'":
             return self._refuse(token)
@@ -208,11 +208,11 @@ class _Planning:
         if listed is not None:
             assert isinstance(texts[0], Hole)
             if items := _list_of(texts[0], listed, quoted=True):
-                return Bare(items[0], Place.VALUE, True, items[1])
+                return Bare(items[0], SqlPosition.VALUE, True, items[1])
             if listed.place is ListPlace.ANY:
-                return Bare(texts[0], Place.VALUE, True, listed, quoted=True)
+                return Bare(texts[0], SqlPosition.VALUE, True, listed, quoted=True)
         # after a type name (DATE '…') or FROM the grammar takes a constant and no parameter
-        binds = self._binds and self._walk.place is not Place.NAME
+        binds = self._binds and self._walk.place is not SqlPosition.NAME
         return QuotedText(texts, binds, escapes, self._untold(index))
 
     def _untold(self, index: int) -> bool:
@@ -222,14 +222,14 @@ class _Planning:
         around = self._next(index, -1) in ("(", ",") and self._next(index) in (")", ",")
         return around and self._walk.within in _ANY_TYPE
 
-    def _dollar(self, token: Token) -> QuotedText | Code:
+    def _dollar(self, token: SqlToken) -> QuotedText | Code:
         tag = token.text[: token.text.index("$", 1) + 1]
         texts = self._texts(token.text[len(tag) : -len(tag)])
         if not self._binds:
             return Code(tag, texts)
         return QuotedText(tuple(t.replace("'", "''") if isinstance(t, str) else t for t in texts), True)
 
-    def _refuse(self, token: Token) -> str:
+    def _refuse(self, token: SqlToken) -> str:
         raise MisplacedError(next(self._holes), token.text.replace(HOLE, "{{ … }}"))
 
     def _texts(self, body: str) -> Texts:

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.records.references import Reference
+from noetl.base.errors import ToolError
+from noetl.events.references import Reference
 from noetl.tools.contract import ToolContext
 
 _KEY = re.compile(r"(?:[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.json)?\Z")

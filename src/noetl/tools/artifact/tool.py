@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.artifact.references import kept, loaded, part_of, shown
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds.storage import ARTIFACT_OPS

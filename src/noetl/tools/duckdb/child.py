@@ -12,11 +12,11 @@ from typing import Any
 import duckdb
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import refusal, serve_calls
-from noetl.tools.duckdb.connecting import LOCKED, connected
-from noetl.tools.sql.answers import Allowance, Answer
-from noetl.tools.sql.plain import plain
+from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
+from noetl.tools.sql.answers import Allowance, SqlAnswer
+from noetl.tools.sql.plain_values import plain
 
 BATCH_ROWS = 500
 
@@ -36,7 +36,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
 
 
-def _run(call: dict[str, Any]) -> list[Answer]:
+def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     connection = connected(call)
     try:
         return _answers(connection, call)
@@ -44,7 +44,7 @@ def _run(call: dict[str, Any]) -> list[Answer]:
         connection.close()
 
 
-def _answers(connection: Any, call: dict[str, Any]) -> list[Answer]:
+def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:
     allowance = Allowance(call["max_rows"])
     if call["transaction"]:
         connection.execute("BEGIN TRANSACTION")
@@ -59,7 +59,7 @@ def _answers(connection: Any, call: dict[str, Any]) -> list[Answer]:
     return answers
 
 
-def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance) -> Answer:
+def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance) -> SqlAnswer:
     (statement,) = connection.extract_statements(text)
     cursor = connection.execute(statement, params or None)
     described = cursor.description or []
@@ -67,15 +67,15 @@ def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance)
     counts = duckdb.ExpectedResultType.CHANGED_ROWS in statement.expected_result_type
     if counts and columns == ["Count"]:
         found = cursor.fetchone()
-        return Answer([], [], int(found[0]) if found else 0)
+        return SqlAnswer([], [], int(found[0]) if found else 0)
     if duckdb.ExpectedResultType.NOTHING in statement.expected_result_type:
-        return Answer([], [], 0)
+        return SqlAnswer([], [], 0)
     rows: list[dict[str, Any]] = []
     while batch := cursor.fetchmany(BATCH_ROWS):
         made = [_row(columns, kinds, values) for values in batch]
         rows += made
         allowance.take(made, len(rows))
-    return Answer(rows, columns, len(rows))
+    return SqlAnswer(rows, columns, len(rows))
 
 
 def _row(columns: list[str], kinds: list[str], values: tuple[Any, ...]) -> dict[str, Any]:

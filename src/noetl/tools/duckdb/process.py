@@ -10,7 +10,7 @@ _DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckd
 _IDLE = 4
 
 
-class Children:
+class DuckdbChildren:
     """Idle children and their executions: one is never used for another execution. Only a few are kept."""
 
     def __init__(self) -> None:

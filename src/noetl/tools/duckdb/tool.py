@@ -16,15 +16,15 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.insertion import insertion_statements
 from noetl.tools.duckdb.parameters import written
-from noetl.tools.duckdb.process import Children
-from noetl.tools.postgres.targets import Target, target_of
+from noetl.tools.duckdb.process import DuckdbChildren
+from noetl.tools.postgres.targets import PostgresTarget, target_of
 from noetl.tools.python.limits import size_bytes
-from noetl.tools.sql.answers import Answer, reference_to, result_of
+from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 
@@ -39,7 +39,7 @@ MAX_THREADS = 64
 
 class DuckdbTool:
     def __init__(self) -> None:
-        self._children = Children()
+        self._children = DuckdbChildren()
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -49,7 +49,7 @@ class DuckdbTool:
         answer = await self._answer(call, context.execution_id)
         if "answers" not in answer:
             raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
-        answers = msgspec.convert(answer["answers"], list[Answer])
+        answers = msgspec.convert(answer["answers"], list[SqlAnswer])
         if isinstance(work, Insertion):
             return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
         return ToolResult(result=result_of(answers), wrapped=True)
@@ -116,7 +116,7 @@ async def _attached(auth: Any, context: ToolContext) -> str | None:
     return _address(target, await context.addresses.address(what, target.host, target.port))
 
 
-def _address(target: Target, address: str = "") -> str:
+def _address(target: PostgresTarget, address: str = "") -> str:
     """The target as libpq reads it; with `hostaddr` it looks nothing up again."""
     fields = {
         "host": target.host,

@@ -1,1 +1,4 @@
-"""The `http` kind: one request, guarded, streamed and bounded (TOOL-02 to TOOL-04)."""
+"""`http`: one request, with address policy, streamed and bounded.
+
+Read first: `tool.py`, `guard.py`, `addresses.py`.
+"""

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from noetl.tools.http.bad_request import Wrong
 from noetl.tools.http.queries import encoded
-from noetl.tools.http.wrong import Wrong
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -18,14 +18,14 @@ _SPELLINGS = ("json", "body", "form", "data")
 _QUERY_AND_BODY = frozenset({"query", "body"})
 
 
-class Body(msgspec.Struct, frozen=True):
+class RequestBody(msgspec.Struct, frozen=True):
     """What is sent. `media_type` is used unless the author's headers say another."""
 
     content: bytes | None = None
     media_type: str | None = None
 
 
-def body_of(inputs: Mapping[str, Any], content_type: str) -> Body:
+def body_of(inputs: Mapping[str, Any], content_type: str) -> RequestBody:
     """The body of a task's inputs; `content_type` is the author's header, if there is one."""
     given = {spelling: inputs[spelling] for spelling in _SPELLINGS if inputs.get(spelling) is not None}
     if query_of(given.get("data")) is not None:
@@ -38,10 +38,10 @@ def body_of(inputs: Mapping[str, Any], content_type: str) -> Body:
             case "json":
                 return _json(value)
             case "form":
-                return Body(encoded(value, "form").encode(), FORM)
+                return RequestBody(encoded(value, "form").encode(), FORM)
             case _:
                 return _any(value, content_type)
-    return Body()
+    return RequestBody()
 
 
 def query_of(data: Any) -> Mapping[str, Any] | None:
@@ -57,19 +57,19 @@ def query_of(data: Any) -> Mapping[str, Any] | None:
     return query if isinstance(query, Mapping) else None
 
 
-def _any(value: Any, content_type: str) -> Body:
+def _any(value: Any, content_type: str) -> RequestBody:
     """Text is sent as it is, anything else as JSON, or as a form where the author's header says so."""
     if isinstance(value, str):
         content = value.encode("utf-8", "surrogatepass")
-        return Body(content, JSON if _is_json(content) else TEXT)
+        return RequestBody(content, JSON if _is_json(content) else TEXT)
     if isinstance(value, Mapping) and content_type.lower().startswith(FORM):
-        return Body(encoded(value, "the body").encode(), FORM)
+        return RequestBody(encoded(value, "the body").encode(), FORM)
     return _json(value)
 
 
-def _json(value: Any) -> Body:
+def _json(value: Any) -> RequestBody:
     try:
-        return Body(msgspec.json.encode(value), JSON)
+        return RequestBody(msgspec.json.encode(value), JSON)
     except (TypeError, ValueError, RecursionError) as problem:
         raise Wrong(f"its body cannot be written as JSON: {problem}") from None
 

@@ -11,12 +11,12 @@ from urllib.parse import quote, unquote
 import httpx2
 import msgspec
 
+from noetl.tools.http.bad_request import Wrong
 from noetl.tools.http.bodies import body_of, query_of
 from noetl.tools.http.credentials import Attached, basic
 from noetl.tools.http.headers import Line, has, lines_of, value_of
 from noetl.tools.http.problems import clipped, shown
 from noetl.tools.http.queries import encoded, joined
-from noetl.tools.http.wrong import Wrong
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SCHEMES = ("http", "https")
@@ -24,7 +24,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # nothing happens twice when they
 _LONGEST_KEY = 255
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request, ready to be sent. `secret_params` are not to be shown."""
 
     method: str
@@ -43,7 +43,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 def call_of(
     inputs: Mapping[str, Any], credential: Attached, idempotency_key: str, traceparent: str | None = None
-) -> Call:
+) -> HttpRequest:
     """The request of a task run. Wrong says what cannot be sent."""
     method, url = method_of(inputs), url_of(inputs.get("url"))
     lines = lines_of(inputs.get("headers"))
@@ -63,7 +63,7 @@ def call_of(
     for name, value in defaults.items():
         if value is not None and not has(lines, name):  # an author's own header wins (RELIABILITY 3.4)
             lines += lines_of({name: value})
-    return Call(
+    return HttpRequest(
         method=method,
         url=_with_query(url, inputs, credential),
         lines=tuple(lines),

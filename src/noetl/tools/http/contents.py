@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 MAX_VALUES = 5_000_000
 MAX_DEPTH = 100

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.pipeline.secret_reads import credential_name
-from noetl.tools.http.wrong import Wrong
+from noetl.base.errors import ToolError
+from noetl.net.secret_reads import credential_name
+from noetl.tools.http.bad_request import Wrong
 
 Resolve = Callable[[str], Mapping[str, Any]]
 

@@ -13,14 +13,14 @@ from typing import cast
 import httpcore2
 import httpx2
 
-from noetl.addresses.connections import GuardedBackend
+from noetl.base.addresses.connections import GuardedBackend
 
 MAX_CONNECTIONS = 256
 MAX_IDLE = 32
 IDLE_S = 15.0
 
 
-class Pools:
+class HttpPools:
     def __init__(self, backend: GuardedBackend) -> None:
         self._backend = backend
         self._pools: dict[tuple[bool, bool], httpcore2.AsyncConnectionPool] = {}

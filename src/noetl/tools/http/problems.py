@@ -15,10 +15,10 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from noetl.addresses.guard import BlockedError, UnresolvedError
-from noetl.errors import ToolError
-from noetl.tools.http.knobs import Timeout
-from noetl.tools.http.wrong import Wrong
+from noetl.base.addresses.guard import BlockedError, UnresolvedError
+from noetl.base.errors import ToolError
+from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.request_options import RequestTimeout
 
 _LONGEST_URL = 300
 _USERINFO = re.compile(r"//[^/?#]*@")
@@ -56,7 +56,7 @@ def is_retryable(status: int) -> bool:
     return status in RETRYABLE_STATUSES or status >= 500
 
 
-def told(what: str, problem: Exception, timeout: Timeout) -> ToolError:
+def told(what: str, problem: Exception, timeout: RequestTimeout) -> ToolError:
     """The error outcome of an exception from below; `what` is the method and the URL."""
     match problem:
         case Wrong() | httpcore2.LocalProtocolError():
@@ -86,7 +86,7 @@ def _unconnected(what: str, problem: Exception) -> ToolError:
     return ToolError("http.transport", message, retryable=True, code="connect")
 
 
-def _waiting(problem: Exception, timeout: Timeout) -> str:
+def _waiting(problem: Exception, timeout: RequestTimeout) -> str:
     match problem:
         case httpcore2.ConnectTimeout():
             return f"no connection within {timeout.connect_s:g} s (timeout.connect)"

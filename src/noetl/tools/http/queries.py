@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from noetl.tools.http.wrong import Wrong
+from noetl.tools.http.bad_request import Wrong
 
 
 def encoded(written: Any, what: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import httpx2
 import msgspec
 
-from noetl.tools.http.calls import Call, checked
+from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.calls import HttpRequest, checked
 from noetl.tools.http.problems import clipped
-from noetl.tools.http.wrong import Wrong
 
 MAX_REDIRECTS = 5
 _STATUSES = frozenset({301, 302, 303, 307, 308})
@@ -25,7 +25,7 @@ _HARMLESS = frozenset(
 )
 
 
-def next_call(call: Call, status: int, location: str | None) -> Call | None:
+def next_call(call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
     """The call that a response asks for; None when it asks for none."""
     if status not in _STATUSES or not location:
         return None

@@ -14,22 +14,22 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from noetl.addresses.connections import GuardedBackend
-from noetl.addresses.guard import AddressGuard, BlockedError, UnresolvedError
-from noetl.addresses.policy import OPEN, AddressPolicy
-from noetl.errors import ToolError
-from noetl.redaction import MASK
+from noetl.base.addresses.connections import GuardedBackend
+from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.errors import ToolError
+from noetl.base.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.calls import Call, call_of
+from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.calls import HttpRequest, call_of
 from noetl.tools.http.contents import content_of
 from noetl.tools.http.credentials import attached, fields_of
 from noetl.tools.http.headers import read
-from noetl.tools.http.knobs import Knobs, knobs_of
-from noetl.tools.http.pools import Pools
+from noetl.tools.http.pools import HttpPools
 from noetl.tools.http.problems import is_retryable, named, told
-from noetl.tools.http.reading import read_body, skip_body
 from noetl.tools.http.redirects import MAX_REDIRECTS, next_call
-from noetl.tools.http.wrong import Wrong
+from noetl.tools.http.request_options import Knobs, knobs_of
+from noetl.tools.http.response_reader import read_body, skip_body
 
 _FROM_BELOW = (
     httpcore2.TimeoutException,
@@ -47,7 +47,7 @@ class HttpTool:
     """`policy` says which addresses may be reached; a server gives a closed one (DESIGN §7)."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
-        self._pools = Pools(backend or GuardedBackend(AddressGuard(policy)))
+        self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)))
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         what, knobs = named(inputs.get("method"), inputs.get("url"), context.masked), Knobs()
@@ -65,7 +65,7 @@ class HttpTool:
         except _FROM_BELOW as problem:
             raise told(what, problem, knobs.timeout) from None
 
-    async def _answered(self, call: Call, knobs: Knobs) -> tuple[Call, httpx2.Response]:
+    async def _answered(self, call: HttpRequest, knobs: Knobs) -> tuple[HttpRequest, httpx2.Response]:
         """The last response of a chain of redirects, and the call that got it."""
         cookies: httpx2.Cookies | None = None  # of this chain alone
         for _ in range(MAX_REDIRECTS + 1):
@@ -92,7 +92,7 @@ class HttpTool:
         return {"http": {"status": None, "headers": None}}
 
 
-def _request(call: Call, knobs: Knobs, cookies: httpx2.Cookies | None) -> httpx2.Request:
+def _request(call: HttpRequest, knobs: Knobs, cookies: httpx2.Cookies | None) -> httpx2.Request:
     return httpx2.Request(
         call.method,
         call.url,
@@ -103,7 +103,7 @@ def _request(call: Call, knobs: Knobs, cookies: httpx2.Cookies | None) -> httpx2
     )
 
 
-async def _result(call: Call, response: httpx2.Response, knobs: Knobs) -> ToolResult:
+async def _result(call: HttpRequest, response: httpx2.Response, knobs: Knobs) -> ToolResult:
     """The outcome of a response, its connection given back or closed."""
     try:
         body = await read_body(response, knobs.max_bytes, str(call))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ARGS, AUTH, COUNT, DURATION, INTEGER, OBJECT, TEXT, one_of
+from noetl.tools.kinds.schema_fragments import ARGS, AUTH, COUNT, DURATION, INTEGER, OBJECT, TEXT, one_of
 
 PLAYBOOK = ToolKind(
     name="playbook",

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
+from noetl.tools.kinds.schema_fragments import (
+    ANYTHING,
+    ARGS,
+    AUTH,
+    OBJECT,
+    TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    one_of,
+    script_source,
+)
 
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
 _CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import AUTH, COUNT, FLAG, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of, script_source
+from noetl.tools.kinds.schema_fragments import (
+    AUTH,
+    COUNT,
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    one_of,
+    script_source,
+)
 
 COMMAND = Input(
     name="command",

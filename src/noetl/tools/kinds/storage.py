@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ANYTHING, AUTH, COUNT, OBJECT, TEXT, TEXTS, one_of
+from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, OBJECT, TEXT, TEXTS, one_of
 
 ARTIFACT_OPS = {
     **dict.fromkeys(("get", "read", "load", "fetch"), "get"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.forms import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, OBJECT, TEXT, one_of
+from noetl.tools.kinds.schema_fragments import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, OBJECT, TEXT, one_of
 
 HTTP = ToolKind(
     name="http",

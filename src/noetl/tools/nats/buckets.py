@@ -13,7 +13,7 @@ from nats.js.errors import NotFoundError as Missing
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext
 from noetl.tools.nats.bucket_keys import keys_of
 from noetl.tools.nats.messages import timeout_s

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 import nats.errors
 from nats.aio.client import Client
 
-from noetl.addresses.guard import AddressGuard, BlockedError, UnresolvedError
-from noetl.errors import ToolError
-from noetl.nats_leaving import leave
-from noetl.tools.nats.targets import Target
+from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.errors import ToolError
+from noetl.base.nats_shutdown import leave
+from noetl.tools.nats.targets import NatsTarget
 
 CONNECT_S = 5
 NATS_PORT = 4222
@@ -20,10 +20,10 @@ _PORTS = {"ws": 80, "wss": 443}
 
 class Connections:
     def __init__(self) -> None:
-        self._open: dict[Target, Client] = {}
-        self._opening: dict[Target, asyncio.Lock] = {}
+        self._open: dict[NatsTarget, Client] = {}
+        self._opening: dict[NatsTarget, asyncio.Lock] = {}
 
-    async def client(self, target: Target, guard: AddressGuard) -> Client:
+    async def client(self, target: NatsTarget, guard: AddressGuard) -> Client:
         """A live connection. ToolError `nats.error` says why there is none."""
         async with self._opening.setdefault(target, asyncio.Lock()):
             client = self._open.get(target)
@@ -37,7 +37,7 @@ class Connections:
             await client.close()
 
 
-async def _connected(target: Target, guard: AddressGuard) -> Client:
+async def _connected(target: NatsTarget, guard: AddressGuard) -> Client:
     """A connection to the first server that answers. One by one, since each has an address and a name of its own."""
     for server in target.servers[:-1]:
         try:
@@ -48,7 +48,7 @@ async def _connected(target: Target, guard: AddressGuard) -> Client:
     return await _connected_to(target, target.servers[-1], guard)
 
 
-async def _connected_to(target: Target, server: str, guard: AddressGuard) -> Client:
+async def _connected_to(target: NatsTarget, server: str, guard: AddressGuard) -> Client:
     """Without the client's own reconnecting, which waits and prints: a lost connection is a task's error, and the
     next task connects again."""
     url, name = await _checked(target, server, guard)
@@ -77,7 +77,7 @@ async def _connected_to(target: Target, server: str, guard: AddressGuard) -> Cli
     return client
 
 
-async def _checked(target: Target, server: str, guard: AddressGuard) -> tuple[str, str | None]:
+async def _checked(target: NatsTarget, server: str, guard: AddressGuard) -> tuple[str, str | None]:
     """The url of a server by an address that may be reached, and the name that TLS is to find there."""
     try:
         parts = urlsplit(server)

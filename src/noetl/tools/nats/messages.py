@@ -8,8 +8,8 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from noetl.durations import seconds
-from noetl.errors import ToolError
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext
 from noetl.tools.nats.payloads import decoded, encoded, headers_of
 

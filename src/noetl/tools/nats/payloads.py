@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 FORMATS = ("auto", "json", "text", "base64")
 MAX_BYTES = 64 << 20

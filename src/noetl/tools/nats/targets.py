@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import connection_fields, shapes
 from noetl.tools.contract import ToolContext
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
 
 
-class Target(msgspec.Struct, frozen=True):
+class NatsTarget(msgspec.Struct, frozen=True):
     servers: tuple[str, ...]
     user: str | None = None
     password: str | None = None
@@ -33,10 +33,10 @@ class Target(msgspec.Struct, frozen=True):
         return {name: value for name, value in told.items() if value is not None}
 
 
-def target_of(auth: Any, context: ToolContext) -> Target:
+def target_of(auth: Any, context: ToolContext) -> NatsTarget:
     """The target of a task's `auth`: an address, the fields of a credential, or its name."""
     auth = connection_fields(auth, context, kind="nats", address="url")
-    return Target(
+    return NatsTarget(
         servers=_servers(auth),
         user=_text(auth, "user", "username"),
         password=_text(auth, "password"),

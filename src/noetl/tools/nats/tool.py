@@ -9,7 +9,7 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.nats import buckets, messages
 from noetl.tools.nats.connections import Connections

@@ -1,4 +1,1 @@
-"""`postgres`: SQL on PostgreSQL, templates bound as parameters.
-
-Read first: `tool.py`, `session.py`, `targets.py`.
-"""
+"""`postgres`: SQL on PostgreSQL, templates bound as parameters. Read first: `tool.py`, `session.py`, `targets.py`."""

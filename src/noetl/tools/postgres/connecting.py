@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.addresses.guard import AddressGuard, BlockedError, UnresolvedError
-from noetl.addresses.policy import literal
+from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.addresses.policy import literal
 from noetl.tools.postgres.failures import pg_error
-from noetl.tools.postgres.targets import Target
+from noetl.tools.postgres.targets import PostgresTarget
 
 _TLS = ("require", "verify-ca", "verify-full")
 
@@ -19,7 +19,7 @@ _TLS = ("require", "verify-ca", "verify-full")
 class Connecting:
     """Makes the connections of one pool: each looks its host up anew and is judged anew."""
 
-    def __init__(self, target: Target, guard: AddressGuard, connect_s: float) -> None:
+    def __init__(self, target: PostgresTarget, guard: AddressGuard, connect_s: float) -> None:
         self._target, self._guard, self._connect_s = target, guard, connect_s
 
     async def __call__(self, *_: Any, **arguments: Any) -> Any:
@@ -41,7 +41,7 @@ class Connecting:
         return {"host": [str(address) for address in found], "ssl": _tls(target)}
 
 
-def _tls(target: Target) -> ssl.SSLContext | str:
+def _tls(target: PostgresTarget) -> ssl.SSLContext | str:
     """How TLS is done. It knows the host by its name, though the connection is to an address."""
     mode = target.ssl or "prefer"
     if mode not in _TLS or literal(target.host) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 HELPER = "pg"
 _RETRYABLE = frozenset({"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03"})

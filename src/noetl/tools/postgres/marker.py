@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 TABLE = "noetl_effects"
 _LOCK = 0x6E6F65746C  # any number of our own: two workers must not create the table at once

@@ -9,11 +9,11 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.addresses.guard import AddressGuard
-from noetl.errors import ToolError
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.errors import ToolError
 from noetl.tools.postgres.connecting import Connecting
 from noetl.tools.postgres.failures import of_connecting
-from noetl.tools.postgres.targets import Target
+from noetl.tools.postgres.targets import PostgresTarget
 from noetl.tools.postgres.values import CODECS
 
 DEFAULT_SIZE = 5
@@ -22,16 +22,16 @@ IDLE_S = 60.0  # a worker that is done with a database gives its connections bac
 CLOSE_S = 5.0
 
 
-class Pools:
+class PostgresPools:
     """Pools by target. The first task of a target decides its size (`spec.pool_size`)."""
 
     def __init__(self) -> None:
-        self._pools: dict[Target, Any] = {}
+        self._pools: dict[PostgresTarget, Any] = {}
         self._opening = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(
-        self, target: Target, guard: AddressGuard, *, size: Any, connect_s: float | None
+        self, target: PostgresTarget, guard: AddressGuard, *, size: Any, connect_s: float | None
     ) -> AsyncIterator[Any]:
         """A connection of one's own for a while. ToolError `pg.error` says why there is none."""
         pool = await self._pool(target, guard, size, connect_s or CONNECT_TIMEOUT_S)
@@ -44,7 +44,7 @@ class Pools:
         finally:
             await pool.release(connection)
 
-    async def _pool(self, target: Target, guard: AddressGuard, size: Any, connect_s: float) -> Any:
+    async def _pool(self, target: PostgresTarget, guard: AddressGuard, size: Any, connect_s: float) -> Any:
         async with self._opening:
             if target not in self._pools:
                 self._pools[target] = await _opened(target, guard, size, connect_s)
@@ -61,7 +61,7 @@ class Pools:
                 pool.terminate()
 
 
-async def _opened(target: Target, guard: AddressGuard, size: Any, connect_s: float) -> Any:
+async def _opened(target: PostgresTarget, guard: AddressGuard, size: Any, connect_s: float) -> Any:
     """A pool without connections yet, so that this cannot fail for want of a server."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')

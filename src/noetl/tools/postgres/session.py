@@ -9,12 +9,12 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.postgres.failures import pg_error
 from noetl.tools.postgres.parameters import Typed, shares_templates
 from noetl.tools.postgres.values import row_of
-from noetl.tools.sql.answers import Allowance, Answer
+from noetl.tools.sql.answers import Allowance, SqlAnswer
 
 BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
@@ -25,7 +25,7 @@ _DIFFERENT_EXPRESSIONS = frozenset({"42803", "42P10"})
 _STREAMS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
 
-class Session:
+class PostgresSession:
     def __init__(self, connection: Any, spec: Mapping[str, Any], timeout_s: float | None) -> None:
         self._connection = connection
         self._isolation = _isolation(spec.get("isolation"))
@@ -39,11 +39,11 @@ class Session:
             await self._connection.execute(f"SET LOCAL statement_timeout = {self._timeout_ms}")
             yield
 
-    async def run(self, bound: Bound) -> list[Answer]:
+    async def run(self, bound: Bound) -> list[SqlAnswer]:
         """Run statements within the transaction that is open."""
         return [await self._answer(statement) for statement in bound.statements]
 
-    async def run_singly(self, bound: Bound) -> list[Answer]:
+    async def run_singly(self, bound: Bound) -> list[SqlAnswer]:
         """Run statements each by itself, or in the transactions they begin themselves."""
         connection = self._connection
         await connection.execute(f"SET statement_timeout = {self._timeout_ms}")  # reset when it is given back
@@ -59,27 +59,27 @@ class Session:
             raise pg_error("the SQL begins a transaction and does not end it, so it was rolled back")
         return answers
 
-    async def _answer(self, statement: Statement) -> Answer:
+    async def _answer(self, statement: Statement) -> SqlAnswer:
         prepared, values = await self._prepared(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]
         if not columns:
             await prepared.fetch(*values)
-            return Answer([], [], _touched(prepared.get_statusmsg()))
+            return SqlAnswer([], [], _touched(prepared.get_statusmsg()))
         rows: list[dict[str, Any]] = []
         cursor = await prepared.cursor(*values)
         while batch := await cursor.fetch(BATCH_ROWS):
             found = [row_of(record) for record in batch]
             rows += found
             self._allowance.take(found, len(rows))
-        return Answer(rows, columns, len(rows))
+        return SqlAnswer(rows, columns, len(rows))
 
-    async def _whole(self, statement: Statement) -> Answer:
+    async def _whole(self, statement: Statement) -> SqlAnswer:
         """A statement outside of any transaction of ours, where rows come all at once."""
         prepared, values = await self._prepared(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]
         rows = [row_of(record) for record in await prepared.fetch(*values)]
         self._allowance.take(rows, len(rows))
-        return Answer(rows, columns, len(rows) if columns else _touched(prepared.get_statusmsg()))
+        return SqlAnswer(rows, columns, len(rows) if columns else _touched(prepared.get_statusmsg()))
 
     async def _prepared(self, statement: Statement) -> tuple[Any, list[Any]]:
         if not (shares_templates(statement) and _compares_expressions(statement)):

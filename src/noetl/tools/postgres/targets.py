@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import connection_fields, shapes
 from noetl.tools.contract import ToolContext
 
@@ -28,7 +28,7 @@ _DSN = (ADDRESS, "uri", "url", "connection_string")
 _ASSIGNMENT = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>'(?:[^'\\\\]|\\\\.)*'|[^\s']+)")
 
 
-class Target(msgspec.Struct, frozen=True):
+class PostgresTarget(msgspec.Struct, frozen=True):
     """One server, database and role. Shown without its password."""
 
     host: str
@@ -64,7 +64,7 @@ class Target(msgspec.Struct, frozen=True):
         }
 
 
-def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Target:
+def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> PostgresTarget:
     """The target of a task's `auth`: fields, a connection address, the name of a credential, or a name with fields
     over it ({credential: name, type: …}), as http takes it too."""
     said = connection_fields(auth, context, kind=kind, address=ADDRESS)
@@ -73,7 +73,7 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Tar
         if "host" not in fields:  # never this machine, because somebody forgot to say which
             message = f'"auth" does not say which server: it needs a host or a dsn; it is {shapes(ADDRESS)}'
             raise ToolError("keychain.unresolved", message)
-        return msgspec.convert(fields, Target, strict=False)
+        return msgspec.convert(fields, PostgresTarget, strict=False)
     except (msgspec.ValidationError, ValueError):  # their words could hold the password
         raise ToolError("keychain.unresolved", "the credential has a field that is not what it should be") from None
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.durations import seconds
-from noetl.errors import ToolError
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.postgres.failures import HELPER, told
 from noetl.tools.postgres.insertion import insert
 from noetl.tools.postgres.marker import claim, ensure_table, record
-from noetl.tools.postgres.pools import Pools
-from noetl.tools.postgres.session import Session
+from noetl.tools.postgres.pools import PostgresPools
+from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request, with_script
@@ -31,7 +31,7 @@ Work = Bound | Insertion
 
 class PostgresTool:
     def __init__(self) -> None:
-        self._pools = Pools()
+        self._pools = PostgresPools()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders))
@@ -41,7 +41,7 @@ class PostgresTool:
         reached = self._pools.connection(target, context.addresses, size=spec.get("pool_size"), connect_s=connect_s)
         async with reached as connection:
             with told():
-                result = await _run(work, connection, Session(connection, spec, total_s), context)
+                result = await _run(work, connection, PostgresSession(connection, spec, total_s), context)
         return ToolResult(
             result=result,
             wrapped=isinstance(work, Bound),
@@ -55,7 +55,7 @@ class PostgresTool:
         return {HELPER: {"code": None, "message": None}}
 
 
-async def _run(work: Work, connection: Any, session: Session, context: ToolContext) -> Any:
+async def _run(work: Work, connection: Any, session: PostgresSession, context: ToolContext) -> Any:
     once = context.spec.get("exactly_once") is True
     singly = context.spec.get("transaction") is False or (isinstance(work, Bound) and keeps_transactions(work))
     if singly and once:
@@ -73,7 +73,7 @@ async def _run(work: Work, connection: Any, session: Session, context: ToolConte
     return result
 
 
-async def _result(work: Work, connection: Any, session: Session) -> Any:
+async def _result(work: Work, connection: Any, session: PostgresSession) -> Any:
     if isinstance(work, Insertion):
         return reference_to(work, STORE, await insert(connection, work))
     return result_of(await session.run(work))

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.tools.sql.plain import plain
+from noetl.tools.sql.plain_values import plain
 
 
 def _interval(parts: tuple[int, int, int]) -> str:

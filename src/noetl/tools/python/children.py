@@ -10,8 +10,8 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
-from noetl.tools.python.process import Child
-from noetl.tools.python.template import HAS_TEMPLATES, Template, TemplateGoneError
+from noetl.tools.python.process import PythonChild
+from noetl.tools.python.template import HAS_TEMPLATES, TemplateClient, TemplateGoneError
 from noetl.tools.sandbox import Sandbox
 
 IDLE_S = 60.0  # how long an idle child is kept
@@ -24,20 +24,20 @@ class Idle(NamedTuple):
     since: float  # by the loop's clock
 
 
-class Children:
+class PythonChildren:
     def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE, template: bool = HAS_TEMPLATES) -> None:
         self._idle_s, self._most_idle = idle_s, most_idle
-        self._all: set[Child] = set()
-        self._idle: dict[Child, Idle] = {}  # longest idle first
+        self._all: set[PythonChild] = set()
+        self._idle: dict[PythonChild, Idle] = {}  # longest idle first
         self._ending: set[asyncio.Task[None]] = set()
         self._sweep_due: asyncio.TimerHandle | None = None
-        self._template: asyncio.Task[Template] | None = None
+        self._template: asyncio.Task[TemplateClient] | None = None
         self._chances = _CHANCES if template else 0
 
-    async def take(self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None) -> Child:
+    async def take(self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None) -> PythonChild:
         """A child that is nobody else's until it is given back. One in a sandbox is always a fresh one."""
         if sandbox is not None:
-            apart = await Child.start(None, sandbox)
+            apart = await PythonChild.start(None, sandbox)
             self._all.add(apart)
             return apart
         if not fresh and (child := self._idle_one(execution_id)) is not None:
@@ -46,7 +46,7 @@ class Children:
         self._all.add(child)
         return child
 
-    async def give_back(self, execution_id: str, child: Child, *, fresh: bool) -> None:
+    async def give_back(self, execution_id: str, child: PythonChild, *, fresh: bool) -> None:
         if fresh or not child.usable:
             self._end(child)
             await child.gone()  # the task is over when its process is
@@ -75,7 +75,7 @@ class Children:
             with suppress(OSError):
                 await (await template).close()
 
-    def _idle_one(self, execution_id: str) -> Child | None:
+    def _idle_one(self, execution_id: str) -> PythonChild | None:
         """The one that was used last: what it has in its caches is warm."""
         for child in [child for child, idle in reversed(self._idle.items()) if idle.execution_id == execution_id]:
             del self._idle[child]
@@ -84,18 +84,18 @@ class Children:
             self._end(child)
         return None
 
-    async def _born(self) -> Child:
+    async def _born(self) -> PythonChild:
         if self._chances:
             if self._template is None:
-                self._template = asyncio.ensure_future(Template.start())
+                self._template = asyncio.ensure_future(TemplateClient.start())
             starting = self._template
             try:
-                return await Child.start(await asyncio.shield(starting))
+                return await PythonChild.start(await asyncio.shield(starting))
             except (TemplateGoneError, OSError):
                 self._template_broke(starting)
-        return await Child.start(None)
+        return await PythonChild.start(None)
 
-    def _template_broke(self, broken: asyncio.Task[Template]) -> None:
+    def _template_broke(self, broken: asyncio.Task[TemplateClient]) -> None:
         if self._template is broken:
             if broken.exception() is None and not broken.result().gone:
                 return  # it was only busy
@@ -112,7 +112,7 @@ class Children:
             due = next(iter(self._idle.values())).since + self._idle_s
             self._sweep_due = loop.call_at(due, self._sweep)
 
-    def _end(self, child: Child) -> None:
+    def _end(self, child: PythonChild) -> None:
         self._idle.pop(child, None)
         self._all.discard(child)
         child.kill()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 SHAPES = "a mapping {pd: pandas}, a list [json, numpy as np], or {from: datetime, import: [date, time]}"
 _MODULE = re.compile(r"(?P<module>[A-Za-z_][\w.]*)(?:\s+as\s+(?P<name>[A-Za-z_]\w*))?\Z")

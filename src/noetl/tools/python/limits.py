@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.durations import seconds
-from noetl.errors import ToolError
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?)?b?\Z", re.IGNORECASE)

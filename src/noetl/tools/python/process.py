@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.python.output import Output
-from noetl.tools.python.template import ENTRY, Ended, Template, environment
+from noetl.tools.python.template import ENTRY, Ended, TemplateClient, environment
 from noetl.tools.sandbox import Sandbox, sandboxed
 
 _LARGEST = 64 << 20  # bytes of one answer (RELIABILITY 3.6)
 
 
-class Child:
+class PythonChild:
     """One process. It answers one call at a time."""
 
     def __init__(self, pid: int, ended: Ended, conversation: socket.socket, output: Output) -> None:
@@ -33,7 +33,7 @@ class Child:
         self._usable = True
 
     @classmethod
-    async def start(cls, template: Template | None, sandbox: Sandbox | None = None) -> Child:
+    async def start(cls, template: TemplateClient | None, sandbox: Sandbox | None = None) -> PythonChild:
         """Forked from the template, else a program of its own, in a sandbox if there is to be one. TemplateGoneError
         when the former cannot be."""
         ours, theirs = socket.socketpair()

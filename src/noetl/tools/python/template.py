@@ -27,7 +27,7 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-class Template:
+class TemplateClient:
     """One process, started once. It answers requests in their order."""
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
@@ -39,7 +39,7 @@ class Template:
         self.gone = False
 
     @classmethod
-    async def start(cls) -> Template:
+    async def start(cls) -> TemplateClient:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:

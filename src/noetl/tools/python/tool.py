@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
-from noetl.tools.python.children import Children
+from noetl.tools.python.children import PythonChildren
 from noetl.tools.python.context_reads import NAME as CONTEXT
 from noetl.tools.python.context_reads import reads_context
 from noetl.tools.python.libs import imports_of
@@ -27,7 +27,7 @@ _AS_ONE_MAPPING = frozenset({"args", "input_data"})
 
 class PythonTool:
     def __init__(self) -> None:
-        self._children = Children()
+        self._children = PythonChildren()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request = await _request(inputs, context)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import refusal, serve_calls
 from noetl.tools.quantum.jobs import JOB
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.ids import derived
+from noetl.base.errors import ToolError
+from noetl.base.ids import derived
 from noetl.tools.quantum.gates import GATES, known
 
 INVALID = "quantum.circuit"

@@ -19,7 +19,7 @@ _CONSTANTS = {"pi": math.pi, "π": math.pi, "tau": math.tau, "euler": math.e}
 _DEEPEST = 50
 
 
-class Reading:
+class AngleParser:
     """Reads one expression from words, by precedence: sums, products, signs, powers, single values."""
 
     def __init__(self, words: list[str], names: Mapping[str, float], where: str) -> None:

@@ -22,7 +22,7 @@ def _rz(theta: float) -> Matrix:
     return (exp(-0.5j * theta), 0, 0, exp(0.5j * theta))
 
 
-class Gate(msgspec.Struct, frozen=True):
+class QuantumGate(msgspec.Struct, frozen=True):
     """`make` gives the matrix on the last of its qubits, from so many angles; the others control it. `swaps`: it
     exchanges its last two qubits instead."""
 
@@ -66,15 +66,15 @@ def _fixed(name: str) -> Callable[..., Matrix]:
     return lambda: _FIXED[name]
 
 
-def _table() -> dict[str, Gate]:
-    gates = {name: Gate(0, 0, _fixed(name)) for name in _FIXED}
-    gates |= {name: Gate(0, angles, make) for name, (angles, make) in _TURNED.items()}
+def _table() -> dict[str, QuantumGate]:
+    gates = {name: QuantumGate(0, 0, _fixed(name)) for name in _FIXED}
+    gates |= {name: QuantumGate(0, angles, make) for name, (angles, make) in _TURNED.items()}
     for name in ("x", "y", "z", "h", "s", "sx"):
-        gates[f"c{name}"] = Gate(1, 0, _fixed(name))
+        gates[f"c{name}"] = QuantumGate(1, 0, _fixed(name))
     for name in ("rx", "ry", "rz", "p", "u"):
-        gates[f"c{name}"] = Gate(1, *_TURNED[name])
-    gates |= {"ccx": Gate(2, 0, _fixed("x")), "ccz": Gate(2, 0, _fixed("z"))}
-    gates |= {"swap": Gate(0, 0, _fixed("x"), swaps=True), "cswap": Gate(1, 0, _fixed("x"), swaps=True)}
+        gates[f"c{name}"] = QuantumGate(1, *_TURNED[name])
+    gates |= {"ccx": QuantumGate(2, 0, _fixed("x")), "ccz": QuantumGate(2, 0, _fixed("z"))}
+    gates |= {"swap": QuantumGate(0, 0, _fixed("x"), swaps=True), "cswap": QuantumGate(1, 0, _fixed("x"), swaps=True)}
     return gates
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.tools.quantum.jobs import UNAVAILABLE, Job, JobRequest, JobState, Surroundings
+from noetl.base.errors import ToolError
+from noetl.tools.quantum.jobs import UNAVAILABLE, Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.process import Engine
 
 PACKAGE, EXTRA = "qiskit-ibm-runtime", "quantum-ibm"
@@ -26,7 +26,7 @@ class Ibm:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+    async def submit(self, request: JobRequest, around: JobContext) -> Job:
         return await self._asked(
             "submit",
             around,
@@ -38,16 +38,16 @@ class Ibm:
             hints=request.hints,
         )
 
-    async def status(self, job_id: str, around: Surroundings) -> Job:
+    async def status(self, job_id: str, around: JobContext) -> Job:
         return await self._asked("status", around, job_id=job_id)
 
-    async def results(self, job_id: str, around: Surroundings) -> Job:
+    async def results(self, job_id: str, around: JobContext) -> Job:
         return await self._asked("results", around, job_id=job_id)
 
-    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+    async def cancel(self, job_id: str, around: JobContext) -> Job:
         return await self._asked("cancel", around, job_id=job_id)
 
-    async def _asked(self, op: str, around: Surroundings, **more: Any) -> Job:
+    async def _asked(self, op: str, around: JobContext, **more: Any) -> Job:
         if find_spec("qiskit_ibm_runtime") is None:
             raise ToolError(
                 UNAVAILABLE,

@@ -26,8 +26,8 @@ from qiskit_ibm_runtime.exceptions import (  # type: ignore[import-not-found,imp
 from qiskit_ibm_runtime.executor_sampler import Sampler  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from requests.exceptions import RequestException
 
-from noetl.errors import ToolError
-from noetl.ids import derived
+from noetl.base.errors import ToolError
+from noetl.base.ids import derived
 from noetl.tools.quantum.circuits import Circuit
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, JobState
 from noetl.tools.quantum.qiskit_circuits import made

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.records.references import Reference
+from noetl.events.references import Reference
 from noetl.tools.quantum.circuits import Circuit
 
 JOB = "quantum.job"
@@ -54,7 +54,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     told: dict[str, Any] = {}
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class JobContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider may use: the clock, the results store, and the credential that the task names."""
 
     now: Callable[[], float]
@@ -66,14 +66,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 class Provider(Protocol):
     """One provider. ToolError `quantum.provider_unavailable` says why it cannot be used here."""
 
-    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+    async def submit(self, request: JobRequest, around: JobContext) -> Job:
         """Hand the job in, and return at once."""
 
-    async def status(self, job_id: str, around: Surroundings) -> Job:
+    async def status(self, job_id: str, around: JobContext) -> Job:
         """How it stands; without counts."""
 
-    async def results(self, job_id: str, around: Surroundings) -> Job:
+    async def results(self, job_id: str, around: JobContext) -> Job:
         """The job with its counts, if it is done."""
 
-    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+    async def cancel(self, job_id: str, around: JobContext) -> Job:
         """Stop it, if it is not over."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 
 UNPLACED = "quantum.placement"
 PREFERENCES = ("cost", "queue", "fidelity")
@@ -32,7 +32,7 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str | None = None
 
 
-class Placed(msgspec.Struct, frozen=True):
+class QuantumPlacement(msgspec.Struct, frozen=True):
     backend: Backend
     prefer: str
     considered: tuple[Considered, ...]
@@ -45,7 +45,7 @@ def backends_of(policy: Mapping[str, Any]) -> tuple[Backend, ...]:
         raise ToolError(UNPLACED, f"executor.spec.policy.quantum.backends: {problem}") from None
 
 
-def place(policy: Mapping[str, Any], *, qubits: int, shots: int, provider: str | None) -> Placed | None:
+def place(policy: Mapping[str, Any], *, qubits: int, shots: int, provider: str | None) -> QuantumPlacement | None:
     """The best admissible backend; None where the playbook names none. ToolError `quantum.placement` when none is."""
     backends = backends_of(policy)
     if not backends:
@@ -68,7 +68,7 @@ def place(policy: Mapping[str, Any], *, qubits: int, shots: int, provider: str |
     if not fit:
         reasons = "; ".join(f"{one.name}: {one.refused}" for one in weighed)
         raise ToolError(UNPLACED, f"no backend takes this job ({reasons})")
-    return Placed(min(fit, key=lambda one: _rank(one, prefer)), prefer, tuple(weighed))
+    return QuantumPlacement(min(fit, key=lambda one: _rank(one, prefer)), prefer, tuple(weighed))
 
 
 def _refused(backend: Backend, qubits: int, shots: int, max_cost: Any, provider: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.quantum.ibm import Ibm
 from noetl.tools.quantum.jobs import UNAVAILABLE, Provider
 from noetl.tools.quantum.process import Engine

@@ -22,7 +22,7 @@ from noetl.tools.quantum.circuits import (
     checked,
     invalid,
 )
-from noetl.tools.quantum.expressions import Reading
+from noetl.tools.quantum.expressions import AngleParser
 from noetl.tools.quantum.gates import known
 
 _WORD = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|("[^"]*")|(\*\*|->|==|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|\w+|\S)', re.DOTALL)
@@ -154,7 +154,7 @@ class _Program:
 
     def _apply(self, words: Sequence[str], where: str) -> None:
         name, angles, operands = _call(words, where)
-        values = [Reading(angle, self._names, where).value() for angle in angles]
+        values = [AngleParser(angle, self._names, where).value() for angle in angles]
         each = [self._at(operand, self._registers, where) for operand in operands]
         width = max((len(one) for one in each), default=0)
         if not width or any(len(one) not in (1, width) for one in each):
@@ -180,7 +180,7 @@ class _Program:
             if line[0] == BARRIER:
                 continue
             inner, written, operands = _call(line, where)
-            values = [Reading(angle, names, where).value() for angle in written]
+            values = [AngleParser(angle, names, where).value() for angle in written]
             try:
                 inside = [places[operand[0]] for operand in operands]
             except KeyError as missing:

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
-from noetl.records.references import Reference
+from noetl.base.errors import ToolError
+from noetl.events.references import Reference
 from noetl.tools.quantum.circuits import Circuit
-from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobRequest, JobState, Surroundings
+from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.process import Engine
 from noetl.tools.quantum.statevector import MAX_QUBITS, TooLargeError, counts_of
 
@@ -45,7 +45,7 @@ class Simulator:
         self._aer, self._always_aer = aer, always_aer
         self._cancelled: set[str] = set()
 
-    async def submit(self, request: JobRequest, around: Surroundings) -> Job:
+    async def submit(self, request: JobRequest, around: JobContext) -> Job:
         if around.keep is None:
             raise ToolError(UNAVAILABLE, "the simulator needs a results store to keep circuits in")
         by_aer = self._always_aer or (request.circuit.qubits > MAX_QUBITS and _has_aer())
@@ -58,14 +58,14 @@ class Simulator:
         told = {"versions": _versions(ticket), "circuit": msgspec.to_builtins(kept)}
         return Job(job_id=job_id, state=self._state(job_id, ticket, around), told=told)
 
-    async def status(self, job_id: str, around: Surroundings) -> Job:
+    async def status(self, job_id: str, around: JobContext) -> Job:
         ticket = _ticket(job_id)
         state = self._state(job_id, ticket, around)
         error = _refusal(ticket, around) if state is JobState.DONE else None
         told = {"versions": _versions(ticket)}
         return Job(job_id=job_id, state=JobState.ERROR if error else state, error=error, told=told)
 
-    async def results(self, job_id: str, around: Surroundings) -> Job:
+    async def results(self, job_id: str, around: JobContext) -> Job:
         job = await self.status(job_id, around)
         if job.state is not JobState.DONE:
             return job
@@ -79,7 +79,7 @@ class Simulator:
         told = {**job.told, "seed": ticket.seed, "shots": ticket.shots, "circuit_checksum": circuit.checksum}
         return msgspec.structs.replace(job, counts=counts, told=told)
 
-    async def cancel(self, job_id: str, around: Surroundings) -> Job:
+    async def cancel(self, job_id: str, around: JobContext) -> Job:
         """Nothing runs that could be stopped; this worker tells from now on that it was."""
         job = await self.status(job_id, around)
         if job.state.is_over:
@@ -100,7 +100,7 @@ class Simulator:
             return counts_of(circuit, ticket.shots, ticket.seed)
         return await asyncio.to_thread(counts_of, circuit, ticket.shots, ticket.seed)
 
-    def _state(self, job_id: str, ticket: _Ticket, around: Surroundings) -> JobState:
+    def _state(self, job_id: str, ticket: _Ticket, around: JobContext) -> JobState:
         if job_id in self._cancelled:
             return JobState.CANCELLED
         age = around.now() - ticket.at
@@ -126,7 +126,7 @@ def _versions(ticket: _Ticket) -> dict[str, Any]:
     return {package: version(package) for package in ("qiskit", "qiskit-aer")} if _has_aer() else {}
 
 
-def _refusal(ticket: _Ticket, around: Surroundings) -> str | None:
+def _refusal(ticket: _Ticket, around: JobContext) -> str | None:
     qubits = 0 if ticket.by_aer else _circuit(ticket, around).qubits
     if qubits <= MAX_QUBITS:
         return None
@@ -140,7 +140,7 @@ def _ticket(job_id: str) -> _Ticket:
         raise ToolError(JOB, f'"{job_id}" is no job of the simulator') from None
 
 
-def _circuit(ticket: _Ticket, around: Surroundings) -> Circuit:
+def _circuit(ticket: _Ticket, around: JobContext) -> Circuit:
     if around.load is None:
         raise ToolError(UNAVAILABLE, "the simulator needs a results store to read circuits from")
     try:

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from noetl.durations import seconds
-from noetl.errors import ToolError
-from noetl.records.remarks import QuantumPlaced
+from noetl.base.durations import seconds
+from noetl.base.errors import ToolError
+from noetl.events.task_notes import QuantumPlaced
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
-from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobRequest, JobState, Provider, Surroundings
+from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState, Provider
 from noetl.tools.quantum.placement import Backend, backends_of, place
 from noetl.tools.quantum.providers import SIMULATOR, Providers, stand_ins
 
@@ -130,7 +130,7 @@ class QuantumTool:
         return self._providers.provider(name), own_id
 
 
-async def _handed_in(provider: Provider, request: JobRequest, around: Surroundings) -> Job:
+async def _handed_in(provider: Provider, request: JobRequest, around: JobContext) -> Job:
     """The job. Handing it in is not broken off: nobody would know whether there is one, and who pays for it."""
     submitting = asyncio.ensure_future(provider.submit(request, around))
     try:
@@ -142,13 +142,13 @@ async def _handed_in(provider: Provider, request: JobRequest, around: Surroundin
         raise
 
 
-async def _given_up(provider: Provider, own_id: str, around: Surroundings) -> None:
+async def _given_up(provider: Provider, own_id: str, around: JobContext) -> None:
     with suppress(ToolError, TimeoutError):
         async with asyncio.timeout(_LAST_WORD_S):
             await provider.cancel(own_id, around)
 
 
-def _note(job_id: str, job: Job, provider: Provider, around: Surroundings, context: ToolContext) -> None:
+def _note(job_id: str, job: Job, provider: Provider, around: JobContext, context: ToolContext) -> None:
     """A job that is not over is cancelled with the execution that waits for it."""
     if job.state.is_over:
         context.unwanted.pop(job_id, None)
@@ -174,7 +174,7 @@ def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, s
     return placed.backend
 
 
-def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> Surroundings:
+def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> JobContext:
     credential: Mapping[str, Any] | None = None
     auth = inputs.get("auth")
     if isinstance(auth, dict):
@@ -183,7 +183,7 @@ def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> Surroundin
         if context.resolve is None:
             raise ToolError(UNAVAILABLE, f'the credential "{auth}" cannot be looked up here')
         credential = context.resolve(str(auth))
-    return Surroundings(now=context.now, credential=credential, keep=context.keep, load=context.load)
+    return JobContext(now=context.now, credential=credential, keep=context.keep, load=context.load)
 
 
 def _stand_ins(context: ToolContext) -> dict[str, str]:
@@ -217,7 +217,7 @@ def _length(name: str, context: ToolContext, otherwise: float) -> float:
 def _seed(written: Any, context: ToolContext) -> int:
     """The author's own, else one that follows from the task run: a repeated attempt asks for the same thing."""
     if written is None:
-        from noetl.ids import derived
+        from noetl.base.ids import derived
 
         return int(derived("seed", context.idempotency_key)[:8], 16)
     try:

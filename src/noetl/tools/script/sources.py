@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.artifact.references import loaded
 from noetl.tools.contract import ToolContext
 from noetl.tools.script_files import read_script

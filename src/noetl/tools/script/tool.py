@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.script.sources import text_of as program_text
 from noetl.tools.shell.inputs import program_of, result_of, text_of

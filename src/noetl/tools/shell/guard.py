@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl.tools.shell.marked import MARK
+from noetl.tools.shell.marked_processes import MARK
 
 OPEN_FILES = 1024
 

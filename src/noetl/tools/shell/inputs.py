@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.python.limits import limits_of
 from noetl.tools.sandbox import Sandbox, sandbox_of
-from noetl.tools.shell.programs import Ended, Program
+from noetl.tools.shell.programs import EndedProgram, ShellProgram
 
 MAX_TOLD = 4_000  # characters of each stream that an error tells
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -22,10 +22,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 def program_of(
     argv: list[str], inputs: Mapping[str, Any], context: ToolContext, env: Mapping[str, str] | None = None
-) -> Program:
+) -> ShellProgram:
     """The program that a task asks for. ToolError `shell.input` says what is wrong with its inputs."""
     _check_arguments(argv, context)
-    return Program(
+    return ShellProgram(
         argv=tuple(argv),
         env={**_told(context), **_environment(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
@@ -52,7 +52,7 @@ def _check_arguments(argv: list[str], context: ToolContext) -> None:
             )
 
 
-def result_of(ended: Ended, context: ToolContext, word: str) -> ToolResult:
+def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResult:
     """The result, or ToolError `shell.exit` where the program says that it failed (`spec.ok_exit_codes` widen it)."""
     code, masked = ended.exit_code, context.masked
     if code != 0 and code not in _fine(context.spec.get("ok_exit_codes")):

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.sandbox import Sandbox, sandboxed
 from noetl.tools.shell.guard import guarded
-from noetl.tools.shell.marked import MARK, end_marked, now
+from noetl.tools.shell.marked_processes import MARK, end_marked, now
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
 LINGER_S = 0.5
@@ -30,7 +30,7 @@ _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
 _STDOUT, _STDERR = 1, 2
 
 
-class Program(msgspec.Struct, frozen=True, kw_only=True):
+class ShellProgram(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
     cwd: str | None = None
@@ -39,7 +39,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None = None
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class EndedProgram(msgspec.Struct, frozen=True, kw_only=True):
     """How a program ended. A negative `exit_code` is the signal that killed it."""
 
     exit_code: int
@@ -74,7 +74,7 @@ class _Watching(asyncio.SubprocessProtocol):
         return self._printed[fd].decode("utf-8", "replace")
 
 
-async def run(program: Program, folder: Path) -> Ended:
+async def run(program: ShellProgram, folder: Path) -> EndedProgram:
     """Run a program to its end, with `folder` for its temporary files. Cancelled, nothing of it is left."""
     since = now()
     transport, watching = await _started(program, folder)
@@ -84,7 +84,7 @@ async def run(program: Program, folder: Path) -> Ended:
         await _end(transport, watching, run=folder.name, since=since)
     exit_code = transport.get_returncode()
     assert exit_code is not None, "it has exited"
-    return Ended(
+    return EndedProgram(
         exit_code=exit_code,
         stdout=watching.text(_STDOUT),
         stderr=watching.text(_STDERR),
@@ -92,7 +92,7 @@ async def run(program: Program, folder: Path) -> Ended:
     )
 
 
-async def _started(program: Program, folder: Path) -> tuple[asyncio.SubprocessTransport, _Watching]:
+async def _started(program: ShellProgram, folder: Path) -> tuple[asyncio.SubprocessTransport, _Watching]:
     stdin = Path(os.devnull)
     if program.stdin is not None:
         stdin = folder / "stdin"

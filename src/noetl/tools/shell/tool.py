@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.shell.inputs import program_of, result_of, text_of
 from noetl.tools.shell.programs import private_folder, run

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.sql.requests import Insertion
 
 MAX_RESULT_BYTES = 64 << 20  # RELIABILITY 3.6
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SqlAnswer(msgspec.Struct, frozen=True):
     """What one statement gave. `row_count` counts rows returned, or else rows touched."""
 
     rows: list[dict[str, Any]]
@@ -21,7 +21,7 @@ class Answer(msgspec.Struct, frozen=True):
     row_count: int
 
 
-def result_of(answers: Sequence[Answer]) -> dict[str, Any]:
+def result_of(answers: Sequence[SqlAnswer]) -> dict[str, Any]:
     """The result of a task: the last statement's rows, and every statement's as `command_0`, `command_1`, …"""
     last = answers[-1]
     each = {f"command_{index}": msgspec.to_builtins(answer) for index, answer in enumerate(answers)}

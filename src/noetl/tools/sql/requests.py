@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.names import column, names_in
 from noetl.templates.sql.placeholders import with_params

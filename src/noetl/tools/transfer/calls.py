@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.contract import ToolContext
 

@@ -14,7 +14,7 @@ import msgspec
 Rows = list[dict[str, Any]]
 
 
-class Position(msgspec.Struct, frozen=True):
+class TransferPosition(msgspec.Struct, frozen=True):
     """Where in the source the next chunk begins: `at` is the source's own word for it, None for the beginning."""
 
     at: Any = None
@@ -23,30 +23,30 @@ class Position(msgspec.Struct, frozen=True):
 
 class Chunk(msgspec.Struct, frozen=True):
     rows: Rows
-    then: Position
+    then: TransferPosition
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class TransferProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a transfer has come. `writes` counts what was written as a whole, `size` the bytes of rows as JSON."""
 
     rows: int = 0
     chunks: int = 0
     writes: int = 0
     size: int = 0
-    position: Position = Position()
+    position: TransferPosition = TransferPosition()
 
 
-class Source(Protocol):
-    def chunks(self, position: Position) -> AsyncIterator[Chunk]:
+class TransferSource(Protocol):
+    def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:
         """The chunks from `position` on. The last one ends at a position with `end`."""
 
 
-class Target(Protocol):
-    async def progress(self) -> Progress:
+class TransferTarget(Protocol):
+    async def progress(self) -> TransferProgress:
         """How far this transfer has come before, as far as the target knows."""
 
-    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
         """Write rows, all or none, and record `progress`, which counts them in."""
 
-    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
         """Where the rows are now (RES-05)."""

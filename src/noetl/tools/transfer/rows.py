@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.errors import ToolError
-from noetl.pipeline.dotted import at_path
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.dotted_paths import at_path
 from noetl.tools.transfer.contract import Rows
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.transfer.calls import end_of
-from noetl.tools.transfer.contract import Chunk, Progress, Rows, Source, Target
+from noetl.tools.transfer.contract import Chunk, Rows, TransferProgress, TransferSource, TransferTarget
 from noetl.tools.transfer.rows import pieces, renamed
 from noetl.tools.transfer.sources.artifact import ArtifactSource
 from noetl.tools.transfer.sources.http import HttpSource
@@ -53,10 +53,10 @@ class TransferTool:
 class _Moving:
     """One transfer on its way."""
 
-    def __init__(self, target: Target, size: int, mapping: Any) -> None:
+    def __init__(self, target: TransferTarget, size: int, mapping: Any) -> None:
         self._target, self._size, self._mapping = target, size, mapping
         self._lines: list[str] = []
-        self.progress = Progress()
+        self.progress = TransferProgress()
 
     async def resume(self) -> None:
         self.progress = await self._target.progress()
@@ -72,9 +72,9 @@ class _Moving:
         told = f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far"
         self._lines = [*self._lines[-_LINES:], told]
 
-    async def _written(self, parts: list[Rows], rows: Rows, chunk: Chunk) -> Progress:
+    async def _written(self, parts: list[Rows], rows: Rows, chunk: Chunk) -> TransferProgress:
         before = self.progress
-        after = Progress(
+        after = TransferProgress(
             rows=before.rows + len(rows),
             chunks=before.chunks + len(parts),
             writes=before.writes + 1,
@@ -104,7 +104,7 @@ class _Moving:
         return told
 
 
-def _source(written: Any, size: int, context: ToolContext) -> Source:
+def _source(written: Any, size: int, context: ToolContext) -> TransferSource:
     end = end_of("source", written, KINDS, context)
     match end.kind:
         case "http":
@@ -115,7 +115,7 @@ def _source(written: Any, size: int, context: ToolContext) -> Source:
             return SqlSource(end, size)
 
 
-def _target(inputs: Mapping[str, Any], context: ToolContext) -> Target:
+def _target(inputs: Mapping[str, Any], context: ToolContext) -> TransferTarget:
     end = end_of("target", inputs.get("target"), KINDS, context)
     mode = str(inputs.get("mode") or end.said.get("mode") or "append")
     if mode not in MODES:

@@ -2231,14 +2231,14 @@ export interface components {
          */
         Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
         /**
-         * Errand
+         * SideRun
          * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
          *         `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
          *         `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
          *         around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
          *         run that goes on (TOOL-12).
          */
-        Errand: {
+        SideRun: {
             /** @default null */
             child: string | null;
             /** @default null */
@@ -2256,11 +2256,11 @@ export interface components {
             task_run_id: string | null;
         };
         /**
-         * ErrandBar
+         * SideRunBar
          * @description `kind`: compensation | handler | async | hook; `status`: pending | scheduled | running | done | failed |
          *         unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
          */
-        ErrandBar: {
+        SideRunBar: {
             /** @default 1 */
             attempt: number;
             /** @default null */
@@ -2288,12 +2288,12 @@ export interface components {
             worker_id: string | null;
         };
         /**
-         * ErrandView
+         * SideRunView
          * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
          *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
          *         when it was begun, until when its worker holds it, and when its task is run again.
          */
-        ErrandView: {
+        SideRunView: {
             /** @default 1 */
             attempt: number;
             /** @default null */
@@ -2412,7 +2412,7 @@ export interface components {
          */
         Explanation: {
             /** @default [] */
-            errands: components["schemas"]["ErrandView"][];
+            sideRuns: components["schemas"]["SideRunView"][];
             execution_id: string;
             sentences: string[];
             status: string;
@@ -2819,7 +2819,7 @@ export interface components {
             args: Record<string, unknown>;
             ctx: Record<string, unknown>;
             /** @default null */
-            errand: components["schemas"]["Errand"] | null;
+            sideRun: components["schemas"]["SideRun"] | null;
             execution_id: string;
             /** @default {} */
             expiries: {
@@ -3816,7 +3816,7 @@ export interface components {
         /** Timeline */
         Timeline: {
             /** @default [] */
-            errands: components["schemas"]["ErrandBar"][];
+            sideRuns: components["schemas"]["SideRunBar"][];
             execution_id: string;
             steps: components["schemas"]["StepBar"][];
         };
@@ -3889,7 +3889,7 @@ export interface components {
         /** Tokens */
         Tokens: {
             /** @default [] */
-            errands: components["schemas"]["ErrandView"][];
+            sideRuns: components["schemas"]["SideRunView"][];
             execution_id: string;
             status: string;
             tokens: components["schemas"]["TokenView"][];

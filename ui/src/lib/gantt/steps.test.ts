@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StepBar } from "../api/shapes";
-import type { Errand } from "../run/errands";
-import { barOf, errandBar, ordered, tasksOf } from "./steps";
+import type { SideRun } from "../run/side_runs";
+import { barOf, sideRunBar, ordered, tasksOf } from "./steps";
 
 const AT = (s: number): string => new Date(s * 1000).toISOString();
 const STEP: StepBar = {
@@ -70,7 +70,7 @@ describe("tasks of a step", () => {
 });
 
 describe("what runs beside the tokens", () => {
-  const errand: Errand = {
+  const sideRun: SideRun = {
     id: "c",
     kind: "compensation",
     step: "car",
@@ -84,7 +84,7 @@ describe("what runs beside the tokens", () => {
   };
 
   it("was queued, then ran, and says how it went wrong", () => {
-    const bar = errandBar(errand, 99);
+    const bar = sideRunBar(sideRun, 99);
     expect(bar.parts.map((part) => [part.kind, part.from, part.to])).toEqual([
       ["queued", 10, 12],
       ["running", 12, 13],
@@ -94,18 +94,18 @@ describe("what runs beside the tokens", () => {
   });
   it("has a name of its kind", () => {
     const labels = [
-      { ...errand, index: -1 },
-      { ...errand, kind: "handler" as const, label: "audit, for paid" },
-      { ...errand, kind: "async" as const, label: "insert" },
-      { ...errand, kind: "hook" as const },
-    ].map((one) => errandBar(one, 99).label);
+      { ...sideRun, index: -1 },
+      { ...sideRun, kind: "handler" as const, label: "audit, for paid" },
+      { ...sideRun, kind: "async" as const, label: "insert" },
+      { ...sideRun, kind: "hook" as const },
+    ].map((one) => sideRunBar(one, 99).label);
     expect(labels).toEqual(["undo car", "audit, for paid", "insert beside car", "hook of car"]);
   });
   it("stands among the steps in the order of time, below no step of another", () => {
     const rows = ordered([
       [barOf(STEP, 99), { ...barOf(STEP, 99), id: "task" }],
-      [errandBar({ ...errand, from: 5 }, 99)],
-      [errandBar({ ...errand, id: "later", from: 11 }, 99)],
+      [sideRunBar({ ...sideRun, from: 5 }, 99)],
+      [sideRunBar({ ...sideRun, id: "later", from: 11 }, 99)],
     ]);
     expect(rows.map((row) => row.id)).toEqual(["c", "r", "task", "later"]);
   });

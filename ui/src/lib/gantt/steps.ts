@@ -1,7 +1,7 @@
 // Step runs as bars: queued, running, waiting, and below them their tasks, each attempt with the pause before it.
 
 import type { StepBar } from "../api/shapes";
-import { KINDS, type Errand } from "../run/errands";
+import { KINDS, type SideRun } from "../run/side_runs";
 import { failedOf, span } from "../words";
 import type { Bar, Part } from "./bars";
 
@@ -104,42 +104,42 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
 }
 
 /** What runs beside the tokens, as a row of its own. */
-export function errandBar(errand: Errand, now: number): Bar {
-  const { sign, word, does } = KINDS[errand.kind];
+export function sideRunBar(sideRun: SideRun, now: number): Bar {
+  const { sign, word, does } = KINDS[sideRun.kind];
   const parts: Part[] = [];
-  if (errand.begun === null || errand.begun - errand.from > NOTICEABLE_S)
+  if (sideRun.begun === null || sideRun.begun - sideRun.from > NOTICEABLE_S)
     parts.push({
       kind: "queued",
-      from: errand.from,
-      to: errand.begun,
+      from: sideRun.from,
+      to: sideRun.begun,
       state: "queued",
-      title: `${word} queued ${span((errand.begun ?? now) - errand.from)}`,
+      title: `${word} queued ${span((sideRun.begun ?? now) - sideRun.from)}`,
     });
-  if (errand.begun !== null)
+  if (sideRun.begun !== null)
     parts.push({
       kind: "running",
-      from: errand.begun,
-      to: errand.to,
-      state: errand.state,
-      title: `${word} ${errand.state} ${span((errand.to ?? now) - errand.begun)}${errand.note ? `: ${errand.note}` : ""}`,
+      from: sideRun.begun,
+      to: sideRun.to,
+      state: sideRun.state,
+      title: `${word} ${sideRun.state} ${span((sideRun.to ?? now) - sideRun.begun)}${sideRun.note ? `: ${sideRun.note}` : ""}`,
     });
   const label =
-    errand.kind === "compensation"
-      ? `${does} ${errand.step}${errand.index >= 0 ? ` [${errand.index}]` : ""}`
-      : errand.kind === "handler"
-        ? errand.label
-        : errand.kind === "hook"
-          ? `${word} of ${errand.step}`
-          : `${errand.label} ${does} ${errand.step}`;
+    sideRun.kind === "compensation"
+      ? `${does} ${sideRun.step}${sideRun.index >= 0 ? ` [${sideRun.index}]` : ""}`
+      : sideRun.kind === "handler"
+        ? sideRun.label
+        : sideRun.kind === "hook"
+          ? `${word} of ${sideRun.step}`
+          : `${sideRun.label} ${does} ${sideRun.step}`;
   return {
-    id: errand.id,
+    id: sideRun.id,
     label,
-    step: errand.step,
+    step: sideRun.step,
     depth: 0,
     sign,
-    from: errand.from,
-    to: errand.to,
-    state: errand.state,
+    from: sideRun.from,
+    to: sideRun.to,
+    state: sideRun.state,
     parts,
   };
 }

@@ -1,4 +1,4 @@
-// A net as the server draws it (src/noetl/graph/drawing.py), and what is marked on it.
+// A net as the server draws it (src/noetl/language/drawing/drawing.py), and what is marked on it.
 
 export interface Mark {
   sign: string;
@@ -37,8 +37,8 @@ export interface Drawing {
   ways: Way[];
 }
 
-/** What runs beside a step's tokens: how many of each kind are in which state (lib/run/errands.ts). */
-export type Errands = Record<string, Partial<Record<string, number>>>;
+/** What runs beside a step's tokens: how many of each kind are in which state (lib/run/sideRuns.ts). */
+export type SideRuns = Record<string, Partial<Record<string, number>>>;
 
 /** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it. */
 export interface StepMark {
@@ -49,7 +49,7 @@ export interface StepMark {
   state?: string;
   note?: string;
   loop?: { done: number; failed: number; total: number };
-  errands?: Errands;
+  sideRuns?: SideRuns;
 }
 
 /** A token that has just gone along a way. `id` tells one journey from another. */

@@ -41,7 +41,7 @@ COMMON = (  # in an order that keeps every import short, since a request waits f
 REST_MS = 20  # of nobody asking, before it begins to import: a short run is over by then
 
 
-class Template:
+class TemplateProcess:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._children: dict[int, int] = {}  # pid by pidfd
@@ -143,7 +143,7 @@ def become_child(folder: bytes, conversation: int, output: int) -> None:
 def begin() -> None:
     os.close(os.pidfd_open(os.getpid()))  # without these there is no template: the worker starts children itself
     control = socket.socket(fileno=os.dup(0))
-    template = Template(control)
+    template = TemplateProcess(control)
     try:
         with suppress(ConnectionError):
             template.serve()

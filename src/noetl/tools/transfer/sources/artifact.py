@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.tools.artifact.references import loaded
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Chunk, Position
+from noetl.tools.transfer.contract import Chunk, TransferPosition
 from noetl.tools.transfer.rows import rows_in
 from noetl.tools.transfer.targets.artifact import parts_of
 
@@ -18,7 +18,7 @@ class ArtifactSource:
     def __init__(self, end: End, chunk_size: int) -> None:
         self._end, self._size = end, chunk_size
 
-    async def chunks(self, position: Position) -> AsyncIterator[Chunk]:
+    async def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:
         if position.end:
             return
         skip = begin = int(position.at or 0)
@@ -29,7 +29,7 @@ class ArtifactSource:
                 chunk = rows[start : start + self._size]
                 begin += len(chunk)
                 last = number + 1 == len(parts) and start + self._size >= len(rows)
-                yield Chunk(chunk, Position(begin, end=last))
+                yield Chunk(chunk, TransferPosition(begin, end=last))
             skip = max(skip - len(rows), 0)
 
     def _parts(self) -> list[Any]:

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from noetl.errors import ToolError
-from noetl.pipeline.dotted import at_path
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.dotted_paths import at_path
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Chunk, Position
+from noetl.tools.transfer.contract import Chunk, TransferPosition
 from noetl.tools.transfer.rows import rows_in
 
 
@@ -26,14 +26,14 @@ class HttpSource:
         if page is not None and not page.get("param") and not page.get("next"):
             raise ToolError("transfer.input", 'source.page needs "param", or "next": the path to the next address')
 
-    async def chunks(self, position: Position) -> AsyncIterator[Chunk]:
+    async def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:
         while not position.end:
             answer = await self._end.call(self._request(position))
             rows = rows_in(answer["data"], self._end.said.get("rows"), f"{answer['url']}")
             position = self._then(position, answer["data"], answer["url"], bool(rows))
             yield Chunk(rows, position)
 
-    def _request(self, position: Position) -> dict[str, Any]:
+    def _request(self, position: TransferPosition) -> dict[str, Any]:
         page = self._page
         if page is None:
             return {}
@@ -48,19 +48,19 @@ class HttpSource:
             }
         }
 
-    def _then(self, position: Position, body: Any, url: str, any_rows: bool) -> Position:
+    def _then(self, position: TransferPosition, body: Any, url: str, any_rows: bool) -> TransferPosition:
         page = self._page
         if page is None or (page.get("more") and not at_path(body, str(page["more"]))):
-            return Position(end=True)
+            return TransferPosition(end=True)
         if not page.get("next"):
             at = position.at if position.at is not None else page.get("start", 1)
-            return Position(at + page.get("step", 1), end=not any_rows)
+            return TransferPosition(at + page.get("step", 1), end=not any_rows)
         following = at_path(body, str(page["next"]))
         if not following:
-            return Position(end=True)
+            return TransferPosition(end=True)
         if following == position.at:
             raise ToolError("transfer.input", f'page.next leads from "{following}" to itself')
-        return Position(following if page.get("param") else _same_origin(url, str(following)))
+        return TransferPosition(following if page.get("param") else _same_origin(url, str(following)))
 
 
 def _same_origin(url: str, following: str) -> str:

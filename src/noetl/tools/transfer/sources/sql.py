@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.names import column, names_in
 from noetl.templates.sql.placeholders import with_params
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Chunk, Position, Rows
+from noetl.tools.transfer.contract import Chunk, Rows, TransferPosition
 
 _NAME = "noetl_source"
 
@@ -24,16 +24,16 @@ class SqlSource:
         self._query = _query(end)
         self._cursor = end.said.get("cursor")
 
-    async def chunks(self, position: Position) -> AsyncIterator[Chunk]:
+    async def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:
         if self._cursor is None and not position.end:
-            yield Chunk(await self._rows(self._query), Position(end=True))
+            yield Chunk(await self._rows(self._query), TransferPosition(end=True))
             return
-        if position == Position():
+        if position == TransferPosition():
             await self._refuse_nulls()
         while not position.end:
             rows, more = self._whole(await self._rows(self._following(position)))
             at = rows[-1][str(self._cursor)] if rows else position.at
-            position = Position(at, end=not more)
+            position = TransferPosition(at, end=not more)
             yield Chunk(rows, position)
 
     def _whole(self, rows: Rows) -> tuple[Rows, bool]:
@@ -51,7 +51,7 @@ class SqlSource:
             raise ToolError("transfer.input", message + "larger chunk_size")
         return kept, True
 
-    def _following(self, position: Position) -> Statement:
+    def _following(self, position: TransferPosition) -> Statement:
         column = quoted_name(str(self._cursor))
         after: tuple[Part, ...] = (
             () if position.at is None else (f" WHERE {column} > ", Parameter(position.at, typed=True))

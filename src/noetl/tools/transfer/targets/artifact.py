@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.artifact.references import kept, shown
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Progress, Rows
+from noetl.tools.transfer.contract import Rows, TransferProgress
 
 PARTS = "noetl.parts"
 
@@ -24,13 +24,13 @@ class ArtifactTarget:
         self._end = end
         self._parts: list[dict[str, Any]] = []
 
-    async def progress(self) -> Progress:
-        return Progress()
+    async def progress(self) -> TransferProgress:
+        return TransferProgress()
 
-    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
         self._parts += [shown(kept(piece, self._end.context)) for piece in pieces]
 
-    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
         if not self._parts:
             self._parts.append(shown(kept([], self._end.context)))
         if len(self._parts) == 1:

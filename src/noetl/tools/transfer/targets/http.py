@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Progress, Rows
+from noetl.tools.transfer.contract import Rows, TransferProgress
 
 
 class HttpTarget:
@@ -21,10 +21,10 @@ class HttpTarget:
         self._end = end
         self._sent = 0
 
-    async def progress(self) -> Progress:
-        return Progress()
+    async def progress(self) -> TransferProgress:
+        return TransferProgress()
 
-    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
         key = self._end.said.get("rows_key")
         for piece in pieces:
             self._sent += 1
@@ -32,7 +32,7 @@ class HttpTarget:
             method = self._end.said.get("method") or "POST"
             await self._end.call({"method": method, "json": body}, key=f"chunk-{self._sent}")
 
-    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
         url = str(self._end.said.get("url")).partition("?")[0]
         address = url.rpartition("@")[2] if "@" in url else url
         return {"store": "http", "key": address, "size": progress.size, "row_count": progress.rows}

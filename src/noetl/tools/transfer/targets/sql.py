@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.errors import ToolError
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Parameter, Statement
 from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
 from noetl.tools.transfer.calls import End
-from noetl.tools.transfer.contract import Progress, Rows
+from noetl.tools.transfer.contract import Rows, TransferProgress
 
 TABLE = "noetl_transfers"
 _CREATE = (
@@ -34,20 +34,20 @@ class SqlTarget:
         self._name = end.context.idempotency_key
         self._checked([{"": None}])
 
-    async def progress(self) -> Progress:
+    async def progress(self) -> TransferProgress:
         await self._ensure_table()
         text = f"SELECT progress FROM {TABLE} WHERE key = "  # noqa: S608  a name of ours
         last = Statement((text, Parameter(self._name), " ORDER BY write_number DESC LIMIT 1"), "SELECT")
         found = (await self._end.run_sql((last,)))["data"]
-        return msgspec.json.decode(found[0]["progress"], type=Progress) if found else Progress()
+        return msgspec.json.decode(found[0]["progress"], type=TransferProgress) if found else TransferProgress()
 
-    async def write(self, pieces: list[Rows], progress: Progress) -> None:
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
         statements = [statement for piece in pieces for statement in self._insertion(piece)]
         if self._mode == "replace" and progress.writes == 1:
             statements.insert(0, Statement((f"DELETE FROM {self._table}",), "DELETE"))  # noqa: S608  a checked name
         await self._end.run_sql((*statements, self._record(progress)))
 
-    async def reference(self, progress: Progress) -> Mapping[str, Any]:
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
         table = str(self._end.said["table"])
         told = {"store": f"{self._end.kind}.table", "key": table, "size": progress.size}
         return {**told, "row_count": progress.rows, "schema_hint": "rows"}
@@ -65,7 +65,7 @@ class SqlTarget:
             told.details.update(problem.details)
             raise told from None
 
-    def _record(self, progress: Progress) -> Statement:
+    def _record(self, progress: TransferProgress) -> Statement:
         told = msgspec.json.encode(progress).decode()
         values = (Parameter(self._name), ", ", Parameter(progress.writes, typed=True), ", ", Parameter(told))
         return Statement((f"INSERT INTO {TABLE} VALUES (", *values, ")"), "INSERT")  # noqa: S608

@@ -1,0 +1,72 @@
+"""Guarded HTTP connections: only to addresses that the guard has given (`noetl.base.addresses`).
+
+It sits below the connection pool, so that nothing above can open a connection that was not checked: no redirect, no
+second lookup, no odd spelling. The name stays what it was for the Host header and for TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import Any
+
+from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError, ConnectTimeout
+
+from noetl.base.addresses.guard import AddressGuard, BlockedError
+from noetl.base.addresses.policy import Address
+
+NEXT_ADDRESS_S = 3.0  # how long one of several addresses may keep the others waiting
+
+
+class GuardedBackend(AsyncNetworkBackend):
+    """Opens connections for the pool, to addresses that a guard has given."""
+
+    def __init__(self, guard: AddressGuard, *, inner: AsyncNetworkBackend | None = None) -> None:
+        self._guard = guard
+        self._inner = inner or AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        deadline = None if timeout is None else monotonic() + timeout
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._guard.addresses(host, port)
+        except TimeoutError:
+            raise ConnectTimeout(f"{host} was not looked up in time") from None
+        options: dict[str, Any] = {"local_address": local_address, "socket_options": socket_options}
+        return await self._first(addresses, port, deadline, options)
+
+    async def _first(
+        self, addresses: Sequence[Address], port: int, deadline: float | None, options: dict[str, Any]
+    ) -> AsyncNetworkStream:
+        """A connection to the first address that answers."""
+        for address in addresses[:-1]:
+            wait_s = min(NEXT_ADDRESS_S, _left(deadline))
+            try:
+                return await self._inner.connect_tcp(str(address), port, timeout=wait_s, **options)
+            except (ConnectError, ConnectTimeout):
+                continue
+        last_s = None if deadline is None else _left(deadline)
+        return await self._inner.connect_tcp(str(addresses[-1]), port, timeout=last_s, **options)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        raise BlockedError("Unix sockets are not reached by http tasks")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _left(deadline: float | None) -> float:
+    return NEXT_ADDRESS_S if deadline is None else max(deadline - monotonic(), 0.001)

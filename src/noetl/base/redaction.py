@@ -1,0 +1,218 @@
+"""Redaction: secrets replaced by `***` in text and data, by value, on copies (KEY-06, RELIABILITY 2.6).
+
+One matcher serves all secrets of an execution: it looks for the heads of their forms in one pass and compares the rest
+only where a head was found. What the secrets are, and where text leaves to, is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, AnyStr, Generic
+
+import msgspec
+
+from noetl.base.secret_encodings import SHORTEST, forms_of, json_escaped
+
+MASK = "***"
+TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
+
+# what stands where a program has cut a text (PostgreSQL: the columns of a failing row), besides its end
+_ENDS = ("…", " …", "...", "\ufffd")
+_JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
+_LONGEST_END = max(len(end) for end in _JSON_ENDS)
+
+
+class Matcher(Generic[AnyStr]):
+    """Finds any of many fixed texts, each at least SHORTEST long."""
+
+    def __init__(self, needles: Iterable[AnyStr]) -> None:
+        self._by_head: dict[AnyStr, list[AnyStr]] = {}
+        self.longest = 0
+        for needle in sorted(set(needles), key=len, reverse=True):
+            self._by_head.setdefault(needle[:SHORTEST], []).append(needle)
+            self.longest = max(self.longest, len(needle))
+        self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
+
+    def found(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
+        return next(self.spans(text, ends), None) is not None
+
+    def spans(self, text: AnyStr, ends: tuple[AnyStr, ...] = ()) -> Iterator[tuple[int, int]]:
+        """Where the texts stand, the longest one at each place; they may overlap. With `ends`, which may follow where
+        somebody has cut a text, the beginnings of those that were cut too."""
+        search, by_head = self._heads.search, self._by_head
+        head = search(text)
+        while head is not None:
+            start = head.start()
+            needles = by_head[head.group()]
+            for needle in needles:
+                if text.startswith(needle, start):
+                    yield start, start + len(needle)
+                    break
+            else:
+                if ends and (stop := _cut_at(text, start, needles, ends)):
+                    yield start, stop
+            head = search(text, start + 1)
+
+
+def _cut_at(text: AnyStr, start: int, needles: list[AnyStr], ends: tuple[AnyStr, ...]) -> int:
+    """Where one of the needles was cut off that begins at `start`; 0 where none was. Half of it must be there, or
+    enough that it is no accident: a text that ends with "postgres" holds no address of a database."""
+    for needle in needles:
+        found = text[start : start + len(needle)]
+        same = next((at for at, pair in enumerate(zip(found, needle, strict=False)) if pair[0] != pair[1]), len(found))
+        least = min(TELLING, len(needle) / 2)
+        if same >= least and start + same == len(text):
+            return start + same
+        # The dots of an ellipsis may happen to be the next characters of the secret: its mark can begin before `same`.
+        if any(same - back >= least and text.startswith(ends, start + same - back) for back in range(_LONGEST_END)):
+            return start + same
+    return 0
+
+
+def _one_of(heads: list[AnyStr]) -> re.Pattern[AnyStr]:
+    """A pattern of all heads, their common beginnings shared, so that few of them are tried at each place."""
+    texts = [head.decode("latin-1") if isinstance(head, bytes) else head for head in heads]
+    source: Any = _tree(texts)
+    if isinstance(heads[0], bytes):
+        source = source.encode("latin-1")
+    pattern: re.Pattern[AnyStr] = re.compile(source)
+    return pattern
+
+
+def _tree(words: list[str]) -> str:
+    """A pattern of distinct words of one length."""
+    if len(words) == 1:
+        return re.escape(words[0])
+    below: dict[str, list[str]] = {}
+    for word in words:
+        below.setdefault(word[:1], []).append(word[1:])
+    return "(?:" + "|".join(re.escape(first) + _tree(rest) for first, rest in below.items()) + ")"
+
+
+class Redactor:
+    """Masks a fixed set of secrets. Those shorter than SHORTEST are not masked; nobody should rely on them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
+        forms = {form for text in texts if len(text) >= SHORTEST for form in forms_of(text)}
+        self._text = Matcher(forms) if forms else None
+        # plain data is encoded once and looked through as a whole; only where something is found is it walked
+        self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to mask."""
+        return self._text is None
+
+    def text(self, text: str) -> str:
+        """The text with every secret masked; overlapping ones become one mask."""
+        return _masked(text, self._text) if self._text is not None else text
+
+    def data(self, value: Any) -> Any:
+        """Plain data with every secret masked, in keys and numbers too. The same object when there is none."""
+        if (
+            self._text is None
+            or self._json is None
+            or value is None
+            or not self._json.found(msgspec.json.encode(value), _JSON_ENDS)
+        ):
+            return value
+        return _walked(value, self._text)
+
+    def stream(self) -> Stream:
+        return Stream(self._text)
+
+
+_OPEN = Redactor(())
+
+
+class Mask:
+    """The secrets of one execution and its children. It only grows: a renewed secret is still one."""
+
+    def __init__(self) -> None:
+        self._texts: frozenset[str] = frozenset()
+        self._redactor: Redactor | None = _OPEN
+
+    @property
+    def redactor(self) -> Redactor:
+        """Made when it is asked for: a task that reads fifty secrets learns them one by one."""
+        if self._redactor is None:
+            self._redactor = _redactor(self._texts)
+        return self._redactor
+
+    def learn(self, texts: Iterable[str]) -> None:
+        known = self._texts | frozenset(texts)
+        if known != self._texts:
+            self._texts, self._redactor = known, None
+
+
+@lru_cache(maxsize=64)
+def _redactor(texts: frozenset[str]) -> Redactor:
+    return Redactor(texts)
+
+
+class Stream:
+    """Text that comes in chunks: what could be the beginning of a secret is held back until more is known."""
+
+    def __init__(self, matcher: Matcher[str] | None) -> None:
+        self._matcher = matcher
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        """What may be shown now."""
+        if self._matcher is None:
+            return chunk
+        text = self._held + chunk
+        cut = max(0, len(text) - self._matcher.longest + 1)  # a secret that begins before this is here whole
+        for start, stop in _joined(self._matcher.spans(text)):
+            if start >= cut or stop > cut:
+                cut = min(start, cut)
+                break
+        self._held = text[cut:]
+        return _masked(text[:cut], self._matcher, ())
+
+    def end(self) -> str:
+        """The rest."""
+        held, self._held = self._held, ""
+        return _masked(held, self._matcher) if self._matcher is not None else held
+
+
+def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Spans in order, those that overlap as one."""
+    start, stop = -1, -1
+    for first, last in spans:
+        if first < stop:
+            stop = max(stop, last)
+            continue
+        if stop > 0:
+            yield start, stop
+        start, stop = first, last
+    if stop > 0:
+        yield start, stop
+
+
+def _masked(text: str, matcher: Matcher[str], ends: tuple[str, ...] = _ENDS) -> str:
+    at = 0
+    shown: list[str] = []
+    for start, stop in _joined(matcher.spans(text, ends)):
+        shown += (text[at:start], MASK)
+        at = stop
+    return "".join((*shown, text[at:])) if shown else text
+
+
+def _walked(value: Any, matcher: Matcher[str]) -> Any:
+    match value:
+        case str():
+            return _masked(value, matcher)
+        case dict():
+            return {_masked(key, matcher): _walked(item, matcher) for key, item in value.items()}
+        case list() | tuple():
+            return [_walked(item, matcher) for item in value]
+        case bool() | None:
+            return value
+        case int() | float():
+            return MASK if matcher.found(str(value), ()) else value
+        case _:
+            return value

@@ -1,0 +1,235 @@
+"""Settings: where things are kept, and what an operator may choose (DEPENDENCIES §6).
+
+A flag comes before a `NOETL_*` variable, that before `.env` of the working folder, that before `noetl.toml` or
+`[tool.noetl]` of a `pyproject.toml` in it or above, that before the user's own `config.toml`, that before the default.
+A key that nobody knows is an error. `NOETL_HOME` overrides the user's folders.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from noetl.base.errors import RefusedError
+
+PREFIX = "NOETL_"
+SECRETS = frozenset({"token"})  # settings whose value is never shown
+_FLAG, _DEFAULT = "flag", "default"
+
+
+def home() -> Path:
+    """The folder of the default store."""
+    chosen = os.environ.get("NOETL_HOME")
+    if chosen:
+        return Path(chosen).expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("noetl", appauthor=False)
+
+
+def config_folder() -> Path:
+    """The folder of the user's own settings, contexts and tokens."""
+    if os.environ.get("NOETL_HOME"):
+        return home()
+    from platformdirs import user_config_path
+
+    return user_config_path("noetl", appauthor=False)
+
+
+def state_folder() -> Path:
+    """Where processes that were started leave word of themselves."""
+    return home() / "run"
+
+
+def default_db() -> Path:
+    """The file that `run`, `dev` and the reading commands share."""
+    return home() / "noetl.db"
+
+
+def results_folder(db: Path) -> Path:
+    """Where the large results of a store are kept: beside it."""
+    return db.with_name(db.name + ".results")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be chosen. `server`, `token`, `ca` and `context` are for commands that talk to a server, and
+    for workers; `pools` to `sandbox` for workers; the others for the server itself. `ca` is a PEM file with the
+    authority of a server's private certificate.
+
+    `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
+    cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
+    networks, addresses and host names that tools may reach all the same. `lease_ttl` is how long an order is a
+    worker's without a word of it, `heartbeat` how often it says one, in seconds. `strict` refuses playbooks with
+    warnings: when one is registered on a server, and when one is run or registered from a file. The quotas are of one
+    subject: what its executions may store is counted by the day. `min_free_bytes` must be free on the disk for a start.
+    """
+
+    db: str | None = None
+    results: str | None = None
+    nats: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8082
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    workers_in_process: int = 0
+    token_file: str | None = None
+    lease_ttl: float = 30.0
+    heartbeat: float = 5.0
+    max_body_bytes: int = 1 << 20
+    max_result_bytes: int = 64 << 20
+    retention_days: float | None = 90.0
+    max_connections: int = 10_000
+    max_connections_per_address: int = 500
+    quota_open_executions: int = 100_000
+    quota_starts_per_minute: int = 60_000
+    quota_stored_bytes: int = 64 << 30
+    quota_streams: int = 500
+    min_free_bytes: int = 256 << 20
+    log_level: str = "info"
+    strict: bool = False
+    server: str | None = None
+    token: str | None = None
+    ca: str | None = None
+    context: str | None = None
+    pools: tuple[str, ...] = ("default",)
+    concurrency: int = 8
+    drain_timeout: float = 30.0
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    sandbox: bool = False
+    data_folders: tuple[str, ...] = ()
+    quantum_providers: tuple[str, ...] = ()
+    allow_addresses: tuple[str, ...] = ()
+
+
+_TYPES = get_type_hints(Settings)
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The settings that hold, and for each where its value was found."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    user_file: Path | None = None,
+) -> Loaded:
+    """All layers laid over each other; a flag that is None was not given. RefusedError names what is wrong where."""
+    environment = os.environ if environment is None else environment
+    folder = Path.cwd() if folder is None else folder
+    chosen: dict[str, Any] = {}
+    origins = dict.fromkeys(_TYPES, _DEFAULT)
+    for origin, values in _layers(flags or {}, environment, folder, user_file or config_folder() / "config.toml"):
+        chosen |= values
+        origins |= dict.fromkeys(values, origin)
+    return Loaded(Settings(**chosen), origins)
+
+
+def _layers(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path, user_file: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """From the weakest to the strongest."""
+    for file in (user_file, _project_file(folder)):
+        if file is not None and file.is_file():
+            yield str(file), _checked(_table(file), str(file))
+    dotenv = folder / ".env"
+    if dotenv.is_file():
+        yield str(dotenv), _from_variables(_lines(dotenv), str(dotenv))
+    for name, value in _from_variables(environment, "the environment").items():
+        yield PREFIX + name.upper(), {name: value}
+    yield _FLAG, {name: _converted(name, value, _FLAG) for name, value in flags.items() if value is not None}
+
+
+def _project_file(folder: Path) -> Path | None:
+    """The nearest `noetl.toml`, or `pyproject.toml` that speaks of us, in the folder or above."""
+    for place in (folder, *folder.parents):
+        if (place / "noetl.toml").is_file():
+            return place / "noetl.toml"
+        if (project := place / "pyproject.toml").is_file():
+            return project if _table(project) else None
+    return None
+
+
+def _table(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        read = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise RefusedError(f"{file} cannot be read: {problem}") from None
+    if file.name != "pyproject.toml":
+        return read
+    table = read.get("tool", {}).get("noetl", {})
+    return table if isinstance(table, dict) else {}
+
+
+def _checked(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """A file's settings: every key must be known."""
+    known = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in _TYPES:
+            raise RefusedError(_unknown(f'{origin}: there is no setting "{key}"', name))
+        known[name] = _converted(name, value, f"{origin}: {key}")
+    return known
+
+
+def _from_variables(variables: Mapping[str, str], origin: str) -> dict[str, Any]:
+    """Settings among variables. Others may carry our prefix too, so only what looks like a slip is an error."""
+    found: dict[str, Any] = {}
+    for variable, text in variables.items():
+        name = variable.removeprefix(PREFIX).lower()
+        if not variable.startswith(PREFIX) or not text:
+            continue
+        if name in _TYPES:
+            found[name] = _converted(name, text, f"{origin}: {variable}")
+        elif _nearest(name, 0.85):
+            raise RefusedError(_unknown(f'{origin}: there is no setting "{variable}"', name))
+    return found
+
+
+def _unknown(sentence: str, name: str) -> str:
+    close = _nearest(name, 0.6)
+    return f'{sentence}; did you mean "{close}"?' if close else f"{sentence}; there are {', '.join(_TYPES)}"
+
+
+def _nearest(name: str, cutoff: float) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, _TYPES, n=1, cutoff=cutoff)), None)
+
+
+def _converted(name: str, value: Any, place: str) -> Any:
+    wanted = _TYPES[name]
+    if isinstance(value, str) and wanted == tuple[str, ...]:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    elif isinstance(value, str) and wanted is bool:
+        value = _WORDS.get(value.lower(), value)
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except msgspec.ValidationError as problem:
+        raise RefusedError(f"{place}: {str(problem)[0].lower()}{str(problem)[1:]}, found {value!r}") from None
+
+
+def _lines(file: Path) -> dict[str, str]:
+    """The variables of a `.env` file: KEY=value, `#` begins a comment, quotes around a value fall away."""
+    found = {}
+    for line in file.read_text("utf-8").splitlines():
+        key, sign, value = line.strip().removeprefix("export ").partition("=")
+        if sign and not key.startswith("#"):
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+            found[key.strip()] = value[1:-1] if quoted else value.partition(" #")[0].strip()
+    return found

@@ -1,0 +1,120 @@
+"""Names in templates: finding them and giving them others, token by token.
+
+Works on text as it stands in the document, so that quotes, spacing and everything that is not a name stay as they
+were written. What a name means is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noetl.base.source import is_template
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_KEYWORDS = frozenset({"and", "or", "not", "in", "is", "if", "else", "elif", "for", "set", "true", "false", "none"})
+
+Renames = Mapping[str, str]  # a dotted path, or its beginning, and what stands in its place
+
+
+class NameToken(msgspec.Struct, frozen=True):
+    kind: str
+    text: str
+
+
+def tokens(text: str) -> list[NameToken] | None:
+    """All of the text in pieces that join to it again; None if no template can be told from it."""
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        found = [NameToken(kind, value) for _, kind, value in _lexer().lex(text)]
+    except TemplateSyntaxError:
+        return None
+    rest = text.removeprefix("".join(token.text for token in found))
+    return [*found, NameToken("data", rest)] if rest else found  # the lexer drops a line break at the end
+
+
+@cache
+def _lexer() -> Environment:
+    """Only its lexer is used: nothing is rendered here. The import waits, as most runs need none."""
+    from jinja2 import Environment
+
+    return Environment(autoescape=True)
+
+
+def renamed(text: str, names: Renames) -> str | None:
+    """`text` with the longest matching path of each name replaced; None if its templates cannot be taken apart."""
+    if not is_template(text):
+        return text
+    found = tokens(text)
+    if found is None:
+        return None
+    out: list[str] = []
+    position = 0
+    while position < len(found):
+        path = _path_at(found, position)
+        length, replacement = _longest(path, names)
+        if length:
+            out.append(replacement)
+            position += 2 * length - 1  # names and the dots between them
+        else:
+            out.append(found[position].text)
+            position += 1
+    return "".join(out)
+
+
+def paths(text: str) -> list[tuple[str, ...]]:
+    """Every dotted path that begins with a name, as far as its dots go."""
+    found = tokens(text) if is_template(text) else None
+    every = (_path_at(found, position) for position in range(len(found))) if found else ()
+    return [path for path in every if path]
+
+
+def _path_at(found: list[NameToken], position: int) -> tuple[str, ...]:
+    """The path whose first name stands at `position`: no member of something else, no filter, no keyword argument."""
+    token = found[position]
+    if token.kind != "name" or token.text.lower() in _KEYWORDS:
+        return ()
+    before = _neighbour(found, position, -1)
+    after = _neighbour(found, position, 1)
+    if before in (".", "|", "is") or after == "=":
+        return ()
+    parts = [token.text]
+    while position + 2 < len(found) and found[position + 1].text == "." and found[position + 2].kind == "name":
+        position += 2
+        parts.append(found[position].text)
+    return tuple(parts)
+
+
+def _neighbour(found: list[NameToken], position: int, step: int) -> str:
+    position += step
+    while 0 <= position < len(found) and found[position].kind == "whitespace":
+        position += step
+    return found[position].text if 0 <= position < len(found) else ""
+
+
+def _longest(path: tuple[str, ...], names: Renames) -> tuple[int, str]:
+    for length in range(len(path), 0, -1):
+        replacement = names.get(".".join(path[:length]))
+        if replacement is not None:
+            return length, replacement
+    return 0, ""
+
+
+def expression(text: str) -> str | None:
+    """What stands between the braces, if the text is exactly one expression."""
+    found = tokens(text.strip())
+    if not found or found[0].kind != "variable_begin" or found[-1].kind != "variable_end":
+        return None
+    if sum(token.kind == "variable_begin" for token in found) != 1:
+        return None
+    return "".join(token.text for token in found[1:-1]).strip()
+
+
+def template(inner: str) -> str:
+    return f"{{{{ {inner} }}}}"

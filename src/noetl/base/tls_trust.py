@@ -1,0 +1,33 @@
+"""Trust: whose certificates are believed when we talk to a server over TLS."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from noetl.base.errors import RefusedError
+
+UNTRUSTED = "its certificate is not trusted here: name the authority that made it with --ca, or NOETL_CA"
+
+
+def trusting(ca: str | Path | None) -> ssl.SSLContext | bool:
+    """For a client's `verify`: with `ca`, a PEM file, the authorities in it and no others; else those of this
+    machine. RefusedError when it cannot be read."""
+    if ca is None:
+        return True
+    place = Path(ca).expanduser()
+    try:
+        return ssl.create_default_context(cafile=str(place))
+    except ssl.SSLError:
+        raise RefusedError(f"{place} is no certificate in PEM") from None
+    except OSError as problem:
+        raise RefusedError(f"the CA file {place} cannot be read: {problem.strerror}") from None
+
+
+def is_distrust(problem: BaseException | None) -> bool:
+    """Whether this is so because of a certificate that nobody vouches for."""
+    while problem is not None:
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False

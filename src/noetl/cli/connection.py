@@ -1,0 +1,133 @@
+"""Reaching a server: which one a command talks to, and with which token.
+
+`--server` names an address or a context; without it the settings do, then the context in use. `--db` means a file, so
+the two exclude each other. Words and exit codes are those of reading a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from noetl.cli.live_completion import CONTEXT
+from noetl.cli.queries import QueryRefused, refusals
+
+if TYPE_CHECKING:
+    from noetl.client import AsyncClient, Client
+
+Answered = TypeVar("Answered")
+_HELP = "Talk to this server, or to that of a context, instead of a store file."
+SERVER = "noetl.server"
+
+server_option = click.option("--server", metavar="URL|NAME", type=CONTEXT, help=_HELP)
+
+
+def _note(ctx: click.Context, _: click.Parameter, given: str | None) -> None:
+    ctx.meta[SERVER] = given
+
+
+# For commands that look at a store: what they look through finds the server by itself (`server_meant`).
+reads_server_option = click.option(
+    "--server", metavar="URL|NAME", type=CONTEXT, expose_value=False, callback=_note, help=_HELP
+)
+
+
+def server_meant(db: str | None) -> Reached | None:
+    """The server that the command under way reads, None when it reads a store."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or SERVER not in ctx.meta:
+        return None
+    return reached(ctx.meta[SERVER], db)
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """A server and who we are there. `ca` is a file with the authority of its certificate, if it is a private one."""
+
+    url: str
+    token: str | None = None
+    ca: str | None = None
+
+    def client(self) -> Client:
+        from noetl.client import Client
+
+        return Client(self.url, self.token, ca=self.ca)
+
+    def aclient(self) -> AsyncClient:
+        from noetl.client import AsyncClient
+
+        return AsyncClient(self.url, self.token, ca=self.ca)
+
+
+def asked(there: Reached, ask: Callable[[Client], Answered]) -> Answered:
+    """What a server answers; what it refuses ends the command with 4."""
+    with refusals(), there.client() as client:
+        return ask(client)
+
+
+def reached(server: str | None, db: str | None = None, *, configured: bool = True) -> Reached | None:
+    """The server that is meant, None for a store file. With `configured` the settings and the context in use count."""
+    if db is not None and _is_given("db"):
+        if server is not None:
+            raise click.UsageError("--server and --db exclude each other")
+        return None
+    with refusals():
+        return _found(server, configured)
+
+
+def _is_given(option: str) -> bool:
+    """Whether an option stands on the command line: then it comes before all that is configured."""
+    ctx = click.get_current_context(silent=True)
+    source = ctx.get_parameter_source(option) if ctx is not None else None
+    return source in (None, click.core.ParameterSource.COMMANDLINE)
+
+
+def found_server(server: str | None) -> Reached | None:
+    """The server that is named, or configured, where no command has been read yet."""
+    return _found(server, True)
+
+
+def must_reach(server: str | None, token_file: str | None = None, ca: str | None = None) -> Reached:
+    """The server that is meant; this command has no other way."""
+    with refusals():
+        found = _found(server, True, token_file, ca)
+    if found is None:
+        raise QueryRefused(
+            "which server? say --server URL, set NOETL_SERVER, or use a context: noetl context add NAME URL"
+        )
+    return found
+
+
+def _found(
+    server: str | None, configured: bool, token_file: str | None = None, ca: str | None = None
+) -> Reached | None:
+    from noetl.base.settings import load_settings
+    from noetl.cli.contexts import address, ca_for, is_only_a_name, load_contexts, no_context, read_token, token_for
+
+    settings = load_settings({"server": server, "token_file": token_file, "ca": ca}).settings
+    contexts = load_contexts()
+    named = settings.server if server is not None or configured else None
+    if named is None and configured:
+        named = settings.context or contexts.current
+    if named is None:
+        return None
+    context = contexts.known.get(named)
+    if context is None and is_only_a_name(named):
+        raise no_context(named, contexts)
+    url = context.server if context is not None else address(named)
+    ca = settings.ca or (context.ca if context is not None else ca_for(url))
+    if settings.token is not None:
+        return Reached(url, settings.token, ca)
+    file = settings.token_file or (context.token_file if context is not None else None)
+    return Reached(url, read_token(file) if file is not None else token_for(url), ca)
+
+
+def as_table(rows: list[tuple[Any, ...]]) -> list[str]:
+    """Rows as columns that line up; the first one is their heads."""
+    from noetl.cli.terminal import visible, width
+
+    cells = [[visible(str(cell if cell is not None else "")) for cell in row] for row in rows]
+    widths = [max(width(row[column]) for row in cells) for column in range(len(cells[0]))]
+    return ["  ".join(c + " " * (w - width(c)) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -1,0 +1,148 @@
+"""Suggesting: live completion of playbook paths, execution ids, steps and the like, while somebody types.
+
+What a shell asks for while it completes must come at once or not at all: there is little time, and every error is
+swallowed, since a message in the middle of a command line helps nobody (DEPENDENCIES §6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from noetl.cli.connection import Reached
+    from noetl.store.contract import ExecutionRow, Records, Store
+
+PATIENCE_S = 1.0
+_AMONG = 50
+Found = TypeVar("Found")
+Words = list[tuple[str, str]]  # what is completed, and what is told of it
+
+
+class _Suggesting(click.ParamType[str]):
+    """Any text, with suggestions from `look`."""
+
+    def __init__(
+        self, name: str, look: Callable[[click.Context, str], Awaitable[Words]], *, files: bool = False
+    ) -> None:
+        self.name, self._look, self._files = name, look, files
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        async def in_time() -> Words:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._look(ctx, incomplete)
+
+        try:
+            found = asyncio.run(in_time())
+        except Exception:  # whatever it is, this is not the moment
+            found = []
+        files = [CompletionItem(incomplete, type="file")] if self._files else []
+        return files + [CompletionItem(word, help=told) for word, told in found if word.startswith(incomplete)]
+
+
+async def _executions(ctx: click.Context, _: str) -> Words:
+    rows = await _recorded(ctx, lambda records: records.executions(limit=_AMONG))
+    return [("last", "the newest"), *((row.execution_id, f"{row.status} {row.path}") for row in rows)]
+
+
+async def _playbooks(ctx: click.Context, _: str) -> Words:
+    there = _there(ctx)
+    if there is not None:
+        async with there.aclient() as client:
+            return [(one.path, f"version {one.version}") for one in await client.playbooks()]
+    return await _in_store(ctx, lambda store: _paths(store))
+
+
+async def _paths(store: Store) -> Words:
+    return [(row.path, f"version {row.version}") for row in await store.catalog.paths(limit=1000)]
+
+
+async def _steps(ctx: click.Context, _: str) -> Words:
+    """The steps of the execution that stands on the command line before."""
+    from noetl.cli.queries import found
+    from noetl.net.encoding import from_json
+
+    # an option without its value yet keeps click from giving arguments their names
+    given = str(ctx.params.get("given") or next(iter(ctx.args), "last"))
+
+    async def look(records: Records) -> Words:
+        row: ExecutionRow = await found(records, given)
+        net = from_json(await records.net(row.net_hash))
+        return [(one.name, "") for one in net.transitions]
+
+    return await _recorded(ctx, look)
+
+
+async def _tasks(ctx: click.Context, _: str) -> Words:
+    there = _there(ctx)
+    if there is not None:
+        async with there.aclient() as client:
+            return [(one.task_id, one.title) for one in await client.tasks()]
+
+    async def look(store: Store) -> Words:
+        from noetl.store.human_tasks import TaskState
+
+        rows = await store.tasks.list(states=[TaskState.OPEN, TaskState.CLAIMED], limit=_AMONG)
+        return [(row.task_id, row.title) for row in rows]
+
+    return await _in_store(ctx, look)
+
+
+async def _contexts(_: click.Context, __: str) -> Words:
+    from noetl.cli.contexts import load_contexts
+
+    return [(name, one.server) for name, one in load_contexts().known.items()]
+
+
+async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Found]]) -> Found:
+    from noetl.client.history import RemoteRecords
+    from noetl.store.open_store import open_records
+
+    there = _there(ctx)
+    records: Records = RemoteRecords(there.aclient()) if there is not None else await open_records(_db(ctx))
+    try:
+        return await look(records)
+    finally:
+        await records.close()
+
+
+async def _in_store(ctx: click.Context, look: Callable[[Store], Awaitable[Words]]) -> Words:
+    from noetl.cli.queries import is_there
+    from noetl.store.open_store import open_store
+
+    if not is_there(_db(ctx)):
+        return []
+    store, _ = await open_store(_db(ctx), reading_will_do=True)
+    try:
+        return await look(store)
+    finally:
+        await store.close()
+
+
+def _db(ctx: click.Context) -> str | None:
+    from noetl.base.settings import load_settings
+
+    given = ctx.params.get("db")
+    return str(given) if given is not None else load_settings().settings.db
+
+
+def _there(ctx: click.Context) -> Reached | None:
+    """The server that stands on the command line, or is configured; a store there comes first."""
+    from noetl.cli.connection import SERVER, found_server
+
+    if ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE:
+        return None
+    given = ctx.params.get("server") or ctx.meta.get(SERVER)
+    return found_server(str(given) if given is not None else None)
+
+
+EXECUTION = _Suggesting("execution", _executions)
+STEP = _Suggesting("step", _steps)
+TASK = _Suggesting("task", _tasks)
+PLAYBOOK = _Suggesting("path", _playbooks)
+RUNNABLE = _Suggesting("file or path", _playbooks, files=True)
+CONTEXT = _Suggesting("context", _contexts)

@@ -1,0 +1,139 @@
+"""Words for progress: errors, counts, times and states, as both the lines and the screen say them.
+
+Text from playbooks and tools is made safe to print here; nothing in this module prints.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from noetl.cli.progress import RunProgress
+from noetl.cli.step_view import Held, StepView
+from noetl.cli.terminal import visible
+from noetl.events.control import LimitChanged
+from noetl.events.outcomes import Error
+
+WIDEST = 160  # of a message; the log has the rest
+NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
+_HELD = {
+    "join": "waits for the others at the join",
+    "park": "waits for a change of ctx",
+    "limit": "waits for a free slot",
+    "compensation": "waits until everything is undone",
+}
+
+
+def told(error: Error) -> str:
+    """An error in one line: its kind and words, and the cause behind it."""
+    text = f"{error.kind}: {error.message}"
+    if error.cause is not None:
+        text += f" (because of {error.cause.kind}: {error.cause.message})"
+    return clipped(text)
+
+
+_STYLES = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def printed(line: str) -> str:
+    """A line that a program wrote: its colours are dropped, and whatever else could move the cursor is made visible."""
+    return visible(_STYLES.sub("", line))
+
+
+def clipped(text: str, widest: int = WIDEST) -> str:
+    """Text on one line, safe to print."""
+    first = visible(" ".join(text.split()))
+    return first if len(first) <= widest else first[: widest - 1] + "…"
+
+
+def named(name: str) -> str:
+    """The name of a step or task, safe to print; a very long one is cut."""
+    return clipped(name, NAME)
+
+
+def lasted(seconds: float) -> str:
+    """A duration: 12 ms, 3.2 s, 42 s, 2:05, 1:02:05."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def many(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def local_time(moment: float) -> str:
+    """A moment in the reader's own time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def counted(view: StepView) -> str:
+    """A loop in words: 4,500 of 10,000 (45 %), 3 failed, 7,012/s, 0.8 s left."""
+    level = view.level
+    assert level is not None
+    percent = 100 * level.ended // level.total if level.total else 100
+    parts = [f"{level.ended:,} of {level.total:,} ({percent} %)"]
+    if level.failed:
+        parts.append(f"{level.failed:,} failed")
+    if (rate := view.rate()) is not None:
+        parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
+    if (left_s := view.left_s()) is not None and level.ended < level.total:
+        parts.append(f"{lasted(left_s)} left")
+    parts += [f"outer {outer.ended:,} of {outer.total:,}" for outer in reversed(view.levels[:-1])]
+    if view.retries:
+        parts.append(many(view.retries, "retry", "retries"))
+    return ", ".join(parts)
+
+
+def doing(view: StepView, now: float) -> str:
+    """What a step run does at this moment."""
+    if view.level is not None:
+        return counted(view)
+    if view.started_at is None:
+        return "waits for a worker"
+    task = named(view.task or "")
+    if view.retry is not None and view.retry.at > now:
+        return f"{task} again in {lasted(view.retry.at - now)} (attempt {view.retry.attempt})"
+    attempt = f" (attempt {view.attempt})" if view.attempt > 1 else ""
+    return f"runs {task}{attempt}" if task else "runs"
+
+
+def side_run_words(view: StepView, now: float) -> str:
+    """What something beside the tokens is, and what it does: compensation runs undo."""
+    handled = f" of {visible(view.about)}" if view.about else ""
+    return f"{view.side_run}{handled} {doing(view, now)}"
+
+
+def limit_words(payload: LimitChanged) -> str:
+    """A limit that was changed: limit set to 3 at once, 10 in 1 s."""
+    words = [f"{payload.limit:,} at once"] if payload.limit is not None else []
+    words += [f"{payload.rate.limit:,} in {payload.rate.per_s:g} s"] if payload.rate is not None else []
+    why = f": {visible(payload.reason)}" if payload.reason else ""
+    return (f"limit set to {', '.join(words)}" if words else "limit reset") + why
+
+
+def waiting(held: Held) -> str:
+    if held.about is not None:
+        return f"waits {clipped(held.about)}"
+    return _HELD.get(held.reason, f"waits ({visible(held.reason)})")
+
+
+def _does(view: StepView, now: float) -> str:
+    return doing(view, now) if view.side_run is None else side_run_words(view, now)
+
+
+def at_work(progress: RunProgress, now: float, *, most: int = 5) -> str:
+    """Everything that is under way, in one line."""
+    views = [*progress.steps.values(), *progress.side_runs.values()]
+    parts = [f"{named(view.step)} {_does(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
+    parts += [f"{named(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
+    more = len(views) + len(progress.held) - len(parts)
+    if more > 0:
+        parts.append(f"{more} more")
+    return "; ".join(parts) or "nothing is under way"

@@ -1,0 +1,149 @@
+"""Serving from the command line: settings as the server takes them, its signals, and what is said when it is up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from noetl.cli.event_loop import new_event_loop
+from noetl.cli.gc_tuning import look_rarely, not_looking
+from noetl.cli.live import say
+from noetl.cli.protection import protect
+
+if TYPE_CHECKING:
+    from noetl.base.settings import Settings
+    from noetl.server.configuration import ServerSettings
+    from noetl.server.server_process import Served
+
+INTERRUPTED = 130
+
+
+class Announced(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done once a server is up. `context` is the name it is remembered under, with its first token and the
+    authority `ca` of its certificate; `token_file` is where the token goes instead of the terminal; `then` is called
+    last, with its address."""
+
+    token_file: str | None = None
+    context: str | None = None
+    ca: str | None = None
+    then: Callable[[str], object] | None = None
+
+
+def server_settings(settings: Settings, **more: Any) -> ServerSettings:
+    """The settings of a server among all there are."""
+    from noetl.server.configuration import Quotas, ServerSettings
+
+    chosen = {
+        "db": settings.db,
+        "host": settings.host,
+        "port": settings.port,
+        "workers": settings.workers_in_process,
+        "allow": settings.allow,
+        "deny": settings.deny,
+        "sandbox": settings.sandbox,
+        "data_folders": settings.data_folders,
+        "allow_addresses": settings.allow_addresses,
+        "quantum_providers": settings.quantum_providers,
+        "hosts": settings.allowed_hosts,
+        "tls_cert": settings.tls_cert,
+        "tls_key": settings.tls_key,
+        "behind_proxy": settings.behind_proxy,
+        "max_body_bytes": settings.max_body_bytes,
+        "max_result_bytes": settings.max_result_bytes,
+        "nats": settings.nats,
+        "retention_days": settings.retention_days,
+        "max_connections": settings.max_connections,
+        "max_connections_per_address": settings.max_connections_per_address,
+        "quotas": Quotas(
+            open_executions=settings.quota_open_executions,
+            starts_per_minute=settings.quota_starts_per_minute,
+            stored_bytes=settings.quota_stored_bytes,
+            streams=settings.quota_streams,
+            free_bytes=settings.min_free_bytes,
+        ),
+        "lease_ttl_s": settings.lease_ttl,
+        "heartbeat_s": settings.heartbeat,
+        "strict": settings.strict,
+    }
+    return ServerSettings(**{**chosen, **more})
+
+
+def run_server(settings: ServerSettings, announced: Announced) -> None:
+    """Serve until a signal comes; a second one ends the process at once."""
+    with not_looking():  # all that is loaded now is needed as long as the process lives
+        from noetl.server.server_process import serve
+
+    word: list[Path] = []
+
+    async def serving() -> None:
+        stop = asyncio.Event()
+        _hear(stop.set)
+        await serve(settings, ready=lambda served: word.append(_announce(served, settings, announced)), stop=stop)
+
+    look_rarely()
+    protect()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serving())
+    except BaseExceptionGroup as several:
+        raise _first(several) from None
+    finally:
+        for place in word:
+            place.unlink(missing_ok=True)
+
+
+def _hear(stop: Callable[[], None]) -> None:
+    heard = 0
+
+    def hear() -> None:
+        nonlocal heard
+        heard += 1
+        if heard > 1:
+            os._exit(INTERRUPTED)
+        stop()
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(one, hear)
+
+
+def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
+    from noetl.base.settings import default_db
+    from noetl.cli.contexts import add, write_token
+    from noetl.cli.processes import leave, own_record
+    from noetl.store.open_store import without_password
+
+    store = settings.db or str(default_db())
+    if announced.context is not None:
+        add(announced.context, served.url, served.first_token, announced.ca)
+    if served.first_token is not None and announced.token_file is not None:
+        write_token(Path(announced.token_file), served.first_token)
+    place = leave(own_record("server", str(served.port), served.url, store=without_password(store)))
+    say(f"NoETL at {served.url}, store {without_password(store)}")
+    if served.first_token is not None and announced.token_file is None:
+        say_token(served.first_token)
+    if announced.then is not None:
+        announced.then(served.url)
+    return place
+
+
+def say_token(token: str) -> None:
+    """The first token, which nobody can tell again."""
+    say("the token of its administrator, shown this once:")
+    click.echo(token)
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What broke it: an error of ours if there is one among them."""
+    from noetl.base.errors import NoetlError
+
+    first: BaseException = several.subgroup(NoetlError) or several
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

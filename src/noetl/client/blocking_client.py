@@ -1,0 +1,283 @@
+"""The blocking client, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx2
+import msgspec
+
+from noetl.base.tls_trust import is_distrust, trusting
+from noetl.client import requests
+from noetl.client.administration import Administration
+from noetl.client.errors import error_of, unreachable
+from noetl.client.limits import LimitCalls
+from noetl.client.messages_and_tasks import Outside
+from noetl.client.models import (
+    EventPage,
+    ExecutionInfo,
+    ExecutionPage,
+    LogLine,
+    LogPage,
+    PlaybookInfo,
+    Result,
+    Started,
+    Steered,
+)
+from noetl.client.requests import Request
+from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
+from noetl.client.streams import Reader, StreamMessage, event_of
+from noetl.events.envelope import Event
+from noetl.worker.backoff import delay_s
+
+T = TypeVar("T")
+Listed = list  # the class has a method of that name
+_STREAM_TRIES = 10
+
+
+class Client(Outside, LimitCalls, Administration):
+    """Talks to one server. Close it, or use it in a `with` block. ApiError when the server refuses, UnreachableError
+    when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        ca: str | Path | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx2.Client(
+            base_url=self.url,
+            headers=headers_for(token),
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=trusting(ca),
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, request: Request[T]) -> T:
+        """Send it, again where that is safe, and give what the answer says."""
+        tries = 0
+        while True:
+            tries += 1
+            response: httpx2.Response | None = None
+            failure: Exception | None = None
+            try:
+                response = self._http.request(**arguments(request))
+            except httpx2.TransportError as problem:
+                failure = unreachable(self.url, problem)
+                if is_distrust(problem):
+                    raise failure from None  # it will not be another one in a moment
+            if response is not None and not response.is_error:
+                return request.read(response)
+            pause_s = pause_before_next(request, tries, response)
+            if pause_s is None:
+                raise failure or error_of(response)  # type: ignore[arg-type]
+            time.sleep(pause_s)
+
+    def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
+        """The events of an execution in order. With `follow`, those to come too, until it is over: a connection that
+        is lost is taken up again where it was."""
+        if follow:
+            yield from self._followed(execution_id, after)
+            return
+        while True:
+            page = self.event_page(execution_id, after=after)
+            yield from map(event_of, page.events)
+            if page.next is None:
+                return
+            after = page.next
+
+    def logs(self, execution_id: str, *, step: str | None = None, task: str | None = None) -> Iterator[LogLine]:
+        """What the tasks of an execution printed."""
+        after = 0
+        while True:
+            page = self.log_page(execution_id, step=step, task=task, after=after)
+            yield from page.lines
+            if page.next is None:
+                return
+            after = page.next
+
+    def _followed(self, execution_id: str, after: int) -> Iterator[Event]:
+        failures = 0
+        while True:
+            try:
+                for message in self._messages(f"/api/executions/{execution_id}/stream", after):
+                    failures = 0
+                    if message.name == "end":
+                        return
+                    event = event_of(msgspec.json.decode(message.data))
+                    after = event.seq
+                    yield event
+            except httpx2.TransportError as problem:
+                failures += 1
+                if failures > _STREAM_TRIES:
+                    raise unreachable(self.url, problem) from problem
+            time.sleep(delay_s(failures))
+
+    def _messages(self, path: str, after: int) -> Iterator[StreamMessage]:
+        headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+        timeout = httpx2.Timeout(TIMEOUT_S, read=STREAM_SILENCE_S)
+        with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                raise error_of(response)
+            reader = Reader()
+            for line in response.iter_lines():
+                yield from reader.take(line)
+
+    def _over(self, execution_id: str, timeout: float | None) -> bool:
+        until = None if timeout is None else time.monotonic() + timeout
+        tries = 0
+        while not self.get(execution_id).is_over:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            pause_s = min(1.0, 0.02 * 2**tries)
+            time.sleep(pause_s if left is None else min(pause_s, left))
+            tries += 1
+        return True
+
+    # the catalogue
+
+    def register(self, source: str | Path) -> PlaybookInfo:
+        """Check a playbook, given as a file or as its text, and put it into the catalogue. ApiError with its
+        diagnostics when it has errors."""
+        text = source.read_text("utf-8") if isinstance(source, Path) else source
+        return self.send(requests.register(text))
+
+    def playbooks(self, *, limit: int = 200) -> Listed[PlaybookInfo]:
+        """The newest version of each playbook, by path."""
+        return self.send(requests.playbooks(limit))
+
+    def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
+        return self.send(requests.playbook(path, version))
+
+    def versions(self, path: str) -> Listed[PlaybookInfo]:
+        """All versions of a playbook, the newest first."""
+        return self.send(requests.versions(path))
+
+    def source(self, path: str, version: str | int | None = None) -> str:
+        """The text of a playbook as it was registered."""
+        return self.send(requests.source(path, version))
+
+    # executions
+
+    def start(
+        self,
+        path: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        version: str | int | None = None,
+        wait: bool | float = False,
+        key: str | None = None,
+    ) -> Started:
+        """Begin an execution. With `wait` its end is awaited: for ever, or for so many seconds. `key` makes a repeated
+        call find the first one's execution; without it each call begins another."""
+        started = self.send(requests.start(path, payload or {}, version, 0.0, key))
+        if wait is False:
+            return started
+        ended = self.wait(started.execution_id, timeout=None if wait is True else float(wait))
+        if ended is None:
+            return started
+        return msgspec.structs.replace(started, status=ended.status, result=ended.result, error=ended.error)
+
+    def run(self, path: str, payload: Mapping[str, Any] | None = None, *, version: str | int | None = None) -> Result:
+        """Begin an execution and wait for what it gives. One that fails is a result, not an exception."""
+        started = self.start(path, payload, version=version)
+        ended = self.wait(started.execution_id)
+        assert ended is not None, "without a timeout it is waited for to the end"
+        return ended
+
+    def wait(self, execution_id: str, *, timeout: float | None = None) -> Result | None:
+        """What an execution gave, once it is over; None when it is not after `timeout` seconds."""
+        if not self._over(execution_id, timeout):
+            return None
+        return self.result(execution_id)
+
+    def get(self, execution_id: str) -> ExecutionInfo:
+        return self.send(requests.execution(execution_id))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ExecutionPage:
+        """Executions, the newest first. `path` may hold `*`; `cursor` is the `next` of the page before."""
+        return self.send(requests.executions(status, path, text, limit, cursor))
+
+    def result(self, execution_id: str, *, step: str | None = None) -> Result:
+        """What an execution gave, or one of its steps. ApiError (409) while there is nothing."""
+        return self.send(requests.result(execution_id, step))
+
+    def ctx(self, execution_id: str) -> dict[str, Any]:
+        return self.send(requests.ctx(execution_id))
+
+    def event_page(
+        self,
+        execution_id: str,
+        *,
+        after: int = 0,
+        limit: int = 500,
+        types: tuple[str, ...] = (),
+        step: str | None = None,
+    ) -> EventPage:
+        """Events past `after`, in order, as the API tells them."""
+        return self.send(requests.events(execution_id, after, limit, types, step))
+
+    def log_page(
+        self,
+        execution_id: str,
+        *,
+        step: str | None = None,
+        task: str | None = None,
+        after: int = 0,
+        limit: int = 500,
+    ) -> LogPage:
+        """What tasks printed past event `after`."""
+        return self.send(requests.logs(execution_id, step, task, after, limit))
+
+    def pause(self, execution_id: str, reason: str | None = None) -> Steered:
+        return self.send(requests.steer(execution_id, "pause", reason))
+
+    def resume(self, execution_id: str, reason: str | None = None) -> Steered:
+        return self.send(requests.steer(execution_id, "resume", reason))
+
+    def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
+        """With `compensate` what its steps have done is undone first, in reverse."""
+        return self.send(requests.steer(execution_id, "compensate" if compensate else "cancel", reason))
+
+    def rerun(
+        self,
+        execution_id: str,
+        *,
+        version: str | int | None = None,
+        payload: Mapping[str, Any] | None = None,
+        from_step: str | None = None,
+        approve: bool = False,
+    ) -> Started:
+        """The same once more, with another version or payload where one is given, from the start or from a step. With
+        `approve` you approve anew what people had approved before that step for other inputs."""
+        return self.send(requests.rerun(execution_id, version, payload, from_step, approve))
+
+    def explain(self, execution_id: str) -> dict[str, Any]:
+        """Why it is where it is."""
+        return self.send(requests.explain(execution_id))

@@ -1,0 +1,149 @@
+"""Sweeping: what a server looks for by itself, since whoever should have told it may be gone (RELIABILITY 2.7, 3.2).
+
+One task, one record at a time, each for itself: a record that breaks is put into quarantine and the others go on. An
+incident lies on the key-value table, where operators see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.control.commit.quarantine import Incident, Quarantine
+from noetl.control.executions import Executions
+from noetl.control.nested.calls import LEFT
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.events.calls import PlaybookCall
+from noetl.store.contract import OrderRow
+from noetl.store.key_values import KeyValues
+
+EVERY_S = 1.0
+INCIDENT = "incident"  # the kind, on the key-value table
+
+Sleep = Callable[[float], Awaitable[None]]
+_log = logging.getLogger(__name__)
+
+
+class BackgroundJob(Protocol):
+    """Something to look for. A record that `do` breaks on is known by its `name_of`."""
+
+    async def find(self) -> Sequence[Any]:
+        """The records that want something now."""
+
+    def name_of(self, record: Any) -> str: ...
+
+    async def do(self, record: Any) -> None: ...
+
+
+class OrderSweep:
+    """Orders of the store that this server does not know, and those that nobody may take any more."""
+
+    def __init__(self, conductor: Executions) -> None:
+        self._conductor = conductor
+
+    async def find(self) -> Sequence[OrderRow]:
+        return await self._conductor.survey.seek()
+
+    def name_of(self, record: OrderRow) -> str:
+        return f"order {record.order_id}"
+
+    async def do(self, record: OrderRow) -> None:
+        verdict = await self._conductor.survey.lose(record)
+        _log.warning("order %s was lost %d times: %s", record.order_id, MOST_LEASES, verdict)
+
+
+class Followed:
+    """Executions that somebody here waits for, and other servers may have ended."""
+
+    def __init__(self, conductor: Executions) -> None:
+        self._conductor = conductor
+
+    async def find(self) -> Sequence[None]:
+        await self._conductor.survey.catch_up()
+        return ()
+
+    def name_of(self, record: None) -> str:
+        return ""
+
+    async def do(self, record: None) -> None: ...
+
+
+class NestedExecutionSweep:
+    """Nested executions that are waited for here, by step runs that other servers have ended."""
+
+    def __init__(self, conductor: Executions) -> None:
+        self._conductor = conductor
+
+    async def find(self) -> Sequence[PlaybookCall]:
+        return await self._conductor.calls.forlorn()
+
+    def name_of(self, record: PlaybookCall) -> str:
+        return f"the child of {record.task_run_id}"
+
+    async def do(self, record: PlaybookCall) -> None:
+        await self._conductor.give_up(record, LEFT)
+
+
+class Sweeper:
+    """`Sweeper.serve` goes on until it is cancelled."""
+
+    def __init__(
+        self,
+        chores: Sequence[BackgroundJob],
+        quarantine: Quarantine,
+        key_values: KeyValues,
+        clock: Clock,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._chores, self._quarantine, self._key_values = chores, quarantine, key_values
+        self._clock, self._sleep = clock, sleep
+
+    async def serve(self) -> None:
+        while True:
+            await self.sweep()
+            await self._sleep(EVERY_S)
+
+    async def sweep(self) -> None:
+        for chore in self._chores:
+            try:
+                records = await chore.find()
+            except Exception as problem:  # the store is away, say: it will be back
+                _log.warning("%s were not looked for: %r", type(chore).__name__.lower(), problem)
+                continue
+            for record in records:
+                await self._do(chore, record)
+        for incident in self._quarantine.take_unsaid():
+            await self._record(incident)
+
+    async def _do(self, chore: BackgroundJob, record: Any) -> None:
+        name = chore.name_of(record)
+        if self._quarantine.holds(name):
+            return
+        try:
+            await chore.do(record)
+        except Exception as problem:
+            self._quarantine.note(name, problem)
+        else:
+            self._quarantine.clear(name)
+
+    async def _record(self, incident: Incident) -> None:
+        try:
+            known = await self._key_values.get(INCIDENT, incident.record)
+            version, body = known.version if known else 0, msgspec.json.encode(incident)
+            await self._key_values.put(INCIDENT, incident.record, body, over=version, at=self._clock.now())
+        except Exception as problem:
+            _log.warning("an incident could not be kept: %s: %r", incident.record, problem)
+
+
+def sweeper(
+    conductor: Executions, key_values: KeyValues, clock: Clock, *more: BackgroundJob, sleep: Sleep = asyncio.sleep
+) -> Sweeper:
+    """The one of a server. `more` are the chores of others."""
+    chores: list[BackgroundJob] = [OrderSweep(conductor), Followed(conductor), NestedExecutionSweep(conductor), *more]
+    return Sweeper(chores, conductor.quarantine, key_values, clock, sleep=sleep)

@@ -1,0 +1,47 @@
+"""Presence: a process that works on a store says so, for others who would ask something of it and not wait in vain.
+
+Only one that stays for a while bothers: a short run is over before anybody asks. Nothing depends on it but patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from noetl.base.clock import Clock
+from noetl.base.errors import NoetlError
+from noetl.store.key_values import KeyValues
+
+KIND = "process"
+AFTER_S = 0.1
+REFRESH_S = 60.0
+STALE_S = 3 * REFRESH_S  # who has not said so for that long is gone, wherever it ran
+
+_log = logging.getLogger(__name__)
+
+
+async def be_present(key_values: KeyValues, name: str, clock: Clock) -> None:
+    """Stand on the key-value table for as long as anybody wants it."""
+    await asyncio.sleep(AFTER_S)
+    try:
+        while True:
+            try:
+                there = await key_values.get(KIND, name)
+                await key_values.put(KIND, name, b"{}", over=there.version if there is not None else 0, at=clock.now())
+            except NoetlError as problem:  # the store is away, say: it will be back
+                _log.warning("this process could not say that it is here: %s", problem)
+            await asyncio.sleep(REFRESH_S)
+    finally:
+        with suppress(NoetlError):
+            await key_values.delete(KIND, name)
+
+
+async def is_anybody_there(key_values: KeyValues, is_gone: Callable[[str], bool], *, now: float) -> bool:
+    """Whether some process works on this store; those that ended without a word are forgotten on the way."""
+    found = await key_values.list(KIND)
+    gone = [thing.name for thing in found if now - thing.updated_at > STALE_S or is_gone(thing.name)]
+    for name in gone:
+        await key_values.delete(KIND, name)
+    return len(gone) < len(found)

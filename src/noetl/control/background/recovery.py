@@ -1,0 +1,72 @@
+"""Survey: what a conductor learns by looking, and not by being told: what other servers did to the executions that
+somebody here waits for, and which orders of the store nobody here knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.base.clock import Clock
+from noetl.control.claiming.claims import Claims
+from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.decisions import Decisions
+from noetl.control.commit.group_commit import GroupCommit
+from noetl.engine.commands import LoseOrder
+from noetl.events.orders import ReportResult
+from noetl.store.contract import OrderRow
+
+
+class Recovery:
+    def __init__(
+        self, rounds: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
+    ) -> None:
+        self._rounds, self._decisions, self._claims = rounds, decisions, claims
+        self._clock, self._is_shared = clock, is_shared
+
+    async def catch_up(self) -> None:
+        """Follow what another process has done: paused, resumed, cancelled or taken over meanwhile. On a server only
+        where somebody waits for it; whoever touches another execution looks by himself."""
+
+        async def caught_up(batch: CommitBatch) -> None:
+            hot = self._decisions.hot
+            awaited = self._decisions.resumptions if self._is_shared else hot
+            wanted = (one for one in hot if one in awaited or hot[one].ended.waiting)
+            await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
+
+        await self._rounds.together(caught_up)
+
+    async def ended_runs(self, runs: Mapping[str, str]) -> list[str]:
+        """Which of these step runs, each with its execution, are over; whoever has ended them."""
+
+        async def looked(batch: CommitBatch) -> list[str]:
+            hot = self._decisions.hot
+            await self._decisions.follow(set(runs.values()))
+            for execution_id in set(runs.values()):
+                if execution_id not in hot:
+                    await self._decisions.load(execution_id)
+            executions = {run: hot[execution_id].execution for run, execution_id in runs.items()}
+            return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
+
+        return await self._rounds.together(looked)
+
+    async def seek(self) -> list[OrderRow]:
+        """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that
+        are to be given to nobody any more."""
+
+        async def sought(batch: CommitBatch) -> list[OrderRow]:
+            worn_out = await self._claims.seek()
+            self._decisions.ring()
+            self._decisions.ring(self._claims.suspects.counts)
+            return worn_out
+
+        return await self._rounds.together(sought)
+
+    async def lose(self, order: OrderRow) -> ReportResult:
+        """Too many workers were lost with this order."""
+
+        async def lost(batch: CommitBatch) -> ReportResult:
+            await self._decisions.load(order.execution_id)
+            command = LoseOrder(at=self._clock.now(), order_id=order.order_id, seen_epoch=order.lease_epoch)
+            return self._decisions.decide(batch, order.execution_id, command).verdict
+
+        return await self._rounds.together(lost)

@@ -1,0 +1,42 @@
+"""Takeover: going on with an execution whose process has ended, and with its children (SRV-12).
+
+For a run that drives its own executions. A server takes over nothing: what is to be done stands in the store, and
+leases run out there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.base.clock import Clock
+from noetl.base.errors import RefusedError
+from noetl.control.commit.decisions import Decisions, ready_of
+from noetl.store.contract import OrderRow, OrderState, Store
+
+IsGone = Callable[[str], bool]
+
+
+async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_id: str, is_gone: IsGone) -> None:
+    """Inside a round. `is_gone` tells whether the owner of a lease has certainly ended; RefusedError where one has
+    not."""
+    execution = (await decisions.load(execution_id)).execution
+    for hear in decisions.taken_up:
+        hear(execution)
+    if execution.is_open:
+        open_orders = await store.orders(execution_id)
+        for order in open_orders:
+            _refuse_if_held(order, clock.now(), is_gone)
+        for order in open_orders:
+            decisions.abandoned.add((order.order_id, order.lease_epoch))
+            decisions.ready.add(ready_of(order))
+        decisions.ring()
+    for child in await store.children(execution_id):
+        if child.finished_at is None:
+            await take_over(decisions, store, clock, child.execution_id, is_gone)
+
+
+def _refuse_if_held(order: OrderRow, now: float, is_gone: IsGone) -> None:
+    owner = order.lease_owner or ""
+    left_s = (order.lease_until or 0.0) - now
+    if order.state is OrderState.LEASED and left_s > 0 and not is_gone(owner):
+        raise RefusedError(f"execution {order.execution_id} is being run by {owner}; its lease ends in {left_s:.0f} s")

@@ -1,0 +1,4 @@
+"""Claiming: ready orders, which worker may take which, leases, pools, poison orders.
+
+A claim is a command like any other and is committed. Read first: `claims.py`, `ready_orders.py`, `leases.py`.
+"""

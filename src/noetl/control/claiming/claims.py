@@ -1,0 +1,211 @@
+"""Claims: which orders a worker is given, of its pools, in fair turns, and never one that breaks the others' (SRV-08).
+
+Orders that this process does not know, since another server made them or this one was restarted, are found in the
+store: by the sweeper, and when a worker asks and memory has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, UnreadableError
+from noetl.control.claiming.leases import GIVEN_BACK, OrderLeases
+from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.order_needs import needs_of
+from noetl.control.claiming.orders import order_for
+from noetl.control.claiming.poison_orders import PoisonOrders
+from noetl.control.claiming.pools import EVERY, PoolLimit, Pools
+from noetl.control.claiming.ready_orders import Needs, Ready
+from noetl.control.claiming.worker_abilities import ANY, WorkerAbilities
+from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.decisions import Decisions, ready_of
+from noetl.control.commit.group_commit import DecideAgainError
+from noetl.control.results.result_cache import ResultNotLoadedError
+from noetl.engine.commands import ClaimOrder
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.events.orders import Order, ReportResult, Turn
+from noetl.store.contract import OrderRow, OrderState, Store
+
+SOUGHT = 1_000  # new orders found at a time
+MOST_SOUGHT = 20_000
+AT_MOST_EVERY_S = 0.1  # a worker that finds nothing makes us look in the store
+_REST_S = 30.0  # for an order that the store offers and its execution does not know
+
+
+class Claims:
+    """All of it inside a round."""
+
+    def __init__(
+        self, decisions: Decisions, pools: Pools, leases: OrderLeases, store: Store, clock: Clock, *, is_shared: bool
+    ) -> None:
+        self._decisions, self._pools, self._store, self._clock = decisions, pools, store, clock
+        self._leases = leases
+        self._is_shared = is_shared
+        self._sought_at = float("-inf")
+        self.suspects = PoisonOrders(decisions, store, clock)
+        self.able: Callable[[str], WorkerAbilities] = lambda _: ANY  # what a worker can do, by its id
+
+    async def claim(self, turn: Turn, batch: CommitBatch) -> list[Order]:
+        if self._is_shared:
+            return await self._claim_shared(turn, batch)
+        claimed: list[Order] = []  # a run of its own takes what comes, whatever the pool
+        while len(claimed) < turn.capacity and (ready := self._decisions.ready.take()) is not None:
+            try:
+                await self._decisions.load(ready.execution_id)
+                self._take(ready, turn, batch, claimed)
+            except BaseException:
+                self._put_back([ready], batch)
+                raise
+        return claimed
+
+    async def hand_out(self, worker: LocalWorkers, batch: CommitBatch) -> None:
+        """What is ready goes to a worker that is at hand and has nothing to do."""
+        batch.given[worker] = await self.claim(Turn(worker_id=worker.worker_id, capacity=worker.free), batch)
+
+    def has_for(self, turn: Turn) -> bool:
+        """Whether memory has something that this worker may well take."""
+        return bool(self._pools_of(turn, self.able(turn.worker_id)))
+
+    async def _claim_shared(self, turn: Turn, batch: CommitBatch) -> list[Order]:
+        claimed: list[Order] = []
+        if turn.capacity <= 0:
+            return claimed
+        if turn.holding is not None:
+            claimed = await self._leases.again(turn)
+            if len(claimed) >= turn.capacity:
+                return claimed  # it takes others when it knows of these
+        ability = self.able(turn.worker_id)
+        closed = await self._pools.closed_to(ability)
+        if not self._pools_of(turn, ability) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
+            await self.seek()
+        if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
+            return claimed if offer.order is None else claimed + await self._claim_alone(offer.order, turn, batch)
+        if not (pools := self._pools_of(turn, ability) - closed):
+            return claimed
+        gate, rooms = await self._pools.gate(pools, turn.capacity)
+        while candidates := self._candidates(turn.capacity - len(claimed), gate, ability):
+            try:
+                await self._follow(candidates)
+                for ready in candidates:
+                    if not await self._take_safely(ready, turn, batch, claimed):
+                        gate.took(ready.pool, -1)
+            except BaseException:
+                self._put_back(candidates, batch)
+                raise
+        if claimed:
+            batch.room |= rooms
+        return claimed
+
+    async def _claim_alone(self, suspect: Ready, turn: Turn, batch: CommitBatch) -> list[Order]:
+        claimed: list[Order] = []
+        gate, rooms = await self._pools.gate({suspect.pool}, 1)
+        if suspect.pool not in gate.open:
+            self._decisions.ready.add(suspect)
+            return claimed
+        try:
+            if await self._take_safely(suspect, turn, batch, claimed):
+                batch.room |= rooms
+        except BaseException:
+            self._put_back([suspect], batch)
+            raise
+        return claimed
+
+    def _pools_of(self, turn: Turn, ability: WorkerAbilities) -> set[str]:
+        """The worker's pools, as far as there is something to do in them."""
+        pools = self._decisions.ready.pools_for(ability.kinds)
+        return pools if EVERY in turn.pools else pools.intersection(turn.pools)
+
+    def _may_take(self, ability: WorkerAbilities, closed: set[str], ready: Ready) -> bool:
+        return ready.pool not in closed and ability.runs(self._decisions.ready.needs_of(ready.order_id))
+
+    def _candidates(self, number: int, gate: PoolLimit, ability: WorkerAbilities) -> list[Ready]:
+        found: list[Ready] = []
+        while len(found) < number and (ready := self._decisions.ready.take(gate.open, ability.kinds)) is not None:
+            if self._decisions.quarantine.holds(ready.execution_id):
+                continue
+            if not self.suspects.divert(ready):
+                found.append(ready)
+                gate.took(ready.pool)
+        return found
+
+    def _put_back(self, candidates: list[Ready], batch: CommitBatch) -> None:
+        """What was decided upon is read again with its orders; the others would be found by the next sweep only."""
+        for ready in candidates:
+            if ready.execution_id not in batch.touched:
+                self._decisions.ready.add(ready)
+
+    async def _follow(self, candidates: list[Ready]) -> None:
+        """Catch up with all of them at once. Those that were taken elsewhere meanwhile are not taken here."""
+        with suppress(UnreadableError):  # each is loaded on its own, and whose fault it is shows then
+            await self._decisions.follow({ready.execution_id for ready in candidates})
+
+    async def _take_safely(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> bool:
+        """Whether the order was taken. An execution that breaks is put into quarantine, and all is decided again."""
+        if self._decisions.expected.takes(ready):
+            return False
+        try:
+            hot = await self._decisions.load(ready.execution_id)
+            needs = needs_of(hot.plan, hot.execution, ready.order_id)
+            if not self.able(turn.worker_id).runs(needs):
+                self._leave(ready, needs)
+                return False
+            verdict = self._take(ready, turn, batch, claimed)
+        except ResultNotLoadedError as problem:
+            self._decisions.expected.lay_aside(ready, problem)
+            raise DecideAgainError from problem
+        except Exception as problem:
+            if isinstance(problem, BackendError) and not isinstance(problem, UnreadableError):
+                raise
+            self._decisions.quarantine.note(ready.execution_id, problem)
+            raise DecideAgainError from problem
+        if verdict not in (ReportResult.ACCEPTED, ReportResult.PAUSED):
+            self._decisions.quarantine.rest(_lease(ready), _REST_S)  # the store may go on offering it
+        return verdict is ReportResult.ACCEPTED
+
+    def _leave(self, ready: Ready, needs: Needs) -> None:
+        """It is for a worker that runs what it needs; it stays ready until there is one."""
+        self._decisions.ready.learn(ready.order_id, needs)
+        if not self.suspects.divert(ready):
+            self._decisions.ready.add(ready)
+
+    def _take(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> ReportResult:
+        hot = self._decisions.hot[ready.execution_id]
+        if hot.execution.paused:
+            self._decisions.ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
+            return ReportResult.PAUSED
+        command = ClaimOrder(
+            at=self._clock.now(), order_id=ready.order_id, worker_id=turn.worker_id, seen_epoch=ready.seen_epoch
+        )
+        verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
+        if verdict is ReportResult.ACCEPTED:
+            order = order_for(hot.plan, hot.execution, ready.order_id, self._decisions.terms)
+            until = command.at + order.terms.ttl_s
+            claimed.append(msgspec.structs.replace(order, lease_until=until))  # the scopes as of this moment
+        return verdict
+
+    async def seek(self) -> list[OrderRow]:
+        """Find orders in the store: ready ones, and those whose lease has run out. Gives those that too many workers
+        were lost with."""
+        self._sought_at = now = self._clock.now()
+        ready, quarantine = self._decisions.ready, self._decisions.quarantine
+        limit = min(SOUGHT + len(ready) + ready.aside, MOST_SOUGHT)  # those known already are among them
+        worn_out: list[OrderRow] = []
+        for order in await self._store.claimable(now=now, limit=limit):
+            found = ready_of(order)
+            if quarantine.holds(order.execution_id) or quarantine.holds(_lease(found)) or ready.is_aside(found):
+                continue
+            is_lost = order.state is OrderState.LEASED and order.lease_until != GIVEN_BACK
+            if is_lost and order.lease_epoch >= MOST_LEASES:
+                worn_out.append(order)
+            elif not self.suspects.divert(found):
+                ready.add(found)
+        return worn_out
+
+
+def _lease(ready: Ready) -> str:
+    return f"{ready.order_id}@{ready.seen_epoch}"

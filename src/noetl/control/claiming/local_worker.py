@@ -1,0 +1,23 @@
+"""At hand: a worker in the same process that waits for work. What a round makes ready is claimed for it in that very
+round, so that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from noetl.events.orders import Order
+
+
+class LocalWorker(Protocol):
+    def give(self, orders: Sequence[Order]) -> None:
+        """These are its own now. Never waits."""
+
+
+class LocalWorkers(LocalWorker, Protocol):
+    worker_id: str
+
+    @property
+    def free(self) -> int:
+        """How many orders it would begin at once."""

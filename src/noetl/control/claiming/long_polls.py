@@ -1,0 +1,87 @@
+"""Polls: workers elsewhere that wait for an order, each on a long poll. What a round makes ready is claimed for them in
+that very round, so that the start of an execution and its first claim are one commit instead of two (W1, W4).
+
+A poll that ends while a round has claimed for it waits for the end of that round: either its orders are stored and go
+out with its answer, or they are nobody's. Orders that come otherwise, from other servers or by the sweeper, are told by
+the doorbell as ever, and claimed by whoever hears it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.control.claiming.claims import Claims
+from noetl.control.commit.batch import CommitBatch
+from noetl.events.orders import Order, Turn
+
+IsGone = Callable[[], Awaitable[bool]]
+
+
+class Poll:
+    """`is_gone`: nobody would hear the answer."""
+
+    def __init__(self, turn: Turn, is_gone: IsGone) -> None:
+        self.turn, self.is_gone = turn, is_gone
+        self.orders: tuple[Order, ...] = ()
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.free = asyncio.Event()  # no round is at it
+        self.free.set()
+
+    def give(self, orders: Sequence[Order]) -> None:
+        """Once they are stored."""
+        self.orders = tuple(orders)
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+
+class Polls:
+    """`ring` tells of orders that are still ready."""
+
+    def __init__(self, claims: Claims, ring: Callable[[], None]) -> None:
+        self._claims, self._ring = claims, ring
+        self._open: dict[Poll, None] = {}
+
+    async def wait(self, turn: Turn, is_gone: IsGone, bell: Awaitable[bool]) -> tuple[Order, ...]:
+        """Until orders are handed out to this turn, or the bell rings or is tired of waiting: then none."""
+        poll, rung = Poll(turn, is_gone), asyncio.ensure_future(bell)
+        either: tuple[asyncio.Future[Any], ...] = rung, poll.answered
+        self._open[poll] = None
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._open[poll]
+            has_rung = rung.done() and rung.result()
+            rung.cancel()
+        await poll.free.wait()
+        if poll.orders and has_rung:
+            self._ring()  # it was for another order, which nobody would look for now
+        return poll.orders
+
+    def wishes(self) -> list[Callable[[CommitBatch], Awaitable[None]]]:
+        """What is to be decided at the end of a round."""
+        return [self._hand_out] if self._open else []
+
+    async def _hand_out(self, batch: CommitBatch) -> None:
+        refused: set[tuple[str, tuple[str, ...]]] = set()
+        for poll in list(self._open):
+            turn = poll.turn
+            who = turn.worker_id, turn.pools
+            if who in refused or poll.orders or not self._claims.has_for(turn) or await poll.is_gone():
+                continue
+            if poll in self._open and not await self._claim(poll, batch):
+                refused.add(who)
+
+    async def _claim(self, poll: Poll, batch: CommitBatch) -> bool:
+        """Whether something was there for it."""
+        poll.free.clear()
+        batch.at_the_end.append(poll.free.set)
+        given = batch.given.get(poll, [])
+        wanted = msgspec.structs.replace(poll.turn, capacity=poll.turn.capacity - len(given), holding=None)
+        claimed = await self._claims.claim(wanted, batch)
+        if claimed:
+            batch.given[poll] = [*given, *claimed]
+        return bool(claimed)

@@ -1,0 +1,68 @@
+"""Needs: the tool kinds that a worker must run to be given an order, told from its step once for each net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from weakref import WeakKeyDictionary
+
+from noetl.engine.execution import Execution
+from noetl.engine.plan import Plan
+from noetl.engine.side_runs.state import SideRun, SideRunKind
+from noetl.net.net import Transition
+from noetl.net.task import Task
+from noetl.net.tasks import pipeline_of, tasks_of, with_hooks
+from noetl.net.transfer_ends import ENDS
+from noetl.net.transfer_ends import KIND as TRANSFER
+from noetl.tools.registry import BUILT_IN
+
+_known: WeakKeyDictionary[Plan, dict[tuple[str, str], frozenset[str]]] = WeakKeyDictionary()
+
+
+def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
+    """Those of an open order; nothing for one that is over."""
+    run = execution.run_of(order_id)
+    if run is None:
+        return frozenset()
+    undone = execution.saga.under_way if execution.saga is not None else None
+    if run.side_run is not None and undone is not None and run.side_run.of == undone.registration_id and undone.job_id:
+        return frozenset({undone.task})
+    return kinds_for(plan, run.step, run.side_run)
+
+
+def kinds_for(plan: Plan, step: str, side_run: SideRun | None = None) -> frozenset[str]:
+    """Those of a step's pipeline, or of a side run of it."""
+    known = _known.get(plan)
+    if known is None:
+        known = _known[plan] = {}
+    part = step, "" if side_run is None else f"{side_run.kind}/{side_run.index}/{side_run.task}"
+    if part not in known:
+        known[part] = frozenset(_kinds(tasks_for(plan.step(step), side_run)))
+    return known[part]
+
+
+def tasks_for(step: Transition, side_run: SideRun | None) -> Iterable[Task]:
+    """The tasks of an order of a step, or of a side run of it, with their hooks."""
+    match side_run:
+        case None:
+            return pipeline_of(step)
+        case SideRun(kind=SideRunKind.COMPENSATION):
+            own = step.compensation.tasks if step.compensation is not None else ()
+            return with_hooks(own)  # a nested execution is undone by a playbook task, which every worker runs
+        case SideRun(kind=SideRunKind.HANDLER):
+            return with_hooks(step.handlers.handlers[side_run.index].tasks if step.handlers is not None else ())
+        case _:
+            return [task for task in tasks_of(step) if task.name == side_run.task]
+
+
+def _kinds(tasks: Iterable[Task]) -> Iterator[str]:
+    for task in tasks:
+        yield task.kind
+        inputs = task.inputs.data
+        if task.kind == TRANSFER and isinstance(inputs, Mapping):
+            yield from (kind for end in ENDS if (kind := _kind_of(inputs.get(end))) is not None)
+
+
+def _kind_of(end: object) -> str | None:
+    """The kind that an end of a transfer is asked through, where it is written plainly."""
+    kind = end.get("kind") if isinstance(end, Mapping) else None
+    return kind if kind in BUILT_IN else None  # of another one the tool says what is wrong with it

@@ -1,0 +1,114 @@
+"""Orders: as the outbox keeps them, and as a worker receives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+import msgspec
+
+from noetl.control.claiming.lease_terms import terms_of
+from noetl.control.results.step_reads import results_for
+from noetl.engine.decision import (
+    ChangeTask,
+    CloseOrder,
+    CloseWait,
+    DispatchStep,
+    Effect,
+    EndExecution,
+    LeaseOrder,
+    OpenWait,
+)
+from noetl.engine.execution import Execution
+from noetl.engine.lifetimes import expiries_of
+from noetl.engine.loops.orders import ctx_for, iterations_of
+from noetl.engine.loops.state import Range
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import token_of
+from noetl.engine.side_runs.orders import side_run_of
+from noetl.events.orders import LeaseTerms, Order
+from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
+
+_USUAL = LeaseTerms()
+TtlOf = Callable[[str], float]  # of a lease on an order of this step run
+
+
+def order_rows(
+    execution_id: str, effects: Iterable[Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
+) -> tuple[OrderRow, ...]:
+    """One row per order that the effects touch, as the last of them leaves it."""
+    rows: dict[str, OrderRow] = {}
+    fresh: set[str] = set()
+    for effect in effects:
+        match effect:
+            case DispatchStep():
+                fresh.add(effect.order_id)
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    pool=effect.pool or DEFAULT_POOL,
+                    priority=effect.priority,
+                )
+            case LeaseOrder():
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    state=OrderState.LEASED,
+                    pool=effect.pool or DEFAULT_POOL,
+                    priority=effect.priority,
+                    lease_owner=effect.worker_id,
+                    lease_epoch=effect.lease_epoch,
+                    lease_until=now + ttl_of(effect.step_run_id),
+                )
+            case CloseOrder() if effect.order_id in fresh:
+                del rows[effect.order_id]  # made and withdrawn in one commit: nobody has seen it
+                continue
+            case CloseOrder():
+                row = OrderRow(
+                    order_id=effect.order_id,
+                    execution_id=execution_id,
+                    step_run_id=effect.step_run_id,
+                    state=OrderState.CLOSED,
+                    lease_epoch=effect.lease_epoch,
+                )
+            case EndExecution() | OpenWait() | CloseWait() | ChangeTask():
+                continue
+            case _:
+                assert_never(effect)
+        rows[effect.order_id] = row
+    return tuple(rows.values())
+
+
+def order_for(plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms = _USUAL) -> Order:
+    """The order a worker runs: the scopes as of now, as far as the step can read them, and where its pipeline stands
+    (WRK-04).
+
+    Mappings that events change in place are copied one level deep; below it, changes copy what they change.
+    """
+    run, lease = execution.run_of(order_id), execution.lease_of(order_id)
+    assert run is not None, "an order that was just claimed has its step run"
+    assert lease is not None
+    span = lease if isinstance(lease, Range) else None
+    order = Order(
+        order_id=order_id,
+        execution_id=execution.execution_id,
+        step_run_id=run.step_run_id,
+        step=run.step,
+        net_hash=execution.net_hash,
+        lease_epoch=lease.lease_epoch,
+        trace_id=execution.trace_id,
+        args=run.args,
+        workload=execution.workload,
+        ctx=dict(execution.ctx) if span is None else ctx_for(execution, run, span),
+        token=token_of(execution, run),
+        results=results_for(plan, run.step, execution.results),
+        position=run.position,
+        interrupted=run.in_task,
+        expiries=expiries_of(execution, run),
+        vars=dict(run.vars),
+        iterations=None if span is None else iterations_of(plan, run, span),
+        terms=terms_of(plan, run.step, usual),
+    )
+    return order if run.side_run is None else msgspec.structs.replace(order, **side_run_of(execution, run))

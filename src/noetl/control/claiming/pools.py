@@ -1,0 +1,164 @@
+"""Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, DESIGN §8).
+
+The settings lie on the store's shelf, so that every server keeps them and they can be changed while it runs. A capacity
+is promised by the store itself: a commit that would go beyond it is refused (`StoreSpace`). A rate is counted on
+the key-value table,
+too; whoever takes orders books them there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, RefusedError
+from noetl.control.claiming.worker_abilities import WorkerAbilities
+from noetl.store.contract import Store, StoreSpace
+
+KIND, USED = "pool", "pool-used"
+KNOWN_S = 1.0  # a change is seen after at most that long
+EVERY = "*"  # a worker that takes orders of every pool
+_TRIES = 10
+_LENGTHS = 8  # of windows that are counted besides the one in force
+
+
+class PoolRate(msgspec.Struct, frozen=True, kw_only=True):
+    """At most `limit` orders in any window of `per` seconds, windows following each other."""
+
+    limit: int
+    per: float
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """None: no limit. `require` are labels: only a worker that carries all of them takes orders of the pool."""
+
+    name: str
+    capacity: int | None = None
+    rate: PoolRate | None = None
+    require: dict[str, str] = {}
+
+
+class _Used(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many were taken in a window of `per` seconds; `others` has the same for windows of other lengths, by these:
+    the rate was changed, and may be changed back."""
+
+    window: int
+    number: int
+    per: float = 0.0
+    others: dict[str, tuple[int, int]] = {}
+
+    def counts(self, per: float, now: float) -> dict[float, int]:
+        """What was taken in the window of each length that is open now; an older one without a length is of `per`."""
+        told = {float(length): one for length, one in self.others.items()}
+        told[self.per or per] = self.window, self.number
+        return {length: number * (window == _window(length, now)) for length, (window, number) in told.items()}
+
+    @classmethod
+    def of(cls, per: float, counts: dict[float, int], now: float) -> _Used:
+        longest = sorted(counts.keys() - {per})[-_LENGTHS:]
+        others = {str(one): (_window(one, now), counts[one]) for one in longest}
+        return cls(_window(per, now), counts[per], per, others)
+
+
+def _window(per: float, now: float) -> int:
+    return int(now // per)
+
+
+_used = msgspec.json.Decoder(_Used)
+
+
+class PoolLimit:
+    """How many orders may still be taken of each pool, in one turn of a worker."""
+
+    def __init__(self, left: dict[str, int | None]) -> None:
+        self._left = left
+
+    @property
+    def open(self) -> set[str]:
+        return {pool for pool, left in self._left.items() if left is None or left > 0}
+
+    def took(self, pool: str, number: int = 1) -> None:
+        left = self._left[pool]
+        if left is not None:
+            self._left[pool] = left - number
+
+
+class Pools:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._known: dict[str, Pool] = {}
+        self._known_at: float | None = None
+
+    async def all(self) -> list[Pool]:
+        """Those with a setting of their own, by name."""
+        return [msgspec.json.decode(thing.body, type=Pool) for thing in await self._store.key_values.list(KIND)]
+
+    async def get(self, name: str) -> Pool:
+        thing = await self._store.key_values.get(KIND, name)
+        return msgspec.json.decode(thing.body, type=Pool) if thing else Pool(name=name)
+
+    async def put(self, pool: Pool) -> None:
+        """From now on, for everybody. Orders that are held stay held."""
+        _check(pool)
+        for _ in range(_TRIES):
+            thing = await self._store.key_values.get(KIND, pool.name)
+            version, now = thing.version if thing else 0, self._clock.now()
+            body = msgspec.json.encode(pool)
+            if await self._store.key_values.put(KIND, pool.name, body, over=version, at=now) is not None:
+                self._known_at = None
+                return
+        raise BackendError(f'pool "{pool.name}" is being changed by others: try again')
+
+    async def closed_to(self, ability: WorkerAbilities) -> set[str]:
+        """The pools that a worker may not take orders of, since it lacks their labels."""
+        return {name for name, pool in (await self._settings()).items() if not ability.carries(pool.require)}
+
+    async def gate(self, names: Collection[str], wanted: int) -> tuple[PoolLimit, dict[str, StoreSpace]]:
+        """What may be taken of these pools, at most `wanted` of each, and what the store is to watch over."""
+        now, known = self._clock.now(), await self._settings()
+        capped = [name for name in names if name in known and known[name].capacity is not None]
+        held = await self._store.leased(now=now, pools=capped) if capped else {}
+        left: dict[str, int | None] = {}
+        rooms: dict[str, StoreSpace] = {}
+        for name in names:
+            pool = known.get(name) or Pool(name=name)
+            number = wanted
+            if pool.capacity is not None:
+                rooms[name] = StoreSpace(name, pool.capacity, now)
+                number = min(number, max(0, pool.capacity - held[name]))
+            if pool.rate is not None and number:
+                number = await self._book(pool.name, pool.rate, number, now)
+            left[name] = number if name in known else None
+        return PoolLimit(left), rooms
+
+    async def _settings(self) -> dict[str, Pool]:
+        now = self._clock.now()
+        if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:
+            self._known = {pool.name: pool for pool in await self.all()}
+            self._known_at = now
+        return self._known
+
+    async def _book(self, name: str, rate: PoolRate, wanted: int, now: float) -> int:
+        """Take that many of what the window leaves; gives how many there were."""
+        for _ in range(_TRIES):
+            thing = await self._store.key_values.get(USED, name)
+            counts = {rate.per: 0} | (_used.decode(thing.body).counts(rate.per, now) if thing else {})
+            number = min(wanted, rate.limit - counts[rate.per])
+            if number <= 0:
+                return 0
+            taken = {length: before + number for length, before in counts.items()}
+            body, version = msgspec.json.encode(_Used.of(rate.per, taken, now)), thing.version if thing else 0
+            if await self._store.key_values.put(USED, name, body, over=version, at=now) is not None:
+                return number
+        return 0  # others are quicker; the next turn comes soon
+
+
+def _check(pool: Pool) -> None:
+    if pool.capacity is not None and pool.capacity < 0:
+        raise RefusedError(f'pool "{pool.name}": a capacity is 0 or more, found {pool.capacity}')
+    if pool.rate is not None and (pool.rate.limit < 1 or pool.rate.per <= 0):
+        raise RefusedError(f'pool "{pool.name}": a rate is at least 1 order in more than 0 seconds')
+    if not all(pool.require):
+        raise RefusedError(f'pool "{pool.name}": a label that is required has a name')

@@ -1,0 +1,6 @@
+"""Group commit: commands in, one transaction per batch out, then effects.
+
+`group_commit.py` queues and retries, `batch.py` gathers what one transaction stores, `loaded_executions.py` keeps
+executions in memory as far as the log has them, `snapshots.py` keeps an older state to replay from, `quarantine.py`
+keeps records that crash whoever touches them away from the others. Read first: `group_commit.py`, `decisions.py`.
+"""

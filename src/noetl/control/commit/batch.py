@@ -1,0 +1,147 @@
+"""Batch: what is decided in one breath, for one or several executions, and becomes one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+import msgspec
+
+from noetl.base.errors import BackendError
+from noetl.control.claiming.lease_terms import terms_of
+from noetl.control.claiming.local_worker import LocalWorker
+from noetl.control.claiming.orders import order_rows
+from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
+from noetl.engine.commands import Command, DeliverMessage, RecordReport
+from noetl.engine.decision import CloseOrder, Decision, EndExecution
+from noetl.engine.plan import Plan
+from noetl.events.envelope import Event
+from noetl.events.large_values import set_apart
+from noetl.events.orders import LeaseTerms, Order
+from noetl.store.contract import Commit, ExecutionRow, StoreSpace
+from noetl.store.deliveries import outside_rows
+
+
+class NotStoredError(BackendError):
+    """A large value could not be stored apart. That is the trouble of its own execution, not of the others."""
+
+
+class CommitBatch:
+    """Decisions in the order they were made. `touching` notes the executions that whoever decides now has used, for
+    good or not; `room` are the pools that orders are taken from, and how many may be."""
+
+    def __init__(self) -> None:
+        self._decisions: dict[str, list[Decision]] = {}
+        self._stored: dict[str, list[Event]] = {}  # their events as the log is to have them
+        self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
+        self._stopped: dict[str, list[str]] = {}
+        self.touched: set[str] = set()
+        self.touching: set[str] = set()
+        self.room: dict[str, StoreSpace] = {}
+        self.given: dict[LocalWorker, list[Order]] = {}  # claimed for workers that wait
+        self.at_the_end: list[Callable[[], None]] = []  # of the round, stored or not
+
+    def touch(self, execution_id: str) -> None:
+        """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""
+        self.touched.add(execution_id)
+        self.touching.add(execution_id)
+
+    def drop(self, execution_ids: Collection[str]) -> None:
+        """What was decided upon these executions is not to be stored."""
+        self.touched.difference_update(execution_ids)
+        for execution_id in execution_ids:
+            for known in (self._decisions, self._stored, self._taken, self._stopped):
+                known.pop(execution_id, None)
+        for hand, orders in self.given.items():
+            self.given[hand] = [order for order in orders if order.execution_id not in execution_ids]
+
+    def add(self, execution_id: str, command: Command, decision: Decision, plan: Plan) -> None:
+        """UnkeptError where something of it could not be stored apart."""
+        if not decision.events:
+            return
+        self._stored.setdefault(execution_id, []).extend(_stored(event, plan) for event in decision.events)
+        self._decisions.setdefault(execution_id, []).append(decision)
+        if isinstance(command, DeliverMessage):
+            self._taken.setdefault(execution_id, []).append(command.message_id)
+        reported = command.report.order_id if isinstance(command, RecordReport) else None
+        closed = (effect for effect in decision.effects if isinstance(effect, CloseOrder))
+        if stopped := [one.order_id for one in closed if one.order_id != reported]:
+            self._stopped.setdefault(execution_id, []).extend(stopped)
+
+    def events(self, execution_id: str) -> list[Event]:
+        """What was decided upon it, whole."""
+        return [event for decision in self._decisions.get(execution_id, ()) for event in decision.events]
+
+    @property
+    def stopped(self) -> list[str]:
+        """Orders that nobody wants any more, though somebody may be at work on them."""
+        return [order_id for own in self._stopped.values() for order_id in own]
+
+    def commits(self, hot: LoadedExecutions, now: float, terms: LeaseTerms) -> list[Commit]:
+        commits = [
+            _commit(hot[execution_id], own, self._stored[execution_id], self._taken.get(execution_id, ()), now, terms)
+            for execution_id, own in self._decisions.items()
+        ]
+        if self.room and commits:
+            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
+        return commits
+
+    def ended(self) -> list[str]:
+        """The executions that are over with it."""
+        return [
+            execution_id
+            for execution_id, own in self._decisions.items()
+            if any(isinstance(effect, EndExecution) for decision in own for effect in decision.effects)
+        ]
+
+
+def _stored(event: Event, plan: Plan) -> Event:
+    """The event as the log has it. What is too large goes to the results store first: here, so that whatever the
+    payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
+    try:
+        payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
+    except BackendError as problem:
+        raise NotStoredError(str(problem)) from problem
+    return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)
+
+
+def _commit(
+    hot: LoadedExecution,
+    decisions: list[Decision],
+    events: list[Event],
+    taken: Sequence[str],
+    now: float,
+    terms: LeaseTerms,
+) -> Commit:
+    execution = hot.execution
+    effects = [effect for decision in decisions for effect in decision.effects]
+    waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
+    return Commit(
+        after=hot.committed,
+        execution=ExecutionRow(
+            execution_id=execution.execution_id,
+            trace_id=execution.trace_id,
+            path=execution.path,
+            name=hot.plan.net.name,
+            net_hash=execution.net_hash,
+            status=execution.status.value if execution.status else "paused" if execution.paused else "running",
+            last_seq=execution.seq,
+            created_at=hot.created_at,
+            finished_at=execution.finished_at,
+            parent_execution_id=execution.parent_execution_id,
+            wake_at=execution.wake_at,
+        ),
+        events=tuple(events),
+        orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, hot, terms)),
+        net=hot.plan.net_json() if hot.committed == 0 else None,
+        waits=waits,
+        closed_waits=closed_waits,
+        taken_messages=tuple(taken),
+        tasks=tasks,
+    )
+
+
+def _ttl_of(hot: LoadedExecution, usual: LeaseTerms, step_run_id: str) -> float:
+    """One whose step run has ended meanwhile is of no interest to anybody."""
+    run = hot.execution.runs.get(step_run_id)
+    return usual.ttl_s if run is None else terms_of(hot.plan, run.step, usual).ttl_s

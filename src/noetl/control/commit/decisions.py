@@ -1,0 +1,270 @@
+"""Decisions: the executions in memory, what is decided upon them, and what follows once it is stored.
+
+The other half of a round (see `rounds`): orders reach a worker, doorbells ring and watchers hear of events only after
+the commit, never before (SRV-05).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+from noetl.base.clock import Clock
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import UnreadableError
+from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
+from noetl.control.commit.memory_use import Bounds
+from noetl.control.commit.quarantine import Quarantine
+from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
+from noetl.control.results.waiting_for_results import WaitingForResults
+from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
+from noetl.engine.decide import advance
+from noetl.engine.decision import Decision, DispatchStep
+from noetl.engine.execution import Execution
+from noetl.events.compensation import CompensationUnknown
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.envelope import Event
+from noetl.events.orders import LeaseTerms
+from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
+from noetl.events.steps import StepFailed
+from noetl.events.tokens import TokenDropped
+from noetl.events.waits import StepTimeout
+from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, ResultStore, Store
+from noetl.store.wakeups.contract import Wakeups
+
+Watch = Callable[[Sequence[Event]], None]
+Stored = Callable[[Sequence[Commit]], None]
+Control = PauseExecution | ResumeExecution | CancelExecution
+TRUST_S = 1.0  # after that long without a word, another server may well have moved an execution
+BOUNDS = Bounds()  # of what a server keeps in memory
+
+
+class Decisions:
+    """`is_shared`: other servers work on the same executions. `left_by` names the children that a step run waited for.
+    `stop` hears of orders that nobody wants any more, `stored` of every commit, `taken_up` of executions that were
+    read from the log."""
+
+    def __init__(
+        self, store: Store, results: ResultStore, dispatch: Wakeups, clock: Clock, *, is_shared: bool = False
+    ) -> None:
+        self._store, self._dispatch, self._clock, self._is_shared = store, dispatch, clock, is_shared
+        self.values = ResultCache(results, serves=is_shared)
+        self.hot = LoadedExecutions(store, self.values, bounds=BOUNDS if is_shared else None, bases=is_shared)
+        self._away: dict[str, ResultNotLoadedError] = {}  # stale ones that cannot be read before something is brought
+        self.ready = ReadyOrders()
+        self.expected = WaitingForResults(self._come_back)
+        self.quarantine = Quarantine(clock)
+        self.terms = LeaseTerms()
+        self.abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
+        self.resumptions: dict[str, asyncio.Event] = {}  # somebody waits for these executions to go on
+        self.left_by: Callable[[str | None], list[str]] = lambda step_run_id: []
+        self.watch: Watch | None = None
+        self.stop: Callable[[Sequence[str]], None] | None = None
+        self.at_hand: LocalWorkers | None = None
+        self.hand_out: Callable[[LocalWorkers, CommitBatch], Awaitable[None]] | None = (
+            None  # claims for it, at a round's end
+        )
+        self.stored: list[Stored] = []
+        self.taken_up: list[Callable[[Execution], None]] = []
+        self.is_contended = False  # somebody else has moved an execution of ours: its end may come from there
+
+    # inside a round
+
+    async def load(self, execution_id: str) -> LoadedExecution:
+        """The execution as of now."""
+        if self._is_shared:
+            await self.follow([execution_id])
+        return await self._read(execution_id)
+
+    async def load_children(self, execution_id: str) -> None:
+        """What happens to an execution happens to its children (O-02, O-16): they must be in memory then. Who drives
+        his own executions has them there."""
+        for child in await self._store.children(execution_id) if self._is_shared else ():
+            if child.finished_at is None:
+                await self.load(child.execution_id)
+                await self.load_children(child.execution_id)
+
+    async def follow(self, execution_ids: Iterable[str]) -> None:
+        """Catch up with what other servers did to these, where they are in memory and it may have been something."""
+        before = self._clock.now() - TRUST_S
+        for moved in await self.hot.catch_up(self.hot.doubtful(execution_ids, before=before), self._clock.now()):
+            self._heard_of(self.hot[moved].execution)
+
+    async def catch_up(self, execution_ids: Iterable[str]) -> None:
+        """Follow what another process has done: paused, resumed, cancelled or taken over; with the orders it left."""
+        for moved in await self.hot.catch_up(list(execution_ids), self._clock.now()):
+            await self._offer(self.hot[moved].execution)
+
+    async def refresh(self) -> None:
+        for execution_id in self.hot.stale:
+            try:
+                await self._reread(execution_id)
+            except UnreadableError as problem:
+                if not self._is_shared:
+                    raise
+                self.quarantine.note(execution_id, problem)  # whoever wants it hears of it then; others go on
+                self.hot.drop(execution_id)
+
+    async def _reread(self, execution_id: str) -> None:
+        """Where something has to be brought first, the others of a server do not wait for it."""
+        away = self._away.get(execution_id)
+        if away is None or away.is_over:
+            try:
+                await self._read(execution_id)
+                return
+            except ResultNotLoadedError as problem:
+                away = self._away[execution_id] = problem
+        if self._is_shared:
+            away.begin()
+        else:
+            await away.bring()
+            await self._read(execution_id)
+
+    async def _read(self, execution_id: str) -> LoadedExecution:
+        """As memory has it, else as the log tells it; then what it had offered is read again as well."""
+        is_stale = self.hot.is_stale(execution_id)
+        hot = await self.hot.load(execution_id, self._clock.now())
+        self._away.pop(execution_id, None)
+        if is_stale:
+            await self._offer(hot.execution)
+        return hot
+
+    async def _offer(self, execution: Execution) -> None:
+        for order in await self._store.orders(execution.execution_id):
+            if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self.abandoned:
+                self.ready.add(ready_of(order))
+        self.ring()
+        self._heard_of(execution)
+
+    def _heard_of(self, execution: Execution) -> None:
+        if not execution.paused:
+            self.ready.offer_aside(execution.execution_id)
+        self._tell_resumed(execution)
+        for hear in self.taken_up:
+            hear(execution)
+
+    def decide(self, batch: CommitBatch, execution_id: str, command: Command) -> Decision:
+        hot = self.hot[execution_id]
+        batch.touch(execution_id)
+        if execution_id in self._away and self.hot.is_stale(execution_id):
+            raise self._away[execution_id]
+        try:
+            decision = advance(hot.plan, hot.execution, command)
+            batch.add(execution_id, command, decision, hot.plan)
+        finally:
+            self.values.check()  # also where it broke: perhaps because something was not at hand
+        for effect in decision.effects:
+            if isinstance(effect, DispatchStep):
+                pool = effect.pool or DEFAULT_POOL
+                self.ready.add(Ready(execution_id, effect.order_id, priority=effect.priority, pool=pool))
+        for event in decision.events:
+            if isinstance(event.payload, _SHARED):
+                self._share(batch, execution_id, event)
+        return decision
+
+    def _share(self, batch: CommitBatch, execution_id: str, event: Event) -> None:
+        """What happens to an execution, or to a step run that waits for a child, happens to the child (O-02, O-16)."""
+        now, children = self._clock.now(), self.hot.children(execution_id)
+        command: Control = CancelExecution(at=now, reason="its parent was cancelled")
+        match event.payload:
+            case PlaybookPaused():
+                command = PauseExecution(at=now, reason="its parent was paused")
+            case PlaybookResumed():
+                command = ResumeExecution(at=now, reason="its parent was resumed")
+                self.ready.offer_aside(execution_id)
+            case PlaybookCancelled(compensate=True):
+                command = CancelExecution(at=now, reason="its parent was cancelled", compensate=True)
+                children = [one for one in children if self.hot[one].execution.compensates is None]
+            case HandlerStarted():
+                children = self.left_by(event.payload.owner) if event.payload.interrupting else []
+                command = CancelExecution(at=now, reason="the step that waited for it was interrupted")
+            case StepTimeout():
+                children = self.left_by(event.step_run_id) if event.payload.action == "alternative" else []
+                command = CancelExecution(at=now, reason="the step that waited for it has timed out")
+            case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
+                children = self.left_by(event.step_run_id)
+                command = CancelExecution(at=now, reason="the step that waited for it has ended")
+        for child in children:
+            if child in self.hot:
+                self.decide(batch, child, command)
+
+    # the end of a round
+
+    async def commit(self, batch: CommitBatch) -> list[Commit]:
+        if self.at_hand is not None and self.hand_out is not None and self.ready and self.at_hand.free:
+            await self.hand_out(self.at_hand, batch)
+        now = self._clock.now()
+        commits = batch.commits(self.hot, now, self.terms)
+        if commits:
+            crash_point("append.before")
+            await self._store.commit(commits)
+            crash_point("append.after")
+        for commit in commits:
+            row = commit.execution
+            self.hot.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
+        return commits
+
+    def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            self._tell_resumed(self.hot[commit.execution.execution_id].execution)
+            if self.watch is not None:
+                self.watch(commit.events)
+        if self._is_shared:
+            fresh = self.ready.take_fresh()
+            if fresh:
+                crash_point("ring.before")
+            self.ring(fresh)  # what nobody took is rung for again by the sweeper
+            if fresh:
+                crash_point("ring.after")
+        else:
+            self.ring()
+        for hand, orders in batch.given.items():
+            if orders:
+                hand.give(orders)
+        if self.stop is not None and (stopped := batch.stopped):
+            self.stop(stopped)
+        for execution_id in batch.ended():
+            self.hot[execution_id].ended.set()
+        for hear in self.stored if commits else ():
+            hear(commits)
+        self.hot.make_room()
+
+    def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
+        self.is_contended = self.is_contended or conflicting
+        self.hot.doubt(execution_ids, conflicting=conflicting)
+        self.ready.forget(execution_ids)
+
+    def _come_back(self, orders: Iterable[Ready]) -> None:
+        for ready in orders:
+            self.ready.add(ready)
+        self.ring()
+
+    def ring(self, orders: Mapping[str, int] | None = None) -> None:
+        """There is work: so many orders by pool, or all that this process knows."""
+        for pool, number in (self.ready.counts if orders is None else orders).items():
+            self._dispatch.ring(number, pool=pool)
+
+    def _tell_resumed(self, execution: Execution) -> None:
+        if not execution.holds and (waiting := self.resumptions.pop(execution.execution_id, None)):
+            waiting.set()
+
+
+_SHARED = (
+    PlaybookPaused,
+    PlaybookResumed,
+    PlaybookCancelled,
+    TokenDropped,
+    StepFailed,
+    StepTimeout,
+    HandlerStarted,
+    HandlerFailed,
+    AsyncDone,
+    CompensationUnknown,
+)
+
+
+def ready_of(order: OrderRow) -> Ready:
+    return Ready(order.execution_id, order.order_id, order.lease_epoch, order.priority, order.pool)

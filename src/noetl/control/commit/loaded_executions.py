@@ -1,0 +1,247 @@
+"""Hot executions: those kept in memory, with their plans, as far as the log has them (DESIGN §3).
+
+Any server may move any execution. One that others have moved is caught up by its tail. Where memory went ahead of the
+log, since a commit failed, it goes back to its base first (see `bases`); only where there is none is it read from its
+beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from noetl.base.errors import RefusedError, ToolError, UnreadableError
+from noetl.control.commit.memory_use import Bounds, KeptBytes, weight_of
+from noetl.control.commit.plans import Plans
+from noetl.control.commit.snapshots import Snapshot, copied
+from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
+from noetl.engine.evolve import evolve, replayed
+from noetl.engine.execution import Execution
+from noetl.engine.plan import Plan
+from noetl.events.envelope import Event, whole
+from noetl.net.net import Net
+from noetl.store.contract import ExecutionRow, Store
+
+
+class Ending(asyncio.Event):
+    """The end of an execution, and how many wait for it."""
+
+    waiting = 0
+
+
+class LoadedExecution(msgspec.Struct):
+    """An execution kept in memory. `committed` is the last `seq` the store has; `seen_at` when that was known last."""
+
+    plan: Plan
+    execution: Execution
+    created_at: float
+    committed: int
+    ended: Ending
+    seen_at: float = 0.0
+    base: Snapshot | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether memory is as far as the log, as far as this process knows."""
+        return 0 < self.committed == self.execution.seq
+
+
+class LoadedExecutions:
+    """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more are
+    kept than the `bounds` say, and those that somebody waits for (None: all, until they are dropped). `bases`:
+    others work on the same executions, so that decisions are lost to them again and again."""
+
+    def __init__(self, store: Store, values: ResultCache, *, bounds: Bounds | None = None, bases: bool = False) -> None:
+        self._store, self._values, self._bases = store, values, bases
+        self._kept = KeptBytes(bounds) if bounds is not None else None
+        self._hot: dict[str, LoadedExecution] = {}
+        self._stale: set[str] = set()
+        self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
+        self._children: dict[str, dict[str, None]] = {}
+        self.plans = Plans(store, values)
+        self.followed: Callable[[Sequence[Event]], None] | None = None  # hears what others have recorded meanwhile
+
+    def __getitem__(self, execution_id: str) -> LoadedExecution:
+        return self._hot[execution_id]
+
+    def __contains__(self, execution_id: str) -> bool:
+        return execution_id in self._hot
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._hot))
+
+    def __len__(self) -> int:
+        return len(self._hot)
+
+    @property
+    def stale(self) -> list[str]:
+        return list(self._stale)
+
+    def is_stale(self, execution_id: str) -> bool:
+        return execution_id in self._stale
+
+    def begin(self, net: Net, execution_id: str, trace_id: str, now: float, parent: str | None) -> LoadedExecution:
+        """A new execution, of which nothing is stored yet."""
+        execution = Execution(execution_id=execution_id, trace_id=trace_id)
+        base = Snapshot(Execution(execution_id=execution_id, trace_id=trace_id)) if self._bases else None
+        return self._keep(LoadedExecution(self.plans.of(net), execution, now, 0, Ending(), now, base), parent)
+
+    async def load(self, execution_id: str, now: float = 0.0) -> LoadedExecution:
+        """The execution as memory has it, else as the log tells it."""
+        hot = self._hot.get(execution_id)
+        if hot is not None and execution_id not in self._stale:
+            if self._kept is not None:
+                self._kept.use(execution_id)
+            return hot
+        row = await self._store.execution(execution_id)
+        if row is None:
+            raise RefusedError(f"there is no execution {execution_id} in this store")
+        execution, base, weight = await self._read(row, hot)
+        plan = await self.plans.get(execution.net_hash)
+        ended = hot.ended if hot else Ending()
+        self._stale.discard(execution_id)
+        if not execution.is_open:
+            ended.set()
+        hot = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, base)
+        return self._keep(hot, execution.parent_execution_id, weight)
+
+    async def _read(self, row: ExecutionRow, hot: LoadedExecution | None) -> tuple[Execution, Snapshot | None, int]:
+        """The execution as the log has it, and by how much it has grown: by the tail, where there is a base to go on
+        from."""
+        execution_id = row.execution_id
+        after = hot.committed if hot is not None and hot.base is not None else 0
+        events = self._whole(await self._store.events(execution_id, after=after))
+        weight = weight_of(events) if self._kept is not None else 0
+        try:
+            if hot is not None and hot.base is not None:
+                base, hot.base = hot.base, None  # should anything break from here on, it is of no use any more
+                base.add(events)
+                return base.execution(), base, weight
+            execution = replayed(execution_id, row.trace_id, events)
+            return execution, Snapshot(copied(execution)) if self._bases else None, weight
+        except Exception as problem:
+            raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
+
+    def _whole(self, events: list[Event]) -> list[Event]:
+        """The events with what the log only refers to. UnreadableError where that is gone."""
+        try:
+            told = [whole(event, self._values.load) for event in events]
+        except ToolError as problem:
+            what = f"execution {events[0].execution_id} cannot be read"
+            raise UnreadableError(f"{what}: {problem.message} ({problem.kind})") from problem
+        self._values.check()
+        return told
+
+    def stored(self, execution_id: str, events: Sequence[Event], seq: int, now: float) -> None:
+        """What was decided upon it is in the log."""
+        hot = self._hot[execution_id]
+        hot.committed, hot.seen_at = seq, now
+        self._grow(hot, events)
+        if hot.base is not None:
+            hot.base.add(events)
+
+    def doubtful(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
+        """Those that others may have moved: seen last before this moment, or moved by others already."""
+        return [
+            one
+            for one in execution_ids
+            if (hot := self._hot.get(one)) is not None and (hot.seen_at < before or one in self._contended)
+        ]
+
+    async def catch_up(self, execution_ids: Collection[str], now: float) -> list[str]:
+        """Follow what others have decided upon these, by the tail of the log; gives those that had moved. Not those
+        that are being decided upon: whether they had moved, the commit will show."""
+        clean = [one for one in execution_ids if one not in self._stale and self._hot[one].is_clean]
+        if not clean:
+            return []
+        positions = await self._store.positions(clean)
+        moved = []
+        for execution_id in clean:
+            hot = self._hot[execution_id]
+            hot.seen_at = now
+            if positions.get(execution_id) != hot.committed:
+                try:
+                    await self._follow(hot)
+                except ResultNotLoadedError:
+                    self._stale.add(execution_id)  # whoever wants it waits for what it refers to; the others do not
+                else:
+                    moved.append(execution_id)
+        return moved
+
+    async def _follow(self, hot: LoadedExecution) -> None:
+        execution = hot.execution
+        self._contended.add(execution.execution_id)
+        tail = self._whole(await self._store.events(execution.execution_id, after=hot.committed))
+        try:
+            for event in tail:
+                evolve(execution, event)
+        except Exception as problem:
+            self._stale.add(execution.execution_id)
+            raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
+        hot.committed = execution.seq
+        self._grow(hot, tail)
+        if hot.base is not None:
+            hot.base.add(tail)
+        if self.followed is not None:
+            self.followed(tail)
+        if not execution.is_open:
+            hot.ended.set()
+
+    def children(self, execution_id: str) -> list[str]:
+        """The open children of an execution."""
+        found = self._children.get(execution_id, ())
+        return [child for child in found if child in self._hot and self._hot[child].execution.is_open]
+
+    def doubt(self, execution_ids: Iterable[str], *, conflicting: bool = False) -> None:
+        """Something was decided and not stored: the next use reads the log."""
+        for execution_id in execution_ids:
+            hot = self._hot.get(execution_id)
+            if hot is None:
+                continue
+            if hot.committed:
+                self._stale.add(execution_id)
+                if conflicting:
+                    self._contended.add(execution_id)
+            else:
+                self.drop(execution_id)  # it never began
+
+    def drop(self, execution_id: str) -> None:
+        """Nobody asks for it any more; should somebody, the log has it."""
+        hot = self._hot.pop(execution_id, None)
+        if self._kept is not None:
+            self._kept.drop(execution_id)
+        self._stale.discard(execution_id)
+        self._contended.discard(execution_id)
+        if hot is not None and (parent := hot.execution.parent_execution_id) is not None:
+            self._children.get(parent, {}).pop(execution_id, None)
+        self._children.pop(execution_id, None)
+
+    def make_room(self) -> list[str]:
+        """Keep no more than are allowed: what is over goes first, then what was used longest ago, unless somebody waits
+        for its end."""
+        if self._kept is None:
+            return []
+        gone = self._kept.leaving(self._has_to_stay)
+        for execution_id in gone:
+            self.drop(execution_id)
+        return gone
+
+    def _has_to_stay(self, execution_id: str) -> bool:
+        hot = self._hot.get(execution_id)
+        return hot is not None and (bool(hot.ended.waiting) or execution_id in self._stale)
+
+    def _grow(self, hot: LoadedExecution, events: Sequence[Event]) -> None:
+        if self._kept is not None:
+            execution = hot.execution
+            self._kept.add(execution.execution_id, weight_of(events), is_over=not execution.is_open)
+
+    def _keep(self, hot: LoadedExecution, parent: str | None, weight: int = 0) -> LoadedExecution:
+        execution_id = hot.execution.execution_id
+        self._hot[execution_id] = hot
+        if self._kept is not None:
+            self._kept.add(execution_id, weight, is_over=not hot.execution.is_open)
+        if parent is not None:
+            self._children.setdefault(parent, {})[execution_id] = None
+        return hot

@@ -1,0 +1,76 @@
+"""Quarantine: records that break whoever touches them are let be for a while, longer each time, so that all others go
+on (RELIABILITY 2.7). One that has failed often enough is an incident: an operator sees it. It is still tried, but
+rarely.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from noetl.base.clock import Clock
+
+FAILURES = 5  # until it is an incident
+FIRST_S = 1.0
+LONGEST_S = 300.0
+MOST = 10_000  # records remembered
+
+_log = logging.getLogger(__name__)
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """`record` names what is broken; `failures` counts how often it was tried."""
+
+    record: str
+    problem: str
+    failures: int
+    since: float
+    last: float
+
+
+class Quarantine:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._noted: dict[str, Incident] = {}
+        self._until: dict[str, float] = {}
+        self._unsaid: list[Incident] = []
+
+    def holds(self, record: str) -> bool:
+        """Whether it is to be let be."""
+        return bool(self._until) and self._until.get(record, 0.0) > self._clock.now()
+
+    def rest(self, record: str, seconds: float) -> None:
+        """Let it be for so long, though nothing is wrong with it."""
+        self._until[record] = self._clock.now() + seconds
+        if len(self._until) > MOST:
+            now = self._clock.now()
+            self._until = {one: until for one, until in self._until.items() if until > now}
+
+    def note(self, record: str, problem: BaseException) -> None:
+        now, before = self._clock.now(), self._noted.get(record)
+        failures = before.failures + 1 if before else 1
+        text = f"{type(problem).__name__}: {problem}"
+        since = before.since if before else now
+        noted = self._noted[record] = Incident(record=record, problem=text, failures=failures, since=since, last=now)
+        self.rest(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
+        _log.warning("%s failed for the %d. time and is let be: %s", record, failures, text)
+        if failures == FAILURES:
+            self._unsaid.append(noted)
+            _log.error("%s is quarantined: %s", record, text, exc_info=problem)
+        if len(self._noted) > MOST:
+            del self._noted[next(iter(self._noted))]
+
+    def clear(self, record: str) -> None:
+        """It works again."""
+        if self._noted.pop(record, None) is not None:
+            self._until.pop(record, None)
+
+    @property
+    def incidents(self) -> list[Incident]:
+        return [one for one in self._noted.values() if one.failures >= FAILURES]
+
+    def take_unsaid(self) -> list[Incident]:
+        """Those that became incidents since this was asked last."""
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid

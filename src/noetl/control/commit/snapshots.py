@@ -1,0 +1,61 @@
+"""Bases: an execution as it was a little while ago, and what was recorded since.
+
+Deciding changes an execution in place, and that cannot be undone. Where a decision is not stored, since another server
+was first, memory goes back to the base and follows it by the events that came after: those it has itself, and the tail
+of the log. So meeting another server costs the same however long the history is (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.engine.evolve import evolve
+from noetl.engine.execution import Execution
+from noetl.events.envelope import Event
+
+KEPT = 64  # events, before the base moves on: a short execution is never followed twice
+
+
+class Snapshot:
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+        self._since: list[Event] = []
+
+    def add(self, events: Sequence[Event]) -> None:
+        """These are in the log, behind what it has."""
+        self._since += events
+        if len(self._since) > KEPT:
+            self._move_on()
+
+    def _move_on(self) -> None:
+        since, self._since = self._since, []
+        for event in since:
+            evolve(self._execution, event)
+
+    def execution(self) -> Execution:
+        """The execution as the log has it, for somebody to decide upon."""
+        self._move_on()
+        own: Execution = copied(self._execution)
+        return own
+
+
+def copied(state: Any) -> Any:
+    """A copy that shares nothing which `evolve` changes. What is frozen, and what a payload holds below it, it leaves
+    as it is (EVT-07)."""
+    match state:
+        case msgspec.Struct():
+            if state.__struct_config__.frozen:
+                return state
+            fields = {name: copied(getattr(state, name)) for name in state.__struct_fields__}
+            return type(state)(**fields)
+        case dict():
+            return {key: copied(value) for key, value in state.items()}
+        case list():
+            return [copied(value) for value in state]
+        case bytearray():
+            return bytearray(state)
+        case _:
+            return state

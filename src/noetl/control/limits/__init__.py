@@ -1,0 +1,1 @@
+"""Limits on how many executions of a playbook run at once. Read first: `playbook_concurrency.py`."""

@@ -1,0 +1,246 @@
+"""Concurrency of a playbook: how many of its executions may run at once (`executor.spec.concurrency`, BEYOND §1).
+
+Who runs and who waits stands on the key-value table, one thing per playbook and key, and changes by
+compare-and-set: whichever
+servers start executions, there are never more. One that finds no room is accepted all the same. It begins paused and
+goes on when another one ends; should that be missed, a later look finds who has ended. A limit that an operator has
+set stands for the playbook's own. Nested executions are their parents' business and do not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, NoetlError, TemplateError
+from noetl.control.executions import Executions
+from noetl.control.limits.limit_groups import HELD as HELD
+from noetl.control.limits.limit_groups import KIND as KIND
+from noetl.control.limits.limit_groups import LimitGroup, dropped, held_back, place_of
+from noetl.control.limits.playbook_limits import PlaybookLimits
+from noetl.control.nested.starts import Start
+from noetl.engine.commands import CancelExecution, ResumeExecution
+from noetl.events.outcomes import Error
+from noetl.store.contract import Commit, Store
+from noetl.store.key_values import KeyValue
+
+POLL_S = 1.0
+BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will
+_TRIES = 50
+_PAGE = 500
+
+_log = logging.getLogger(__name__)
+
+
+class PlaybookConcurrency:
+    """Lets executions in. `reaches` tells which of them may be told here that they are let in."""
+
+    def __init__(
+        self, conductor: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+    ) -> None:
+        self._conductor, self._store, self._clock = conductor, store, clock
+        self._reaches = reaches or (lambda _: True)
+        self.limits = PlaybookLimits(store.key_values, clock)
+        self._names: dict[str, str] = {}  # the groups of executions that began or wait here
+        self._ended: dict[str, None] = {}  # groups that somebody has left
+        self._news = asyncio.Event()
+        conductor.gate = self.admitted
+        conductor.stored.append(self._stored)
+
+    async def admitted(self, start: Start) -> Start:
+        """The start as it may begin now: as it is, held, or refused."""
+        limited = start.net.executor.concurrency
+        if start.refused is not None or start.parent_execution_id is not None:
+            return start
+        if limited is None and await self.limits.known(start.net.path) is None:
+            return start
+        try:
+            name, fresh = place_of(limited, start, self._clock.now())
+        except TemplateError as problem:
+            return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
+        self._names[start.execution_id] = name
+        for _ in range(_TRIES):
+            thing, group = await self._group(name, fresh)
+            held = start.execution_id in group.waiting
+            if held or start.execution_id in group.running:  # it was asked for before
+                return held_back(start) if held else start
+            room = await self._room(group)
+            decided = await self._decided(start, group, room, limited.on_limit if limited is not None else "queue")
+            if decided is None:
+                return dropped(start, int(room))
+            if await self._put(name, thing, decided):
+                return held_back(start) if start.execution_id in decided.waiting else start
+        raise BackendError(f'"{start.net.path}" is being started by too many at once: try again')
+
+    async def _decided(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
+        """The group with one more; None when there is no room and nobody waits."""
+        me = start.execution_id
+        if len(group.running) < room and not group.waiting:
+            return msgspec.structs.replace(group, running=(*group.running, me))
+        match on_limit:
+            case "drop":
+                return None
+            case "cancel_oldest":
+                kept = list(group.running)
+                while len(kept) >= room:
+                    reason = "a newer execution of its playbook began"
+                    await self._conductor.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
+                    del kept[0]
+                return msgspec.structs.replace(group, running=(*kept, me))
+            case _:
+                return msgspec.structs.replace(group, waiting=(*group.waiting, me))
+
+    async def serve_own(self) -> None:
+        """Let in those that wait here, for as long as anybody wants it."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._ended.clear()
+            while names := await self._awaited():
+                for name in names:
+                    await self._advance_safely(name)
+                await self._heard()  # others may end in another process
+                self._news.clear()
+
+    async def serve_all(self) -> None:
+        """Let in whoever waits in the store, for as long as anybody wants it."""
+        while True:
+            if not await self._heard():
+                await self._sweep_safely()
+            self._news.clear()
+            ended, self._ended = self._ended, {}
+            for name in ended:
+                await self._advance_safely(name)
+
+    async def _heard(self) -> bool:
+        """Whether somebody has left a group before it was time to look anyway."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_S):
+                return await self._news.wait()
+        return False
+
+    async def _sweep_safely(self) -> None:
+        try:
+            await self.sweep()
+        except NoetlError as problem:  # the store is away, say: it will be back
+            _log.warning("nobody was let in: %s", problem)
+
+    async def sweep(self) -> None:
+        """Look at every group in which somebody waits."""
+        beyond: str | None = None
+        while True:
+            page = await self._store.key_values.list(KIND, limit=_PAGE, beyond=beyond)
+            for thing in page:
+                group = msgspec.json.decode(thing.body, type=LimitGroup)
+                if group.waiting or group.released:
+                    await self._advance_safely(thing.name)
+            if len(page) < _PAGE:
+                return
+            beyond = page[-1].name
+
+    async def _advance_safely(self, name: str) -> None:
+        try:
+            await self.advance(name)
+        except NoetlError as problem:  # it is looked at again
+            _log.warning("nobody was let in by %s: %s", name, problem)
+
+    async def advance(self, name: str) -> None:
+        """Let in as many as there is room for, then tell them."""
+        for _ in range(_TRIES):
+            thing, group = await self._group(name, None)
+            if thing is None:
+                return
+            free = max(0, await self._room(group) - len(group.running))
+            waiting = [one for one in group.waiting if self._reaches(one)]
+            let_in = waiting[: int(min(free, len(waiting)))]
+            moved = msgspec.structs.replace(
+                group,
+                running=(*group.running, *let_in),
+                waiting=tuple(one for one in group.waiting if one not in let_in),
+                released=(*group.released, *let_in),
+            )
+            if await self._put(name, thing, moved):
+                await self._tell(name, [one for one in moved.released if self._reaches(one)])
+                return
+
+    async def look_at(self, path: str) -> None:
+        """The limit of a playbook has been changed: let in whoever may."""
+        beyond: str | None = None
+        while page := await self._store.key_values.list(KIND, prefix=path, limit=_PAGE, beyond=beyond):
+            for thing in page:
+                if msgspec.json.decode(thing.body, type=LimitGroup).path == path:
+                    await self._advance_safely(thing.name)
+            beyond = page[-1].name
+
+    async def _room(self, group: LimitGroup) -> float:
+        """How many of a group may run: as an operator has set it, else as the playbook says."""
+        wanted = await self.limits.get(group.path)
+        return wanted.limit if wanted is not None else group.limit or math.inf
+
+    async def _tell(self, name: str, let_in: Sequence[str]) -> None:
+        """A crash in between tells them again, which changes nothing."""
+        for execution_id in let_in:
+            command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")
+            await self._conductor.control(execution_id, command)
+        for _ in range(_TRIES if let_in else 0):
+            thing, group = await self._group(name, None)
+            rest = tuple(one for one in group.released if one not in let_in)
+            if thing is None or await self._put(name, thing, msgspec.structs.replace(group, released=rest)):
+                return
+
+    async def _group(self, name: str, fresh: LimitGroup | None) -> tuple[KeyValue | None, LimitGroup]:
+        """A group without those of it that have ended. Its limit is that of whoever starts one now, who gives a `fresh`
+        one."""
+        thing = await self._store.key_values.get(KIND, name)
+        group = msgspec.json.decode(thing.body, type=LimitGroup) if thing is not None else fresh or LimitGroup(limit=1)
+        own = fresh or group
+        is_young = thing is not None and self._clock.now() - thing.updated_at < BEGINS_WITHIN_S
+        over = {one for one in (*group.running, *group.waiting) if await self._is_over(one, is_young)}
+        return thing, LimitGroup(
+            limit=own.limit,
+            path=own.path,
+            key=own.key,
+            running=tuple(one for one in group.running if one not in over),
+            waiting=tuple(one for one in group.waiting if one not in over),
+            released=tuple(one for one in group.released if one not in over),
+        )
+
+    async def _is_over(self, execution_id: str, is_young: bool) -> bool:
+        row = await self._store.execution(execution_id)
+        return not is_young if row is None else row.finished_at is not None
+
+    async def _put(self, name: str, thing: KeyValue | None, group: LimitGroup) -> bool:
+        body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
+        if thing is not None and not group.running and not group.waiting:
+            return await self._store.key_values.delete(KIND, name, version=over)
+        if thing is not None and thing.body == body:
+            return True
+        return await self._store.key_values.put(KIND, name, body, over=over, at=self._clock.now()) is not None
+
+    async def _awaited(self) -> list[str]:
+        """The groups in which somebody who began here waits."""
+        return list(dict.fromkeys([name for one, name in list(self._names.items()) if await self._waits(one)]))
+
+    async def _waits(self, execution_id: str) -> bool:
+        """Whether an execution that began here is held still."""
+        thing = await self._store.key_values.get(KIND, self._names.get(execution_id, ""))
+        if thing is None:
+            return False
+        group = msgspec.json.decode(thing.body, type=LimitGroup)
+        return execution_id in group.waiting or execution_id in group.released
+
+    def _stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            row = commit.execution
+            name = self._names.get(row.execution_id)
+            if name is not None and (row.finished_at is not None or row.status == "paused"):
+                if row.finished_at is not None:
+                    del self._names[row.execution_id]
+                self._ended[name] = None
+                self._news.set()

@@ -1,0 +1,66 @@
+"""Limits of playbooks that an operator has set: how many executions of each may run at once (BEYOND §5).
+
+They lie on the store's shelf, so that every server and every embedded run on the store keeps them, and stand for what
+the playbook says until they are reset. Who runs and who waits under them is the gate's business (`concurrency`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, InvalidError
+from noetl.store.key_values import KeyValues
+
+KIND = "limit"
+KNOWN_S = 1.0  # a start of a playbook that has no limit of its own sees one after at most that long
+_TRIES = 10
+
+
+class PlaybookLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str
+    limit: int
+    actor: str | None = None
+    reason: str | None = None
+
+
+class PlaybookLimits:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
+        self._known: dict[str, int] = {}
+        self._known_at: float | None = None
+
+    async def all(self) -> list[PlaybookLimit]:
+        """By path."""
+        return [msgspec.json.decode(thing.body, type=PlaybookLimit) for thing in await self._key_values.list(KIND)]
+
+    async def get(self, path: str) -> PlaybookLimit | None:
+        thing = await self._key_values.get(KIND, path)
+        return msgspec.json.decode(thing.body, type=PlaybookLimit) if thing is not None else None
+
+    async def known(self, path: str) -> int | None:
+        """The limit of a playbook as it was a moment ago: for every start, most of which have none."""
+        now = self._clock.now()
+        if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:
+            self._known = {one.path: one.limit for one in await self.all()}
+            self._known_at = now
+        return self._known.get(path)
+
+    async def put(self, wanted: PlaybookLimit) -> bool:
+        """From now on, for everybody; what runs is not stopped. False when it was so already."""
+        if wanted.limit < 1:
+            raise InvalidError(f"limit: found {wanted.limit}, allowed a whole number from 1 on")
+        for _ in range(_TRIES):
+            thing = await self._key_values.get(KIND, wanted.path)
+            if thing is not None and msgspec.json.decode(thing.body, type=PlaybookLimit).limit == wanted.limit:
+                return False
+            version, body = thing.version if thing is not None else 0, msgspec.json.encode(wanted)
+            if await self._key_values.put(KIND, wanted.path, body, over=version, at=self._clock.now()) is not None:
+                self._known_at = None
+                return True
+        raise BackendError(f'the limit of "{wanted.path}" is being changed by others: try again')
+
+    async def remove(self, path: str) -> bool:
+        """As the playbook says again. False when it was so already."""
+        self._known_at = None
+        return await self._key_values.delete(KIND, path)

@@ -1,0 +1,4 @@
+"""Nested playbooks: finding them by path, starting them once per task run, waiting for them.
+
+Read first: `calls.py`.
+"""

@@ -1,0 +1,240 @@
+"""Calls of nested playbooks: a child execution for one task run, begun once, waited for, and told about (TOOL-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from noetl.base.errors import RefusedError, ToolError
+from noetl.base.ids import derived
+from noetl.control.claiming.order_needs import needs_of
+from noetl.control.commit.loaded_executions import LoadedExecution
+from noetl.control.nested.call_grants import refused, stands_at
+from noetl.control.nested.starts import Start
+from noetl.engine.completion import final_result
+from noetl.engine.execution import Execution
+from noetl.engine.scopes import payload_of
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.compensation import CompensationRegistered
+from noetl.net.net import Net
+from noetl.tools.registry import CALL_NOTHING
+
+if TYPE_CHECKING:
+    from noetl.control.executions import Executions
+    from noetl.store.contract import Commit
+
+FAILED = "playbook.failed"
+LEFT = "the step that waited for it has ended"
+MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
+
+
+class Library(Protocol):
+    async def find(self, path: str, version: str | None, *, beside: str) -> Net:
+        """The playbook of a path, ready to run; `beside` is the hash of the net that calls it. RefusedError says why
+        there is none."""
+
+
+class NoLibrary:
+    async def find(self, path: str, version: str | None, *, beside: str) -> Net:
+        raise RefusedError(f'there is no catalogue here to find "{path}" in')
+
+
+def child_id_of(task_run_id: str) -> str:
+    """The child of a task run: the same one, however often it is asked for (O-05)."""
+    return str(UUID(hex=derived("child", task_run_id)))
+
+
+class NestedCalls:
+    def __init__(self, conductor: Executions, library: Library) -> None:
+        self._conductor, self._library = conductor, library
+        self._waiting: dict[str, dict[str, PlaybookCall]] = {}  # by step run, then by child
+
+    def left_by(self, step_run_id: str | None) -> list[str]:
+        """The children that a step run waited for, which has ended. They are kept until they end themselves: should
+        what was decided come to nothing, it is asked again."""
+        return list(self._waiting.get(step_run_id or "", ()))
+
+    def heard(self, commits: Sequence[Commit]) -> None:
+        """A child that is over is waited for no longer, whoever did."""
+        for commit in commits:
+            row = commit.execution
+            if row.finished_at is not None and row.parent_execution_id is not None and self._waiting:
+                for step_run_id in [one for one, children in self._waiting.items() if row.execution_id in children]:
+                    self._remove(step_run_id, row.execution_id)
+
+    async def forlorn(self) -> list[PlaybookCall]:
+        """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
+        the child that is waited for here."""
+        executions = {run: call.execution_id for run, own in self._waiting.items() for call in own.values()}
+        over = await self._conductor.survey.ended_runs(executions) if executions else []
+        return [call for run in over for call in self._waiting.get(run, {}).values()]
+
+    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+        """ToolError `playbook.failed` when there can be no such child."""
+        parent = await self._conductor.execution(call.execution_id)
+        try:
+            _check_lease(parent.execution, call)
+        except ToolError:
+            is_left = call.wait and call.step_run_id not in parent.execution.runs
+            if self._conductor.is_shared and is_left and await self._is_left_child(call, parent.execution):
+                await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
+            raise
+        _check_kind(parent, call)
+        child_id = child_id_of(call.task_run_id)
+        if call.compensates is not None and not await self._undoable(call):
+            return PlaybookCallResult(
+                execution_id=call.compensates, status="completed"
+            )  # there is nothing to undo in it
+        if not call.wait:
+            await self._begin(call, parent, child_id)
+            return PlaybookCallResult(execution_id=child_id, status="running")
+        self._waiting.setdefault(call.step_run_id, {})[child_id] = call
+        try:
+            await self._begin(call, parent, child_id)
+        except ToolError:
+            self._forget(call, child_id)
+            raise
+        execution = await self._conductor.ended(child_id)
+        # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
+        self._forget(call, child_id)
+        self._conductor.release(child_id)
+        return await self._told(execution, call)
+
+    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+        """Cancel the child of a task run, if it is still there."""
+        child_id = child_id_of(call.task_run_id)
+        self._forget(call, child_id)
+        if self._conductor.drives(child_id) or (self._conductor.is_shared and await self._conductor.is_known(child_id)):
+            await self._conductor.cancel(child_id, reason)
+
+    async def abandon(self, call: PlaybookCall, reason: str) -> None:
+        """Cancel the child for the holder of the order that began it; for one that holds it no longer, the child is
+        somebody else's by now. CallRefusedError for whoever never held it."""
+        hot = await self._conductor.execution(call.execution_id)
+        lease = hot.execution.lease_of(call.order_id)
+        if lease is None or lease.lease_epoch > call.lease_epoch:
+            return
+        if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
+            raise refused("nothing was given up: the order is held by another worker")
+        if not stands_at(call, hot.plan, hot.execution):
+            raise refused("nothing was given up: the order does not stand at this task run")
+        await self.give_up(call, reason)
+
+    async def _is_left_child(self, call: PlaybookCall, parent: Execution) -> bool:
+        """Whether the child that is meant was begun by a step run of the caller that is over."""
+        child_id = child_id_of(call.task_run_id)
+        if not await self._conductor.is_known(child_id):
+            return False
+        child = (await self._conductor.execution(child_id)).execution
+        return child.parent_execution_id == parent.execution_id and child.parent_step_run_id not in parent.runs
+
+    def _forget(self, call: PlaybookCall, child_id: str) -> None:
+        self._remove(call.step_run_id, child_id)
+
+    def _remove(self, step_run_id: str, child_id: str) -> None:
+        waiting = self._waiting.get(step_run_id, {})
+        waiting.pop(child_id, None)
+        if not waiting:
+            self._waiting.pop(step_run_id, None)
+
+    async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
+        """Begin the child, unless it has begun: then it is driven already, or taken up here."""
+        if self._conductor.drives(child_id):
+            return
+        if await self._conductor.is_known(child_id):
+            if not self._conductor.is_shared:  # there, its orders are found in the store by themselves
+                # whoever drove it did so under an earlier lease of this very task
+                await self._conductor.take_up(child_id, is_gone=lambda owner: True)
+            return
+        if call.compensates is not None:
+            await self._begin_undoing(call, parent, child_id)
+            return
+        execution = parent.execution
+        depth = execution.depth + 1
+        if depth > (most := int(parent.plan.net.executor.limits.get("max_depth", MAX_DEPTH))):
+            raise _refused(f'"{call.path}" would be nested {depth} deep, and {most} is the limit')
+        try:
+            net = await self._library.find(call.path, call.version, beside=execution.net_hash)
+        except RefusedError as problem:
+            raise _refused(str(problem)) from problem
+        await self._conductor.begin(
+            Start(
+                net=net,
+                execution_id=child_id,
+                trace_id=execution.trace_id,
+                payload=call.payload,
+                parent_execution_id=call.execution_id,
+                parent_step_run_id=call.step_run_id,
+                depth=depth,
+                paused=execution.paused,
+                refused=await self._conductor.refusal(net, call.payload),
+            )
+        )
+
+    async def _undoable(self, call: PlaybookCall) -> tuple[CompensationRegistered, ...]:
+        """What the child has registered and not undone itself. ToolError where it is not a child of the caller."""
+        assert call.compensates is not None
+        child = (await self._conductor.execution(call.compensates)).execution
+        if child.parent_execution_id != call.execution_id:
+            raise _refused(f"{call.compensates} is no child of {call.execution_id}")
+        return tuple(child.saga.registered.values()) if child.saga is not None else ()
+
+    async def _begin_undoing(self, call: PlaybookCall, parent: LoadedExecution, undoing_id: str) -> None:
+        """Begin the execution that undoes a child: of the child's net, with the child's request (DESIGN §8)."""
+        assert call.compensates is not None
+        registrations = await self._undoable(call)
+        child = await self._conductor.execution(call.compensates)
+        await self._conductor.begin(
+            Start(
+                net=child.plan.net,
+                execution_id=undoing_id,
+                trace_id=parent.execution.trace_id,
+                payload=child.execution.request,
+                parent_execution_id=call.execution_id,
+                parent_step_run_id=call.step_run_id,
+                depth=child.execution.depth,
+                paused=parent.execution.paused,
+                compensates=call.compensates,
+                registrations=registrations,
+            )
+        )
+        self._conductor.release(call.compensates)
+
+    async def _told(self, execution: Execution, call: PlaybookCall) -> PlaybookCallResult:
+        assert execution.status is not None
+        return PlaybookCallResult(
+            execution_id=execution.execution_id,
+            status=execution.status.value,
+            data=await self._data(execution, call.return_step),
+            error=execution.error or (execution.saga.error if execution.saga is not None else None),
+            compensable=execution.saga is not None and bool(execution.saga.registered),
+        )
+
+    async def _data(self, execution: Execution, return_step: str | None) -> Any:
+        read = self._conductor.values.read
+        if return_step is None:
+            return await read(lambda load: final_result(execution, lambda result: payload_of(result, load)))
+        net = await self._conductor.net(execution.net_hash)
+        if all(step.name != return_step for step in net.transitions):
+            raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
+        result = execution.results.get(return_step)
+        return await read(lambda load: payload_of(result, load)) if result is not None else None
+
+
+def _check_kind(parent: LoadedExecution, call: PlaybookCall) -> None:
+    """A worker starts what tasks of its order call, and nothing else (RELIABILITY 2.3). Tools that are not built in may
+    call as well."""
+    kinds = needs_of(parent.plan, parent.execution, call.order_id)
+    if call.compensates is None and kinds <= CALL_NOTHING:
+        raise ToolError(FAILED, f'"{call.path}" was not started: no task of this order calls a playbook')
+
+
+def _check_lease(execution: Execution, call: PlaybookCall) -> None:
+    lease = execution.lease_of(call.order_id)
+    if lease is None or (lease.lease_epoch, lease.worker_id) != (call.lease_epoch, call.worker_id):
+        raise ToolError("cancelled", f'"{call.path}" was not started: its order is no longer held')
+
+
+def _refused(message: str) -> ToolError:
+    return ToolError(FAILED, message, child_status="refused")

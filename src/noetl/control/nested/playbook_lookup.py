@@ -1,0 +1,121 @@
+"""The library: where a nested playbook is found by its path (TOOL-11, O-17).
+
+Without a version, first among the files beside the playbook that calls it, whose author has them open; then the
+newest one in the catalogue. With a version, in the catalogue only. What is found in a file is registered, so that a
+run can be told by the version it used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from noetl.base.clock import Clock
+from noetl.base.errors import PlaybookError, RefusedError
+from noetl.net.encoding import content_hash, from_json, to_json
+from noetl.net.net import Net
+from noetl.store.catalog import NEWEST, CatalogRow, Registration
+from noetl.store.contract import Store
+
+_SUFFIXES = (".yaml", ".yml")
+_PATH = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")
+_FILES = 2000  # looked at in a folder tree; more is no folder of playbooks
+
+
+class StoreLibrary:
+    """`compiled` gives the net of a file, `runnable` raises where it cannot be run here."""
+
+    def __init__(
+        self, store: Store, clock: Clock, *, compiled: Callable[[Path], Net], runnable: Callable[[Net], None]
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._compiled, self._runnable = compiled, runnable
+
+    async def register(self, net: Net, *, source: str | None = None, origin: Path | None = None) -> CatalogRow:
+        return await self._store.catalog.register(
+            Registration(
+                path=net.path,
+                net_hash=content_hash(net),
+                net=to_json(net),
+                label=net.version,
+                source=source,
+                origin=str(origin.absolute()) if origin is not None else None,
+                at=self._clock.now(),
+            )
+        )
+
+    async def find(self, path: str, version: str | None, *, beside: str) -> Net:
+        """RefusedError says where it was looked for, or why it cannot be run."""
+        version = None if version == NEWEST else version
+        net = await self._in_files(path, beside) if version is None else None
+        if net is None:
+            row = await self._store.catalog.find(path, version)
+            if row is None:
+                raise RefusedError(_nowhere(path, version))
+            net = from_json(await self._store.net(row.net_hash))
+        self._runnable(net)
+        return net
+
+    async def _in_files(self, path: str, beside: str) -> Net | None:
+        origin = await self._store.catalog.origin(beside)
+        if origin is None:
+            return None
+        caller = from_json(await self._store.net(beside))
+        for file in candidates(Path(origin), caller.path, path):
+            try:
+                net = self._compiled(file)
+            except PlaybookError as problem:
+                raise RefusedError(f'"{path}" cannot be run: {problem}') from problem
+            if net.path == path or _is_at(file, path):
+                await self.register(net, source=file.read_text("utf-8"), origin=file)
+                return net
+        return None
+
+
+def candidates(origin: Path, caller: str, wanted: str) -> Iterator[Path]:
+    """Files that may hold the playbook `wanted`, beside the file `origin` of the playbook `caller`: where its path
+    says, then all that mention it. A path may come from data, so it never leads out of the folder."""
+    if not _PATH.fullmatch(wanted):
+        return
+    roots = dict.fromkeys([_root(origin, caller), origin.parent])
+    named = [file for root in roots for suffix in _SUFFIXES if (file := root / f"{wanted}{suffix}").is_file()]
+    yield from (file for file in named if file != origin)
+    for root in roots:
+        for file in islice(_files(root), _FILES):
+            if file not in named and file != origin and _names(file, wanted):
+                yield file
+
+
+def _is_at(file: Path, wanted: str) -> bool:
+    parts = Path(wanted).parts
+    return file.with_suffix("").parts[-len(parts) :] == parts
+
+
+def _root(origin: Path, caller: str) -> Path:
+    """The folder that catalogue paths begin at, when the file lies where its path says."""
+    parts = Path(caller).parts
+    folder = origin.parent.parts
+    inner = parts[:-1]
+    if inner and folder[-len(inner) :] == inner:
+        return Path(*folder[: -len(inner)])
+    return origin.parent
+
+
+def _files(root: Path) -> Iterator[Path]:
+    return (file for file in sorted(root.rglob("*")) if file.suffix in _SUFFIXES and file.is_file())
+
+
+def _names(file: Path, wanted: str) -> bool:
+    """Whether the text mentions the path at all; only then is it worth compiling."""
+    try:
+        return f"path: {wanted}" in file.read_text("utf-8").replace('"', "").replace("'", "")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _nowhere(path: str, version: str | None) -> str:
+    if version is not None:
+        return f'no version {version} of "{path}" is registered here: noetl register FILE'
+    return f'no playbook "{path}" beside the one that calls it, nor registered here: noetl register FILE'

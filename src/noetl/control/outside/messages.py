@@ -1,0 +1,120 @@
+"""The mailroom: brings kept messages to waits that have just opened, or may take them again (MSG-03, O-16).
+
+It looks once a wait is stored, since the message may have come before; and now and then for messages that somebody
+else has stored, in another process or just before it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from noetl.base.clock import Clock
+from noetl.base.errors import NoetlError
+from noetl.control.executions import Executions
+from noetl.control.outside.delivery import MessageDelivery
+from noetl.engine.execution import Execution
+from noetl.store.contract import Commit, Store
+from noetl.store.deliveries import waits_of
+from noetl.store.waits import MESSAGE, WaitRow
+
+SWEEP_S = 2.0
+DISCARD_S = 600.0  # between looking for messages whose time is over
+
+_log = logging.getLogger(__name__)
+
+
+class MessageQueue:
+    """Hears of every commit of the conductor. `remembers` the waits that opened here and are open still: not so on a
+    server, where others close them, and which sweeps."""
+
+    def __init__(
+        self, deliveries: MessageDelivery, conductor: Executions, store: Store, clock: Clock, *, remembers: bool = True
+    ) -> None:
+        self._deliveries, self._store, self._clock, self._remembers = deliveries, store, clock, remembers
+        self._own: dict[str, dict[str, WaitRow]] = {}  # waits for messages, by execution, of those decided upon here
+        self._fresh: dict[str, WaitRow] = {}  # nobody has looked for messages to these
+        self._paused: set[str] = set()
+        self._news = asyncio.Event()
+        self._discarded_at = clock.now()
+        conductor.stored.append(self._stored)
+        conductor.taken_up.append(self._taken_up)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether somebody here waits for a message."""
+        return bool(self._own)
+
+    async def serve(self) -> None:
+        """Look for messages to waits as they open, for as long as anybody wants it."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            fresh, self._fresh = self._fresh, {}
+            try:
+                await self._deliveries.look_for(fresh.values())
+            except NoetlError as problem:  # what is stored is found by the next sweep
+                _log.warning("messages were not delivered: %s", problem)
+
+    async def look(self) -> None:
+        """Look for messages that other processes have stored for the waits here; nothing is asked when there are
+        none."""
+        waits = [wait for own in self._own.values() for wait in own.values()]
+        if waits:
+            names = set(await self._store.waits.names_kept(now=self._clock.now()))
+            await self._deliveries.look_for([wait for wait in waits if wait.name in names])
+
+    async def sweep(self) -> None:
+        """Bring together all messages and waits of the store that have missed each other, and let go what is too
+        old."""
+        now = self._clock.now()
+        for name in await self._store.waits.names_kept(now=now):
+            await self._deliveries.look_for(await self._store.waits.waiting(MESSAGE, name))
+        if now - self._discarded_at >= DISCARD_S:
+            self._discarded_at = now
+            await self._store.waits.discard(before=now)
+
+    async def serve_all(self) -> None:
+        """Sweep for as long as anybody wants it."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.sweep()
+            except NoetlError as problem:
+                _log.warning("messages were not swept: %s", problem)
+
+    def _stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            execution_id, status = commit.execution.execution_id, commit.execution.status
+            if commit.waits or commit.closed_waits:
+                self._change(execution_id, commit.waits, commit.closed_waits)
+            if status == "paused" and self._remembers:
+                self._paused.add(execution_id)
+            elif execution_id in self._paused:
+                self._paused.discard(execution_id)
+                self._look_for(list(self._own.get(execution_id, {}).values()))
+
+    def _change(self, execution_id: str, opened: Sequence[WaitRow], closed: Sequence[str]) -> None:
+        messages = [wait for wait in opened if wait.kind == MESSAGE]
+        own = self._own.pop(execution_id, {})
+        for wait_id in closed:
+            own.pop(wait_id, None)
+            self._fresh.pop(wait_id, None)
+        own.update((wait.wait_id, wait) for wait in messages)
+        if own and self._remembers:
+            self._own[execution_id] = own
+        self._look_for(messages)
+
+    def _taken_up(self, execution: Execution) -> None:
+        if not self._remembers:
+            return
+        self._own.pop(execution.execution_id, None)
+        if execution.paused:
+            self._paused.add(execution.execution_id)
+        self._change(execution.execution_id, waits_of(execution), ())
+
+    def _look_for(self, waits: Sequence[WaitRow]) -> None:
+        if waits:
+            self._fresh.update((wait.wait_id, wait) for wait in waits)
+            self._news.set()

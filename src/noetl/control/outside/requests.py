@@ -1,0 +1,88 @@
+"""Requests of other processes on the same store: looked for now and then, recorded, answered (SRV-07, SRV-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, RefusedError
+from noetl.control.executions import Control, Executions
+from noetl.control.outside import requests_to_driver
+from noetl.control.outside.messages import MessageQueue
+from noetl.control.outside.report_results import RequestResult, told
+from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.events.orders import ReportResult
+from noetl.store.requests import RequestRow, Requests
+
+POLL_S = 0.5
+ACTIONS = ("pause", "resume", "cancel", "compensate")
+
+_log = logging.getLogger(__name__)
+
+
+def command_for(action: str, *, at: float, reason: str | None) -> Control:
+    match action:
+        case "pause":
+            return PauseExecution(at=at, reason=reason)
+        case "resume":
+            return ResumeExecution(at=at, reason=reason)
+        case "cancel":
+            return CancelExecution(at=at, reason=reason or "asked for")
+        case "compensate":  # cancel, and undo what was done first (O-02)
+            return CancelExecution(at=at, reason=reason or "asked for", compensate=True)
+        case _:
+            raise RefusedError(f'nobody here knows how to "{action}" an execution; there is {", ".join(ACTIONS)}')
+
+
+async def attend(
+    conductor: Executions,
+    requests: Requests,
+    clock: Clock,
+    *,
+    mailroom: MessageQueue | None = None,
+    reaches: Callable[[str], bool] | None = None,
+) -> None:
+    """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
+    wants it; and look for messages that others have stored for them."""
+    reaches = reaches or conductor.drives
+    while True:
+        await asyncio.sleep(POLL_S)
+        try:
+            for request in await requests.pending():
+                if reaches(request.execution_id):
+                    await take(conductor, requests, request, clock)
+            if conductor.is_holding or conductor.is_contended:
+                await conductor.catch_up()  # who asked may have lost patience and recorded it itself
+            if mailroom is not None and mailroom.awaits:
+                await mailroom.look()
+        except BackendError as problem:
+            if not conductor.is_shared:
+                raise
+            _log.warning("requests were not looked for: %s", problem)  # a server waits until its store is back
+
+
+async def take(conductor: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:
+    """Record what is asked for, then answer. A crash in between asks again, which changes nothing. What cannot be done
+    is an answer too."""
+    try:
+        command = requests_to_driver.read(request, at=clock.now())
+        if command is None:
+            control = command_for(request.action, at=clock.now(), reason=request.reason)
+            verdict = await conductor.control(request.execution_id, control)
+            said, text = verdict, verdict.value
+        else:
+            heard = told(await conductor.tell(request.execution_id, command))
+            said, text = heard.verdict, requests_to_driver.answer(heard)
+    except (RefusedError, msgspec.DecodeError) as problem:
+        said = ReportResult.REFUSED
+        text = (
+            requests_to_driver.answer(RequestResult(verdict=said, detail=str(problem)))
+            if requests_to_driver.knows(request)
+            else said.value
+        )
+    await requests.answer(request.request_id, text, at=clock.now())
+    return said

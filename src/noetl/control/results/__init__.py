@@ -1,0 +1,1 @@
+"""Large results while deciding: cached, fetched before they are needed, waited for. Read first: `result_cache.py`."""

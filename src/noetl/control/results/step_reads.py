@@ -1,0 +1,62 @@
+"""Step reads: whose results an order has to bring with it (WRK-04, PERFORMANCE §2).
+
+A name is looked up only where a text says it: in a template, or in code that stands in the playbook. So the words of a
+step's texts hold every step it can read, and often others, which does no harm. Where names are looked up that no text
+shows, in a script that the worker opens or in the tool of a plug-in, the order brings all there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from noetl.engine.plan import Plan
+from noetl.events.outcomes import TaskResult
+from noetl.net.net import Transition
+from noetl.net.secret_reads import texts_in
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.tools.python.context_reads import reads_context
+from noetl.tools.registry import BUILT_IN
+
+_WORD = re.compile(r"\w+")
+_PYTHON = "python"  # of the built-in kinds, the one that looks up names by itself: those in its code
+
+_known: WeakKeyDictionary[Plan, dict[str, tuple[str, ...] | None]] = WeakKeyDictionary()
+
+
+def results_for(plan: Plan, step: str, results: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
+    """Those of the results that an order of `step` can read."""
+    names = _reads(plan, step)
+    return dict(results) if names is None else {name: results[name] for name in names if name in results}
+
+
+def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
+    """The steps that a step names in its texts; None for any."""
+    known = _known.get(plan)
+    if known is None:
+        known = _known[plan] = {}
+    if step not in known:
+        known[step] = _found(plan.step(step), plan)
+    return known[step]
+
+
+def _found(step: Transition, plan: Plan) -> tuple[str, ...] | None:
+    if any(map(_looks_up_more, tasks_of(step))):
+        return None
+    return tuple(sorted(word for word in _words(texts_in(msgspec.to_builtins(step))) if plan.has_step(word)))
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in _WORD.findall(text)}
+
+
+def _looks_up_more(task: Task) -> bool:
+    """Whether the tool may ask for names that do not stand in the step."""
+    if task.kind != _PYTHON:
+        return task.kind not in BUILT_IN
+    code = task.verbatim.get("code")
+    return code is None or reads_context(str(code))  # it has all there is (O-11)

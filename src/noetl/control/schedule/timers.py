@@ -1,0 +1,159 @@
+"""Alarms: executions are woken when their moment has come (TMR-06).
+
+The moment stands in the execution's row, written with the decision that set it, so nothing is lost with a process. Who
+drives its own executions sleeps until the nearest of them; a server asks the store for all that are due. Several may
+try the same one: for all but the first there is nothing left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from noetl.base.clock import Clock
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import NoetlError
+from noetl.control.executions import Executions
+from noetl.engine.commands import Wake
+from noetl.engine.execution import Execution
+from noetl.store.contract import Commit, Store
+
+MOST_AT_ONCE = 100  # executions woken in one transaction, before others have their turn
+POLL_S = 1.0  # other servers set alarms in the store, and nobody rings for it
+ASIDE_S = 30.0  # until one that could not be woken is tried again
+
+Sleep = Callable[[float], Awaitable[None]]
+_log = logging.getLogger(__name__)
+
+
+class Timers:
+    """The moments of the executions that this process has decided upon, the nearest first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._moments: dict[str, float] = {}
+        self.sooner = asyncio.Event()  # set when there is a nearer moment than there was
+
+    def set(self, execution_id: str, moment: float | None) -> None:
+        if moment is None:
+            self._moments.pop(execution_id, None)
+        elif self._moments.get(execution_id) != moment:
+            nearest = self.nearest()
+            self._moments[execution_id] = moment
+            heappush(self._heap, (moment, execution_id))
+            if nearest is None or moment < nearest:
+                self.sooner.set()
+
+    def nearest(self) -> float | None:
+        while self._heap and self._moments.get(self._heap[0][1]) != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now: float, limit: int) -> list[str]:
+        """Those whose moment has come; they are set again by whatever waking them leads to."""
+        found: list[str] = []
+        while len(found) < limit and (nearest := self.nearest()) is not None and nearest <= now:
+            execution_id = heappop(self._heap)[1]
+            del self._moments[execution_id]
+            found.append(execution_id)
+        return found
+
+
+class TimerQueue:
+    """Hears of every commit of the conductor, and tells it when an execution is to be woken."""
+
+    def __init__(self, conductor: Executions, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._conductor, self._store, self._clock, self._sleep = conductor, store, clock, sleep
+        self._alarm_clock = Timers()
+        self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
+        conductor.stored.append(self._stored)
+        conductor.taken_up.append(self._taken_up)
+
+    async def serve_own(self) -> None:
+        """Wake the executions that are driven here, for as long as anybody wants it."""
+        while True:
+            while woken := self._alarm_clock.take_due(self._clock.now(), MOST_AT_ONCE):
+                await self._wake(woken)
+            await self._rest(None)
+
+    async def serve_all(self) -> None:
+        """Wake every execution of the store, for as long as anybody wants it."""
+        while True:
+            try:
+                while await self.wake_due():
+                    await asyncio.sleep(0)  # a crowd is woken in parts, so that others have their turn
+                nearest = await self._store.next_due()
+            except NoetlError as problem:  # the store is away, say: it will be back
+                _log.warning("alarms were not looked for: %s", problem)
+                nearest = None
+            poll_at = self._clock.now() + POLL_S
+            is_near = nearest is not None and self._clock.now() < nearest < poll_at  # one laid aside is overdue
+            await self._rest(nearest if is_near else poll_at)
+
+    async def wake_due(self) -> int:
+        """Wake some of those that are due in the store; gives how many there were."""
+        now = self._clock.now()
+        self._alarm_clock.take_due(now, sys.maxsize)  # the store knows them, and what others did about them
+        self._aside = {one: until for one, until in self._aside.items() if until > now}
+        rows = await self._store.due(now=now, limit=MOST_AT_ONCE + len(self._aside))
+        due = [row.execution_id for row in rows if row.execution_id not in self._aside]
+        await self._wake(due)
+        return len(due)
+
+    async def _wake(self, execution_ids: Sequence[str]) -> None:
+        """All in one transaction; should that fail, each on its own, and who cannot be woken is laid aside."""
+        try:
+            await self._wake_together(execution_ids)
+        except NoetlError as problem:
+            if len(execution_ids) > 1:
+                for execution_id in execution_ids:
+                    await self._wake([execution_id])
+                return
+            for execution_id in execution_ids:
+                _log.warning("execution %s could not be woken: %s", execution_id, problem)
+                self._lay_aside([execution_id])
+
+    async def _wake_together(self, execution_ids: Sequence[str]) -> None:
+        command = Wake(at=self._clock.now())
+        if execution_ids:
+            crash_point("alarm.before")
+        decisions = await self._conductor.tell_all([(one, command) for one in execution_ids])
+        if execution_ids:
+            crash_point("alarm.after")
+        woken = zip(execution_ids, decisions, strict=True)
+        self._lay_aside(one for one, decision in woken if not decision.events)
+
+    def _lay_aside(self, execution_ids: Iterable[str]) -> None:
+        """Nothing came of waking these: another server was quicker, or something is wrong with them. Either way they
+        do not keep anybody busy."""
+        until = self._clock.now() + ASIDE_S
+        for execution_id in execution_ids:
+            self._aside[execution_id] = until
+            self._alarm_clock.set(execution_id, until)
+
+    async def _rest(self, until: float | None) -> None:
+        """Return when the nearest moment comes, or at `until`, or once there is a nearer one than there was."""
+        moments = [one for one in (until, self._alarm_clock.nearest()) if one is not None]
+        self._alarm_clock.sooner.clear()
+        sooner = asyncio.ensure_future(self._alarm_clock.sooner.wait())
+        resting: list[asyncio.Future[Any]] = [sooner]
+        if moments:
+            resting.append(asyncio.ensure_future(self._sleep(max(0.0, min(moments) - self._clock.now()))))
+        try:
+            await asyncio.wait(resting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for future in resting:
+                future.cancel()
+            await asyncio.wait(resting)  # whose end is theirs alone: to be cancelled here and now still counts
+
+    def _stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            self._aside.pop(commit.execution.execution_id, None)  # it moves after all
+            self._alarm_clock.set(commit.execution.execution_id, commit.execution.wake_at)
+
+    def _taken_up(self, execution: Execution) -> None:
+        self._alarm_clock.set(execution.execution_id, execution.wake_at)

@@ -1,0 +1,203 @@
+"""Secrets that executions have read: recorded before they are given out, masked in all that is reported (KEY-06).
+
+An execution, its parents and its children share one mask, since results travel between them. The record outlives this
+process and is read by every server: a secret that one worker was given may come back through any other. Values are
+sealed under the master key; without one, how the secret is looked up is recorded instead (docs/decisions/0008).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import NoetlError, ToolError
+from noetl.base.redaction import Mask, Redactor
+from noetl.control.commit.loaded_executions import LoadedExecutions
+from noetl.control.secrets.release import SecretRelease
+from noetl.engine.pipeline.secret_names import naming_of
+from noetl.engine.plan import Plan
+from noetl.events.calls import PlaybookCall
+from noetl.events.credentials import SealedCredential
+from noetl.events.masking import masked
+from noetl.events.orders import Report, Turn
+from noetl.events.secret_materials import Material, secrets_in
+from noetl.net.net import KeychainEntry, Net
+from noetl.net.tasks import tasks_of
+from noetl.store.contract import Store
+from noetl.tools.credential_inputs import credential_inputs
+from noetl.tools.registry import CALL_NOTHING
+
+KIND = "execution_secret"  # of the records on the key-value table; their names begin with the root execution
+_MOST_FAMILIES = 1_000
+_MOST_ROOTS = 10_000
+_MOST_RECORDS = 1_000  # of one family: each distinct secret is one
+
+_log = logging.getLogger(__name__)
+
+
+class ReadSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One secret that was given out: its texts, `sealed`; or `entry`, by which they are found again."""
+
+    sealed: SealedCredential | None = None
+    entry: KeychainEntry | None = None
+
+
+class Family(msgspec.Struct, eq=False):
+    """What is known here of a root execution and its descendants. `records` are the names of those that were read."""
+
+    mask: Mask
+    records: set[str]
+    given: set[frozenset[str]]  # the texts of each secret that was recorded by this process
+    is_loaded: bool = False
+
+
+class ExecutionSecrets:
+    def __init__(
+        self, store: Store, desk: SecretRelease, clock: Clock, executions: LoadedExecutions, *, is_shared: bool
+    ) -> None:
+        self._store, self._desk, self._clock = store, desk, clock
+        self._executions, self._is_shared = executions, is_shared
+        self._families: OrderedDict[str, Family] = OrderedDict()
+        self._roots: OrderedDict[str, str] = OrderedDict()
+        self._readers: WeakKeyDictionary[Plan, bool] = WeakKeyDictionary()
+
+    async def mask(self, execution_id: str) -> Mask:
+        """Everything that the family of this execution has read so far."""
+        root = await self._root(execution_id)
+        family = self._family(root)
+        # Other servers on the same store may have given out secrets since: there the record is read again each time.
+        if (self._is_shared or not family.is_loaded) and self._may_have_read(execution_id):
+            await self._load(root, family)
+        return family.mask
+
+    async def record(self, execution_id: str, entry: KeychainEntry, material: Material) -> None:
+        """Return once it is durable that the execution has read this; it is masked from here on."""
+        root = await self._root(execution_id)
+        family = self._family(root)
+        texts = frozenset(secrets_in(material))
+        if texts in family.given:
+            return
+        family.mask.learn(texts)
+        keychain = self._desk.keychain()
+        sealed = keychain.sealed_texts(root, sorted(texts)) if keychain is not None else None
+        read = ReadSecret(sealed=sealed) if sealed is not None else ReadSecret(entry=entry)
+        name = f"{root}/{_digest(read)}"
+        if name not in family.records:
+            await self._store.key_values.put(KIND, name, msgspec.json.encode(read), over=0, at=self._clock.now())
+        family.records.add(name)
+        family.given.add(texts)
+
+    async def masked_turn(self, turn: Turn) -> Turn:
+        """The turn as it may be recorded: what comes back through a worker that was not given the secret is masked."""
+        if not turn.reports:
+            return turn
+        reports = [_masked_report(one, (await self.mask(one.execution_id)).redactor) for one in turn.reports]
+        if all(one is other for one, other in zip(reports, turn.reports, strict=True)):
+            return turn
+        return msgspec.structs.replace(turn, reports=tuple(reports))
+
+    async def check_call(self, call: PlaybookCall) -> None:
+        """ToolError where a child would be started with a secret in its payload, which is recorded."""
+        redactor = (await self.mask(call.execution_id)).redactor
+        asked = [call.path, call.version, call.payload]
+        if redactor.data(asked) is not asked:
+            raise ToolError(
+                "playbook.failed",
+                "args hold a secret, and what a child is started with is recorded: "
+                "name it in the child's own keychain, or look it up there with a secrets task",
+                child_status="refused",
+            )
+
+    def _family(self, root: str) -> Family:
+        family = self._families.setdefault(root, Family(Mask(), set(), set()))
+        self._families.move_to_end(root)
+        if len(self._families) > _MOST_FAMILIES:
+            self._families.popitem(last=False)  # it is read from the record when it is asked for again
+        return family
+
+    async def _root(self, execution_id: str) -> str:
+        """The execution that nobody has called, of which this one is a descendant."""
+        if execution_id not in self._roots:
+            self._roots[execution_id] = await self._find_root(execution_id)
+            if len(self._roots) > _MOST_ROOTS:
+                self._roots.popitem(last=False)
+        return self._roots[execution_id]
+
+    async def _find_root(self, execution_id: str) -> str:
+        root = execution_id
+        while (parent := await self._parent(root)) is not None:
+            root = parent
+        return root
+
+    async def _parent(self, execution_id: str) -> str | None:
+        if execution_id in self._executions and self._executions[execution_id].committed:
+            return self._executions[execution_id].execution.parent_execution_id
+        row = await self._store.execution(execution_id)
+        return row.parent_execution_id if row is not None else None
+
+    def _may_have_read(self, execution_id: str) -> bool:
+        """False where it is certain, without asking the store, that its family reads no secret."""
+        if execution_id not in self._executions:
+            return True
+        hot = self._executions[execution_id]
+        if hot.execution.parent_execution_id is not None:
+            return True
+        if hot.plan not in self._readers:
+            self._readers[hot.plan] = _may_read(hot.plan.net)
+        return self._readers[hot.plan]
+
+    async def _load(self, root: str, family: Family) -> None:
+        for thing in await self._store.key_values.list(KIND, prefix=f"{root}/", limit=_MOST_RECORDS):
+            if thing.name in family.records:
+                continue
+            read = msgspec.json.decode(thing.body, type=ReadSecret)
+            try:
+                family.mask.learn(await self._texts(root, read))
+            except NoetlError as problem:
+                _log.warning("a secret that execution %s has read cannot be masked any more: %s", root, problem)
+            family.records.add(thing.name)
+        family.is_loaded = True
+
+    async def _texts(self, root: str, read: ReadSecret) -> Iterable[str]:
+        keychain = self._desk.keychain()
+        if keychain is None:
+            return ()
+        if read.sealed is not None:
+            return keychain.opened_texts(root, read.sealed)
+        assert read.entry is not None, "a record has one of the two"
+        return secrets_in(await keychain.looked_up((), read.entry))
+
+
+async def forget_secrets(store: Store, execution_ids: Collection[str]) -> None:
+    """Remove what was recorded for executions that are no longer kept."""
+    for execution_id in execution_ids:
+        for thing in await store.key_values.list(KIND, prefix=f"{execution_id}/", limit=_MOST_RECORDS):
+            await store.key_values.delete(KIND, thing.name)
+
+
+def _digest(read: ReadSecret) -> str:
+    """Equal for the same secret of one execution, so that it is recorded once."""
+    if read.sealed is not None:
+        return f"{read.sealed.key_id}-{read.sealed.fingerprint}"
+    return hashlib.sha256(msgspec.json.encode(read.entry, order="deterministic")).hexdigest()[:32]
+
+
+def _masked_report(report: Report, redactor: Redactor) -> Report:
+    return report if redactor.idle else masked(report, redactor)
+
+
+def _may_read(net: Net) -> bool:
+    """Whether a task of this net, or a child that it starts, may be given a secret. Of plug-ins that is not known."""
+    if net.keychain:
+        return True
+    for step in net.transitions:
+        naming = naming_of(step, net, credential_inputs)
+        if naming.places or naming.lookups or any(task.kind not in CALL_NOTHING for task in tasks_of(step)):
+            return True
+    return False

@@ -1,1 +1,0 @@
-"""Syntax: from YAML text to nodes, safely; `noetl.document.yaml` is its door."""

@@ -1,0 +1,168 @@
+"""Compensating: what steps have done is undone, the last thing first, one at a time (SAGA-01 to SAGA-04).
+
+A step that succeeds registers how it is undone, with everything its compensation reads. An arc, the end of a failed
+execution or a cancellation asks for it; each registration is used once. A nested playbook is undone by what its own
+steps have registered, in an execution of its own that belongs to the one which compensates (DESIGN §8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from noetl.base.ids import derived
+from noetl.engine.decision import Decision, DispatchStep, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.external_jobs import end_jobs
+from noetl.engine.identity import order_id_of
+from noetl.engine.plan import Plan
+from noetl.engine.side_runs.step_leftovers import PLAYBOOK
+from noetl.events.compensation import (
+    CompensationRegistered,
+    CompensationRequested,
+    CompensationStarted,
+    Surrounding,
+)
+from noetl.events.orders import Outer
+from noetl.events.outcomes import TaskResult
+from noetl.net.net import Transition
+
+_NOT_DONE = frozenset({"step.interrupted", "step.timeout"})  # ends without an error that are no success either
+_WHOLE = re.compile(r"\b(?:ctx|vars)\b(?!\s*\.\s*\w)")  # read as a whole, or by a name that is computed
+
+
+def register(draft: Draft, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any]) -> None:
+    """The step run has succeeded: note how it is undone, with `ctx` as the step left it. Iterations of a loop have done
+    so one by one."""
+    ended = run.ended
+    if ended is None or ended.error is not None or ended.name in _NOT_DONE or step.loop is not None:
+        return
+    if step.compensation is not None or run.children:
+        parts = {"args": run.args, "result": ended.result or TaskResult(), "iter": run.position.iter}
+        _note(draft, execution, run, step, run.children, parts, ctx)
+
+
+def register_iteration(
+    draft: Draft,
+    execution: Execution,
+    run: StepRun,
+    step: Transition,
+    outer: tuple[Outer, ...],
+    result: TaskResult,
+    iter_: dict[str, Any],
+    children: tuple[str, ...],
+    ctx: dict[str, Any],
+) -> None:
+    """One iteration has succeeded; whether the loop does is another matter (SAGA-04). `ctx` is as it saw it last."""
+    around = tuple(Surrounding(iterator=one.iterator, index=one.index, item=one.item) for one in outer)
+    path = tuple(one.index for one in outer)
+    parts = {"args": run.args, "result": result, "iter": iter_, "path": path, "around": around}
+    _note(draft, execution, run, step, children, parts, ctx)
+
+
+def _note(
+    draft: Draft,
+    execution: Execution,
+    run: StepRun,
+    step: Transition,
+    children: tuple[str, ...],
+    parts: dict[str, Any],
+    ctx: dict[str, Any],
+) -> None:
+    """The step's own compensation, which stands in for those of the playbooks it called; else theirs."""
+    path = parts.get("path", ())
+    compensation = step.compensation
+    if compensation is not None:
+        registration_id = derived("registration", run.step_run_id, *path)
+        read = _read(execution, ctx, compensation.tasks)
+        own = CompensationRegistered(
+            registration_id=registration_id,
+            owner=run.step_run_id,
+            step=run.step,
+            task=compensation.tasks[0].name,
+            idempotent=compensation.idempotent,
+            pool=run.pool,
+            **read,
+            **parts,
+        )
+        draft.add(own, run=run, event_id=registration_id)
+        return
+    for child in children:
+        registration_id = derived("registration", child)
+        registration = CompensationRegistered(
+            registration_id=registration_id,
+            owner=run.step_run_id,
+            step=run.step,
+            task=PLAYBOOK,
+            idempotent=True,
+            child=child,
+            path=path,
+            pool=run.pool,
+        )
+        draft.add(registration, run=run, event_id=registration_id)
+
+
+def _read(execution: Execution, ctx: dict[str, Any], tasks: Any) -> dict[str, Any]:
+    """What the tasks may read of `ctx` and of other steps, as it is now: whatever their text names."""
+    text = " ".join(_texts(msgspec.to_builtins(tasks)))
+    words = frozenset(re.findall(r"\w+", text))
+    whole = _WHOLE.search(text) is not None
+    seen = {key: value for key, value in ctx.items() if whole or key in words}
+    return {"ctx": seen, "results": {name: one for name, one in execution.results.items() if name in words}}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case list() | tuple():
+            for item in value:
+                yield from _texts(item)
+
+
+def to_undo(execution: Execution, draft: Draft) -> tuple[str, ...]:
+    """Everything registered and not yet asked for, the last one first."""
+    known = [*execution.saga.registered] if execution.saga is not None else []
+    known += [one.payload.registration_id for one in draft.events if isinstance(one.payload, CompensationRegistered)]
+    return tuple(reversed(known))
+
+
+def request(draft: Draft, execution: Execution, cause: str, **about: Any) -> bool:
+    """Ask that everything registered is undone. Whether there is something to wait for."""
+    todo = to_undo(execution, draft)
+    if todo:
+        draft.add(CompensationRequested(cause=cause, registrations=todo), **about)
+    return bool(todo) or (execution.saga is not None and execution.saga.is_busy)
+
+
+def compensate(execution: Execution, at: float) -> Decision:
+    """Hand out the next thing to undo."""
+    saga = execution.saga
+    assert saga is not None
+    registration = next(iter(saga.todo.values()))
+    run_id = derived("compensation", execution.execution_id, registration.registration_id)
+    draft = Draft(execution, at, run_id)
+    order_id = order_id_of(run_id)
+    started = CompensationStarted(registration_id=registration.registration_id, order_id=order_id)
+    draft.add(started, step=registration.step, step_run_id=run_id, parent_id=execution.last_event_id)
+    draft.owe(DispatchStep(order_id, run_id, pool=registration.pool))
+    return draft.decision()
+
+
+def before_the_end(plan: Plan, execution: Execution, at: float) -> Decision | None:
+    """What is still to be done in an execution without tokens; None when nothing is, and it may end."""
+    saga = execution.saga
+    if execution.side_runs or (saga is not None and saga.is_busy):
+        return Decision()  # somebody is at it, or it is paused
+    if execution.cancelled is not None:
+        return end_jobs(plan, execution, at)
+    if not plan.net.executor.auto_compensate or execution.error is None:
+        return None
+    draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
+    return draft.decision() if request(draft, execution, "auto", parent_id=execution.last_event_id) else None

@@ -1,0 +1,177 @@
+"""Deciding: the engine's one door. `decide` is pure; `advance` lets the state speak until it rests.
+
+Given the same net, state and command, the same events come out, with the same ids. Nothing here waits, reads a clock
+or knows a store.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from noetl.base.ids import derived
+from noetl.engine.admission import admit
+from noetl.engine.attributes import with_attributes
+from noetl.engine.commands import (
+    ActOnTask,
+    CancelExecution,
+    CancelTimer,
+    ChangeLimit,
+    ClaimOrder,
+    Command,
+    DeliverMessage,
+    DeliverSignal,
+    InjectEvent,
+    LoseOrder,
+    PauseExecution,
+    Proceed,
+    RecordReport,
+    ResumeExecution,
+    StartExecution,
+    Wake,
+)
+from noetl.engine.compensation import before_the_end, compensate
+from noetl.engine.completion import finish
+from noetl.engine.control import control
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.event_listeners import hear, only_listeners, stop_listening
+from noetl.engine.execution import Due, Execution
+from noetl.engine.handlers import handle
+from noetl.engine.limit_changes import change_limit
+from noetl.engine.loops.next_action import drive
+from noetl.engine.lost_leases import lose
+from noetl.engine.plan import Plan
+from noetl.engine.reports import claim, record
+from noetl.engine.routing import route
+from noetl.engine.server_side_steps import run_in_place
+from noetl.engine.settle import Unsettled, unstuck
+from noetl.engine.start import start
+from noetl.engine.token_creation import enqueue
+from noetl.engine.waits.delivery import cancel_timer, deliver_message, deliver_signal, inject
+from noetl.engine.waits.due_timers import fire
+from noetl.engine.waits.human_task_actions import act
+from noetl.engine.waits.wait_start import arm
+from noetl.engine.withdrawal import all_but, withdraw
+
+# What would dispatch something new (SRV-07).
+_HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
+
+_SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ChangeLimit, ActOnTask)
+
+
+def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
+    """What `command` leads to. Changes nothing."""
+    match command:
+        case Proceed():
+            return _proceed(plan, execution, command.at, fires=command.fires)
+        case StartExecution():
+            return start(plan, execution, command)
+        case ClaimOrder():
+            return claim(execution, command)
+        case LoseOrder():
+            return lose(execution, command)
+        case RecordReport():
+            return record(plan, execution, command)
+        case PauseExecution() | ResumeExecution() | CancelExecution():
+            return control(execution, command)
+        case DeliverMessage():
+            return deliver_message(execution, command)
+        case DeliverSignal():
+            return deliver_signal(execution, command)
+        case InjectEvent():
+            return inject(execution, command)
+        case CancelTimer():
+            return cancel_timer(execution, command)
+        case ChangeLimit():
+            return change_limit(plan, execution, command)
+        case ActOnTask():
+            return act(execution, command)
+        case Wake():
+            return _proceed(plan, execution, command.at, fires=True)
+        case _:
+            assert_never(command)
+
+
+def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
+    """Decide `command`, then whatever it makes due, applying each event, until the state rests. What time had made due
+    before somebody spoke comes first (TMR-05)."""
+    moment = execution.wake_at
+    if moment is None or moment > command.at or not isinstance(command, _SPOKEN):
+        return _to_rest(plan, execution, command)
+    woken = _to_rest(plan, execution, Wake(at=command.at))
+    own = _to_rest(plan, execution, command)
+    return msgspec.structs.replace(own, events=woken.events + own.events, effects=woken.effects + own.effects)
+
+
+def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
+    decision = first = with_attributes(plan, decide(plan, execution, command))
+    fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
+    events, effects = list(decision.events), list(decision.effects)
+    unsettled = Unsettled()
+    while decision.events:
+        for event in decision.events:
+            unsettled.apply(execution, event)
+        decision = unsettled.next(plan, execution, command.at)
+        if not decision.events:
+            decision = _proceed(plan, execution, command.at, fires=fires)
+        decision = with_attributes(plan, decision)
+        events += decision.events
+        effects += decision.effects
+    return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))
+
+
+def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
+    if not execution.is_open or execution.seq == 0:
+        return Decision()
+    if execution.error is not None and execution.tokens and plan.net.executor.fail_fast:
+        return _stop_others(execution, at)
+    item = next(iter(execution.agenda.items()), None)
+    if item is not None and execution.paused and item[1] in _HELD_WHILE_PAUSED:
+        item = next((one for one in execution.agenda.items() if one[1] not in _HELD_WHILE_PAUSED), None)
+    if item is not None:
+        return _do(plan, execution, *item, at)
+    nearest = execution.alarms.nearest
+    if nearest is not None and nearest[0] <= at and fires and not execution.paused:
+        return fire(plan, execution, nearest, at)
+    if not execution.tokens:
+        pending = before_the_end(plan, execution, at)
+        return finish(execution, at) if pending is None else pending
+    if execution.paused or execution.delayed or execution.waits:
+        return Decision()  # something will come
+    if execution.listeners and only_listeners(execution):
+        return stop_listening(plan, execution, at)
+    is_stuck = not execution.runs and not execution.agenda
+    return unstuck(plan, execution, at) if is_stuck else Decision()
+
+
+def _stop_others(execution: Execution, at: float) -> Decision:
+    """`failure.mode: fail_fast` of the executor: the first failure ends everybody (ROUTE-08)."""
+    draft = Draft(execution, at, derived("fail_fast", execution.execution_id))
+    withdraw(draft, execution, all_but(execution))
+    return draft.decision()
+
+
+def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Decision:
+    match due:
+        case Due.ADMIT:
+            return admit(plan, execution, execution.tokens[key], at)
+        case Due.RUN:
+            return run_in_place(plan, execution, execution.runs[key], at)
+        case Due.LOOP:
+            return drive(plan, execution, execution.runs[key], at)
+        case Due.HEAR:
+            run = execution.runs[key]
+            return hear(plan, execution, run, run.heard, at, kept=True)
+        case Due.HANDLE:
+            return handle(plan, execution, key, at)
+        case Due.COMPENSATE:
+            return compensate(execution, at)
+        case Due.ENQUEUE:
+            return enqueue(plan, execution, execution.tokens[key], at)
+        case Due.ARM:
+            return arm(plan, execution, execution.runs[key], at)
+        case Due.ROUTE:
+            return route(plan, execution, execution.runs[key], at)
+        case _:
+            assert_never(due)

@@ -1,0 +1,100 @@
+"""Listening: step runs in `on_event` mode that wait for events, as state of the server, with no worker held (V2C-13).
+
+Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. In
+an execution of which nothing else is live only somebody outside can speak; who listens to the execution itself goes on
+to the step's exit then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.base.ids import derived
+from noetl.engine.case_recording import add_case
+from noetl.engine.decision import Decision, DispatchStep, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.pipeline.case.decision import decided
+from noetl.engine.pipeline.case.names import step_result
+from noetl.engine.pipeline.case.position import CaseSite
+from noetl.engine.pipeline.case.walk import CaseWalk
+from noetl.engine.pipeline.payloads import stored_apart
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import surroundings_of
+from noetl.engine.waits.wait_end import close_waits
+from noetl.events.case_runs import CaseHeard
+from noetl.events.cases import OwnEvent
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone, StepFailed
+
+
+def hear(
+    plan: Plan, execution: Execution, run: StepRun, events: Sequence[OwnEvent], at: float, *, kept: bool = False
+) -> Decision:
+    """What a waiting step run makes of events. Those that do nothing leave no trace, unless they were `kept`."""
+    walk = _walk(plan, execution, run, at)
+    taken = walk.hear(events)
+    if walk.case == run.position.case and not kept:
+        return Decision()
+    return _recorded(plan, execution, run, walk, tuple(events[taken:]), at)
+
+
+def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
+    """Everybody listens and nobody speaks: the first of them goes on to its exit. Those that wait for somebody outside
+    stay: time, messages, signals and injected events may come whenever they like (MSG-06)."""
+    listening = (execution.runs[run_id] for run_id in execution.listeners)
+    run = next((one for one in listening if not _waits_for_outside(plan, one)), None)
+    if run is None:
+        return Decision()
+    walk = _walk(plan, execution, run, at)
+    walk.give_up()
+    return _recorded(plan, execution, run, walk, (), at)
+
+
+def only_listeners(execution: Execution) -> bool:
+    """Whether all that is left are step runs that wait for events of others."""
+    return bool(execution.listeners) and all(
+        run_id in execution.listeners and run.order_id is None and run.ended is None
+        for run_id, run in execution.runs.items()
+    )
+
+
+def _waits_for_outside(plan: Plan, run: StepRun) -> bool:
+    """Whether a rule that has not run yet asks for an event from outside."""
+    fired = run.position.case.fired if run.position.case is not None else ()
+    return not plan.outside_rules(run.step).issubset(fired)
+
+
+def _walk(plan: Plan, execution: Execution, run: StepRun, at: float) -> CaseWalk:
+    site = CaseSite(
+        step=plan.step(run.step),
+        steps=frozenset(step.name for step in plan.net.transitions),
+        around=surroundings_of(plan, execution, run),
+        now=at,
+    )
+    return CaseWalk(site, run.position)
+
+
+def _recorded(
+    plan: Plan, execution: Execution, run: StepRun, walk: CaseWalk, later: tuple[OwnEvent, ...], at: float
+) -> Decision:
+    cause = derived(run.step_run_id, "heard", execution.seq)
+    draft = Draft(execution, at, cause)
+    decision = decided(walk)
+    order_id = derived("order", cause) if decision.next is not None else None
+    heard = CaseHeard(decision=decision, order_id=order_id, later=() if walk.is_over else later)
+    add_case(draft, execution, run, heard, parent_id=execution.last_event_id)
+    if order_id is not None:
+        draft.owe(DispatchStep(order_id, run.step_run_id))
+    elif walk.is_over:
+        close_waits(draft, execution, run)
+        draft.add(_end(plan, run, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)
+    return draft.decision()
+
+
+def _end(plan: Plan, run: StepRun, walk: CaseWalk) -> StepDone | StepFailed:
+    if walk.case.error is not None:
+        return StepFailed(error=walk.case.error)
+    result: TaskResult = step_result(walk.step, walk.position, plan.load)
+    if not plan.fits(result.result):
+        result = stored_apart(result, plan.keep)
+    return StepDone(result=result)

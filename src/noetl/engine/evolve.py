@@ -1,0 +1,139 @@
+"""Evolution: how one event changes the state, and the only code that changes it (EVT-07, STYLE §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_never, get_args
+
+from noetl.engine import case_evolution as cases
+from noetl.engine import concurrency_limits
+from noetl.engine import step_evolution as steps
+from noetl.engine import token_evolution as tokens
+from noetl.engine.execution import Execution
+from noetl.engine.pipeline.patches import written
+from noetl.engine.side_runs import evolution as side_runs
+from noetl.engine.waits import evolution as waits
+from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
+from noetl.events.control import (
+    Emitted,
+    LimitChanged,
+    PlaybookCancelled,
+    PlaybookPaused,
+    PlaybookResumed,
+)
+from noetl.events.envelope import Event
+from noetl.events.events import Payload
+from noetl.events.executions import (
+    ExecutionRequested,
+    PlaybookProcessed,
+    RequestEvaluated,
+    WorkflowFinished,
+    WorkflowStarted,
+)
+from noetl.events.routing import NextEnqueued
+from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
+from noetl.events.waits import Waiting
+
+
+def evolve(execution: Execution, event: Event) -> None:
+    """Apply `event`, which must be the next one. O(1), whatever came before."""
+    if event.seq != execution.seq + 1:
+        raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
+    if execution.listeners:
+        cases.keep_for_listeners(execution, event)
+    if execution.handling:
+        side_runs.keep_for_handlers(execution, event)
+    payload = event.payload
+    ROOMS[type(payload)](execution, event, payload)
+    execution.seq = event.seq
+    execution.last_event_id = event.event_id
+
+
+def replayed(execution_id: str, trace_id: str, events: list[Event]) -> Execution:
+    """The state that a log tells."""
+    execution = Execution(execution_id=execution_id, trace_id=trace_id)
+    for event in events:
+        evolve(execution, event)
+    return execution
+
+
+_Whole = (
+    ExecutionRequested
+    | WorkflowStarted
+    | CtxPatched
+    | LimitChanged
+    | PlaybookPaused
+    | PlaybookResumed
+    | PlaybookCancelled
+    | Emitted
+    | PlaybookProcessed
+    | ReportRefused
+)
+_TOLD = (  # for the reader; the state follows from their neighbours
+    *(RequestEvaluated, StepDenied, NextEnqueued, CaseEvaluated),
+    *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, WorkflowFinished),
+)
+
+
+def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
+    """What concerns the execution as a whole."""
+    match payload:
+        case ExecutionRequested():
+            _requested(execution, event, payload)
+        case WorkflowStarted():
+            execution.workload, execution.started_at = payload.workload, event.ts
+        case CtxPatched():
+            # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
+            execution.ctx = written(execution.ctx, payload.patch)
+            execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
+            if event.step_run_id in execution.side_runs:
+                side_runs.wrote(execution, event.step_run_id, payload.patch)
+        case LimitChanged():
+            concurrency_limits.change(execution, event.step or "", payload)
+        case PlaybookPaused() | PlaybookResumed():
+            execution.paused = isinstance(payload, PlaybookPaused)
+            cases.ask_listeners(execution)
+        case PlaybookCancelled():
+            execution.cancelled = payload.reason
+            side_runs.cancelled(execution, payload)
+        case Emitted():
+            if payload.key is not None:
+                execution.known[payload.key] = None
+        case ReportRefused():
+            execution.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
+        case PlaybookProcessed():
+            execution.status, execution.finished_at = payload.status, event.ts
+            tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
+        case _:
+            assert_never(payload)
+
+
+def _requested(execution: Execution, event: Event, payload: ExecutionRequested) -> None:
+    execution.path, execution.version = payload.path, payload.version
+    execution.net_hash, execution.request = payload.net_hash, payload.payload
+    execution.parent_execution_id, execution.depth = payload.parent_execution_id, payload.depth
+    execution.parent_step_run_id, execution.compensates = payload.parent_step_run_id, payload.compensates
+    if (carried := payload.carried) is not None:
+        execution.ctx = dict(carried.ctx)
+        execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
+        execution.results = {one.step: one.result for one in carried.results}
+
+
+def _follow_side_run(execution: Execution, event: Event, payload: side_runs.Own) -> None:
+    tokens.note_failure(execution, side_runs.evolve(execution, event, payload))
+
+
+def _pass_by(execution: Execution, event: Event, payload: Payload) -> None:
+    """Nothing changes."""
+
+
+# Every event has a room that follows it, found by its class: there are too many to ask for one after the other.
+ROOMS: dict[type, Callable[[Execution, Event, Any], None]] = {
+    **dict.fromkeys(get_args(tokens.Moving), tokens.follow),
+    **dict.fromkeys(get_args(steps.Running), steps.follow),
+    **dict.fromkeys(get_args(cases.Hearing), cases.follow),
+    **dict.fromkeys(get_args(Waiting), waits.follow),
+    **dict.fromkeys(get_args(side_runs.Own), _follow_side_run),
+    **dict.fromkeys(get_args(_Whole), _follow),
+    **dict.fromkeys(_TOLD, _pass_by),
+}

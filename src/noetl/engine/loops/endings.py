@@ -1,0 +1,124 @@
+"""The end of a level, of a loop, of a loop that fails: what iterations wrote is settled first (LOOP-09, LOOP-10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.base.ids import derived
+from noetl.engine.decision import CloseOrder, Decision, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.early_completion import EndedIteration, cut_if_complete
+from noetl.engine.loops.levels import levels_of
+from noetl.engine.loops.reducers import fold_all
+from noetl.engine.loops.results import paths_of, results_of
+from noetl.engine.loops.state import Frame
+from noetl.engine.loops.writes import settled
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.payloads import refuse_above_cap
+from noetl.engine.pipeline.result_fields import asks_for_storing
+from noetl.engine.plan import Plan
+from noetl.events.loops import IterationDone, LoopDone
+from noetl.events.outcomes import Error
+from noetl.events.steps import CtxPatched, StepFailed
+
+_KEYS = 500  # of one patch event; a loop may write many
+
+
+def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+    """An outer iteration ends with the loop inside it; if that was the parallel region, its writes become seen."""
+    draft = Draft(execution, at, derived(frame.event_id, "end"))
+    writes = _patch_region(draft, execution, run, frame) if frame.region == frame.path else {}
+    draft.add(IterationDone(index=frame.path[-1], path=frame.path), run=run, on_behalf=True, parent_id=frame.event_id)
+    assert run.loop is not None
+    around = run.loop.frames[frame.path[:-1]]
+    ended = EndedIteration(frame.path, frame.results, done=around.done + 1, failed=around.failed, writes=writes)
+    cut_if_complete(plan, draft, execution, run, around, ended, at)
+    return draft.decision()
+
+
+def end_of_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+    """`loop.done`, recorded once, after everything the iterations wrote."""
+    assert run.loop is not None
+    draft = Draft(execution, at, derived(frame.event_id, "end"))
+    about: dict[str, Any] = {"run": run, "parent_id": frame.event_id}
+    try:
+        _settle(draft, execution, run)
+        done = _done(plan, run, frame)
+    except ToolError as problem:  # contributions that do not fit, a result that cannot be read
+        draft = Draft(execution, at, derived(frame.event_id, "broken"))
+        error = Error(kind=problem.kind, message=f'loop of step "{run.step}": {problem.message}')
+        draft.add(StepFailed(error=error), on_behalf=True, **about)
+        return draft.decision()
+    draft.add(done, **about)
+    return draft.decision()
+
+
+def fail_loop(plan: Plan, execution: Execution, run: StepRun, error: Error, at: float) -> Decision:
+    """The step fails with the iteration that failed first; what is still open is nobody's work any more."""
+    loop = run.loop
+    assert loop is not None
+    root = loop.frames[()]
+    draft = Draft(execution, at, derived(root.event_id, "failed"))
+    with suppress(ToolError):  # the step fails as it is, with the error that came first
+        _settle(draft, execution, run)
+    draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=root.event_id)
+    for span in loop.ranges.values():
+        draft.owe(CloseOrder(span.order_id, run.step_run_id, span.lease_epoch))
+    return draft.decision()
+
+
+def _done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
+    assert run.loop is not None
+    levels = len(levels_of(plan.step(run.step)))
+    results = results_of(frame, levels, plan.load)
+    paths = paths_of(frame, levels) if levels > 1 else None
+    inline = plan.fits(results) and not asks_for_storing(plan.step(run.step).result)
+    paths_inline = paths is not None and plan.fits(paths)
+    if not inline:
+        refuse_above_cap(len(msgspec.json.encode(results)))
+    return LoopDone(
+        total=len(results),
+        done=run.loop.done,
+        failed=run.loop.failed,
+        results=results if inline else None,
+        ref=None if inline else plan.keep(results),
+        paths=paths if paths_inline else None,
+        paths_ref=plan.keep(paths) if paths is not None and not paths_inline else None,
+    )
+
+
+def _settle(draft: Draft, execution: Execution, run: StepRun) -> None:
+    """Everything that waits for the end: writes of open regions, then contributions on top of them (LOOP-14)."""
+    loop, ctx = run.loop, execution.ctx
+    assert loop is not None
+    for path in sorted(loop.regions):
+        ctx = written(ctx, _patch_region(draft, execution, run, loop.frames[path]))
+    in_order = {
+        key: [write.value for write in sorted(writes, key=lambda write: write.path)]
+        for key, writes in loop.contributions.items()
+    }
+    _patch(draft, execution, run, fold_all(ctx, loop.reducers, in_order), loop.frames[()].event_id)
+
+
+def _patch_region(draft: Draft, execution: Execution, run: StepRun, frame: Frame) -> dict[str, Any]:
+    assert run.loop is not None
+    patch = settled(run.loop.regions[frame.path].writes)
+    _patch(draft, execution, run, patch, frame.event_id)
+    return patch
+
+
+def _patch(draft: Draft, execution: Execution, run: StepRun, patch: dict[str, Any], parent_id: str) -> None:
+    for part in _parts(patch):
+        previous = {key: execution.written_by[key] for key in part if key in execution.written_by}
+        draft.add(CtxPatched(patch=part, previous=previous), run=run, parent_id=parent_id)
+
+
+def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    keys = list(patch)
+    for start in range(0, len(keys), _KEYS):
+        yield {key: patch[key] for key in keys[start : start + _KEYS]}

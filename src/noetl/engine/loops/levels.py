@@ -1,0 +1,143 @@
+"""Opening a level of a loop: collection and bounds, evaluated by the server (LOOP-01, LOOP-07, LOOP-12, O-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.scopes import Views
+from noetl.engine.plan import Plan
+from noetl.events.loops import LoopStarted, Path
+from noetl.events.outcomes import Error
+from noetl.events.references import Reference
+from noetl.net.net import Loop, Transition
+from noetl.templates.authored import Authored
+from noetl.templates.render import render
+from noetl.templates.scope import Scope, loop_of
+
+KIND = "loop.collection"
+MAX_IN_FLIGHT = 10  # O-33
+
+_WORDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", type(None): "null or nothing"}
+
+
+class LevelScope:
+    """The server's names at one level; `inside` an iteration, `iter` is it and what was `iter` its parent (LOOP-06)."""
+
+    def __init__(
+        self,
+        namespaces: Mapping[str, Any],
+        steps: Views,
+        bare: Mapping[str, Any] | None = None,
+        loop: Mapping[str, Any] | None = None,
+        *,
+        known: Collection[str] | None = None,
+    ) -> None:
+        self._namespaces, self._steps, self._bare, self._known = namespaces, steps, bare, known
+        self.scope = Scope(namespaces, iteration=bare, steps=steps, loop=loop, known=known)
+
+    def inside(self, iterator: str, item: Any, index: int, more: Mapping[str, Any] | None = None) -> LevelScope:
+        iteration = {**(more or {}), iterator: item, "index": index, "parent": self._namespaces.get("iter")}
+        bare = {**(self._bare or {}), iterator: item}
+        names, loop = {**self._namespaces, "iter": iteration}, loop_of(iteration, iterator)
+        return LevelScope(names, self._steps, bare, loop, known=self._known)
+
+
+def level_at(step: Transition, path: Path) -> Loop:
+    """The loop level whose iterations are numbered below `path`."""
+    loop = step.loop
+    for _ in path:
+        assert loop is not None
+        loop = loop.inner
+    assert loop is not None
+    return loop
+
+
+def levels_of(step: Transition) -> tuple[Loop, ...]:
+    levels, loop = [], step.loop
+    while loop is not None:
+        levels.append(loop)
+        loop = loop.inner
+    return tuple(levels)
+
+
+def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now: float) -> LoopStarted:
+    """The event that opens a level. ToolError `loop.collection` for what is no collection, TemplateError for what a
+    template cannot give."""
+    level, scope = level_at(step, path), around.scope
+    items = collection(render(level.items, scope, now=now), f'loop.in of step "{step.name}"')
+    in_flight = _in_flight(plan, level, scope, now)
+    lanes = _lanes(level, items, around, now) if level.partition is not None else None
+    kept_items, items_ref = _kept(plan, items)
+    kept_lanes, lanes_ref = _kept(plan, lanes) if lanes is not None else (None, None)
+    return LoopStarted(
+        path=path,
+        total=len(items),
+        items=kept_items,
+        items_ref=items_ref,
+        parallel=level.parallel,
+        in_flight=in_flight,
+        local=not (level.parallel if level.distributed is None else level.distributed),
+        nested=level.inner is not None,
+        best_effort=step.best_effort,
+        last_wins=any(one.ctx_writes == "last" for one in levels_of(step)),
+        reducers={key: op for one in levels_of(step) for key, op in one.reducers.items()},
+        max_queue=_count(level.max_queue, scope, now, "max_queue") if level.max_queue is not None else None,
+        lanes=kept_lanes,
+        lanes_ref=lanes_ref,
+        lane_count=len(lanes) if lanes is not None else None,
+    )
+
+
+def not_opened(problem: TemplateError | ToolError, step: Transition) -> Error:
+    """Why a level does not open, with the place it was noticed (TPL-09)."""
+    where = f'the loop of step "{step.name}": ' if isinstance(problem, TemplateError) else ""
+    return Error(kind=problem.kind, message=f"{where}{problem}")
+
+
+def collection(value: Any, what: str) -> list[Any]:
+    """A list as it is, a mapping as {key, value} in its own order (LOOP-12)."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping):
+        return [{"key": key, "value": item} for key, item in value.items()]
+    found = _WORDS.get(type(value), type(value).__name__)
+    raise ToolError(KIND, f"{what} gave {found}, and a list or a mapping is needed")
+
+
+def _in_flight(plan: Plan, level: Loop, scope: Scope, now: float) -> int:
+    if not level.parallel:
+        return 1
+    if level.max_in_flight is None:
+        return int(plan.net.executor.limits.get("max_in_flight", MAX_IN_FLIGHT))
+    return _count(level.max_in_flight, scope, now, "max_in_flight")
+
+
+def _count(written: Authored, scope: Scope, now: float, what: str) -> int:
+    value = render(written, scope, now=now)
+    try:
+        number = int(value) if not isinstance(value, bool) else 0
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1:
+        raise TemplateError(f"{what} must be a whole number from 1, and this gave {value!r}")
+    return number
+
+
+def _lanes(level: Loop, items: list[Any], around: LevelScope, now: float) -> list[list[int]]:
+    """The indices of equal keys, in order: what must run one after another (LOOP-15)."""
+    assert level.partition is not None
+    lanes: dict[bytes, list[int]] = {}
+    for index, item in enumerate(items):
+        key = render(level.partition, around.inside(level.iterator, item, index).scope, now=now)
+        lanes.setdefault(msgspec.json.encode(key), []).append(index)
+    return list(lanes.values())
+
+
+def _kept(plan: Plan, value: list[Any]) -> tuple[list[Any] | None, Reference | None]:
+    if plan.fits(value):
+        return value, None
+    return None, plan.keep(value)

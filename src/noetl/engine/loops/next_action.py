@@ -1,0 +1,85 @@
+"""Driving a loop: what its state asks for next. One thing at a time, the oldest first (LOOP-05, LOOP-07, LOOP-09)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
+from noetl.engine.decision import Decision, DispatchStep, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.endings import end_of_frame, end_of_loop, fail_loop
+from noetl.engine.loops.levels import level_at, not_opened, open_level
+from noetl.engine.loops.ranges import MAX_LENGTH, length_of, shuffled, slots_of
+from noetl.engine.loops.scopes import inner_scope
+from noetl.engine.loops.state import Frame
+from noetl.engine.plan import Plan
+from noetl.events.loops import IterationFailed, IterationStarted, LoopScheduled
+
+
+def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+    """Hand out more iterations, end a level, or end the loop."""
+    loop = run.loop
+    assert loop is not None, "only a loop that is open is driven"
+    if loop.failing:
+        error = loop.broken or loop.failure
+        assert error is not None
+        return fail_loop(plan, execution, run, error, at)
+    frame = loop.frames[next(iter(loop.due))]
+    if frame.over:
+        end = end_of_frame if frame.path else end_of_loop
+        return end(plan, execution, run, frame, at)
+    if frame.nested:
+        return _begin_outer(plan, execution, run, frame, at)
+    return _hand_out(plan, execution, run, frame, at)
+
+
+def _hand_out(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+    """The next range of an innermost level becomes an order."""
+    draft = Draft(execution, at, derived(frame.event_id, "range", frame.given))
+    order_id = derived("order", run.step_run_id, *frame.path, "range", frame.given)
+    scheduled = _next_range(plan, run, frame, order_id)
+    draft.add(scheduled, run=run, parent_id=frame.event_id)
+    draft.owe(DispatchStep(order_id, run.step_run_id, execution.tokens[run.token_id].priority, run.pool))
+    return draft.decision()
+
+
+def _next_range(plan: Plan, run: StepRun, frame: Frame, order_id: str) -> LoopScheduled:
+    opened, first = frame.opened, frame.given
+    if opened.lane_count is not None:
+        lanes = opened.lanes if opened.lanes is not None else plan.collection(opened.lanes_ref)  # type: ignore[arg-type]
+        lane = tuple(lanes[first])
+        return LoopScheduled(order_id=order_id, path=frame.path, first=lane[0], last=lane[-1], indices=lane)
+    if first >= opened.total:  # what iterations have added
+        last = min(frame.total, first + MAX_LENGTH) - 1
+        slots = slots_of(opened, last - first + 1, opened.in_flight - frame.open_slots)
+        return LoopScheduled(order_id=order_id, path=frame.path, first=first, last=last, slots=slots)
+    length = min(length_of(opened), opened.total - first)
+    if opened.max_queue is not None:
+        length = min(length, opened.max_queue - frame.queued) if not opened.local else length
+    indices = None
+    if level_at(plan.step(run.step), frame.path).ordering == "shuffle" and opened.parallel:
+        indices = shuffled(range(first, first + length), opened.total, run.step_run_id)
+    return LoopScheduled(
+        order_id=order_id,
+        path=frame.path,
+        first=first,
+        last=first + length - 1,
+        slots=slots_of(opened, length, opened.in_flight - frame.open_slots),
+        indices=indices,
+    )
+
+
+def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+    """The next iteration of an outer level begins, and with it the loop inside it (O-04)."""
+    index, step = frame.given, plan.step(run.step)
+    path = (*frame.path, index)
+    draft = Draft(execution, at, derived(frame.event_id, "iteration", index))
+    about: dict[str, Any] = {"run": run, "parent_id": frame.event_id}
+    draft.add(IterationStarted(index=index, path=path), on_behalf=True, **about)
+    try:
+        draft.add(open_level(plan, step, path, inner_scope(plan, execution, run, step, path), at), **about)
+    except (TemplateError, ToolError) as problem:
+        error = not_opened(problem, step)
+        draft.add(IterationFailed(index=index, path=path, error=error), on_behalf=True, **about)
+    return draft.decision()

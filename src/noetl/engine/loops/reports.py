@@ -1,0 +1,225 @@
+"""What the engine makes of a worker's report about a range of iterations (WRK-02, EVT-06, SCOPE-05).
+
+Entries of several iterations travel together. Each iteration takes the next one it expects; everything else is a
+repeat of what the log has. An iteration that contradicts another one's write ends here, whatever its worker thinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from noetl.engine.case_recording import Entry, add_notes, without_notes
+from noetl.engine.commands import RecordReport
+from noetl.engine.ctx_patches import patch_ctx
+from noetl.engine.decision import CloseOrder, Decision, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.loops.consequences import Consequences
+from noetl.engine.loops.early_completion import EndedIteration, cut_if_complete
+from noetl.engine.loops.endings import fail_loop
+from noetl.engine.loops.levels import level_at
+from noetl.engine.loops.state import Frame, LoopRun, Range, expected_after
+from noetl.engine.loops.writes import Ledger
+from noetl.engine.pipeline.patches import put_last
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import payload_of
+from noetl.events.case_runs import CaseStarted
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
+from noetl.events.orders import ReportResult, Timed
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.taxonomy import EventSource
+from noetl.net.task import Directive
+
+_TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced | TaskProcessed
+_Entry = _TaskEntry | CaseStarted | IterationStarted | IterationDone | IterationFailed
+
+
+def record_range(plan: Plan, execution: Execution, run: StepRun, span: Range, command: RecordReport) -> Decision:
+    """The events of a report under the current lease."""
+    ended = next((timed.entry for timed in command.report.entries if isinstance(timed.entry, StepFailed)), None)
+    if ended is not None:  # its time is over, and with it that of the whole step run (WRK-07)
+        return fail_loop(plan, execution, run, ended.error, command.at)
+    book = _Book(plan, execution, run, span, command)
+    for timed in command.report.entries:
+        book.enter(timed)
+    return book.decision()
+
+
+class _Book:
+    """One report being written into the log. `_moved` is where its own entries have taken an iteration: what it
+    expects next, None once it has ended."""
+
+    def __init__(self, plan: Plan, execution: Execution, run: StepRun, span: Range, command: RecordReport) -> None:
+        assert run.loop is not None
+        self._plan, self._cut = plan, False
+        self._watched = level_at(plan.step(run.step), span.path).complete_when is not None
+        self._fresh: dict[str, Any] = {}  # what this report has written so far, for who judges the level
+        self._ended = [run.loop.frames[span.path].done, run.loop.frames[span.path].failed]
+        self._execution, self._run, self._span, self._command = execution, run, span, command
+        self._loop: LoopRun = run.loop
+        self._frame: Frame = run.loop.frames[span.path]
+        self._draft = Draft(execution, command.at, run.event_id)
+        self._moved: dict[Path, tuple[int, int] | None] = {}
+        self._left = span.left
+        self._stopped: list[Path] = []
+        self._cased: set[Path] = set()  # iterations of v2-case that this report begins
+        self._refused = self._conflicts(command.report.entries)
+        self._follow = (
+            Consequences(plan, self._draft, execution, run, span) if plan.leaves_side_runs(run.step) else None
+        )
+
+    def _conflicts(self, entries: Iterable[Timed]) -> dict[Path, str]:
+        """Iterations that write what they may not, each with the key (O-15)."""
+        writes: dict[Path, list[dict[str, object]]] = {}
+        for timed in entries:
+            entry = timed.entry
+            if isinstance(entry, TaskProcessed | CaseStarted) and entry.decision.set_ctx:
+                writes.setdefault(entry.path, []).append(entry.decision.set_ctx)
+        if not writes:
+            return {}
+        ledger = Ledger(self._loop)
+        found = {path: ledger.conflict(path, patches) for path, patches in writes.items()}
+        return {path: key for path, key in found.items() if key is not None}
+
+    def enter(self, timed: Timed) -> None:
+        entry = timed.entry
+        if self._cut:
+            return  # the level is over
+        match entry:
+            case IterationStarted():
+                self._begin(entry, timed.at)
+            case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
+                self._task(entry, timed.at)
+            case CaseStarted():
+                self._enter_case(entry, timed.at)
+            case IterationDone() | IterationFailed():
+                self._end(entry, timed.at)
+            case StepDone() | StepFailed():
+                pass  # a range has no such end; a failure of the whole was taken before
+
+    def _expects(self, path: Path) -> tuple[int, int] | None:
+        if path in self._moved:
+            return self._moved[path]
+        iteration = self._loop.begun.get(path)
+        return iteration.expects() if iteration is not None and iteration.order_id == self._span.order_id else None
+
+    def _begin(self, entry: IterationStarted, at: float) -> None:
+        path = entry.path
+        mine = path[:-1] == self._span.path and path[-1] == entry.index and entry.index in self._span
+        if not mine or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
+            return
+        self._add(entry, f"{self._name(path)}/b", at)
+        self._moved[path] = (self._run.position.visit, self._run.position.attempt)
+
+    def _task(self, entry: _TaskEntry, at: float) -> None:
+        path = entry.path
+        if self._expects(path) != (entry.visit, entry.attempt):
+            return  # a repeat of what is recorded (EVT-06)
+        event_id = f"{self._name(path)}/{entry.visit}.{entry.attempt}.{self._span.lease_epoch}/{_letter(entry)}"
+        if not isinstance(entry, TaskProcessed):
+            if path in self._loop.begun and event_id in self._loop.begun[path].told:
+                return
+            self._add(entry, event_id, at, entry.task_run_id)
+            return
+        self._moved[path] = expected_after(entry)
+        self._decided(entry, event_id, at, entry.task_run_id)
+        if self._follow is not None:
+            self._follow.processed(entry, event_id, at)
+
+    def _enter_case(self, entry: CaseStarted, at: float) -> None:
+        """The first pass over the rules of an iteration, before its first task (V2C-23)."""
+        path, begun = entry.path, self._loop.begun.get(entry.path)
+        known = path in self._cased or (begun is not None and begun.position.case is not None)
+        if known or self._expects(path) is None:
+            return
+        self._cased.add(path)
+        self._decided(entry, f"{self._name(path)}/c", at, None)
+
+    def _decided(self, entry: Entry, event_id: str, at: float, task_run_id: str | None) -> None:
+        """Record what was decided in an iteration, with what it writes, unless that is refused."""
+        path, conflict = entry.path, self._refused.get(entry.path)
+        if conflict is not None:
+            entry = _without_writes(entry)
+        self._add(without_notes(entry), event_id, at, task_run_id)
+        add_notes(self._draft, self._run, entry, event_id, source=EventSource.WORKER, ts=at, task_run_id=task_run_id)
+        if conflict is not None:
+            self._refuse(path, conflict)
+            return
+        for key, value in entry.decision.set_ctx.items():
+            put_last(self._fresh, key, value)
+        if entry.decision.set_ctx and self._frame.region is None:
+            patch = {key: value for key, value in entry.decision.set_ctx.items() if key not in self._loop.reducers}
+            patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)
+
+    def _refuse(self, path: Path, key: str) -> None:
+        """The iteration ends here, and its worker is told to stop it."""
+        message = f'another iteration wrote a different value to "{key}" of ctx'
+        error = Error(kind="ctx.conflict", message=message, details={"key": key})
+        entry = IterationFailed(index=path[-1], path=path, error=error)
+        event_id, parent_id = f"{self._name(path)}/e", self._frame.event_id
+        self._draft.add(entry, run=self._run, on_behalf=True, event_id=event_id, parent_id=parent_id)
+        self._gone(entry)
+        self._stopped.append(path)
+
+    def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
+        if self._expects(entry.path) is not None:
+            self._add(entry, f"{self._name(entry.path)}/e", at)  # whichever end: an iteration has one
+            if self._follow is not None and isinstance(entry, IterationDone):
+                self._follow.ended(entry)
+            self._gone(entry)
+
+    def _gone(self, entry: IterationDone | IterationFailed) -> None:
+        self._moved[entry.path] = None
+        self._left -= 1
+        self._ended[isinstance(entry, IterationFailed)] += 1
+        if self._watched:
+            self._judge(entry)
+
+    def _judge(self, entry: IterationDone | IterationFailed) -> None:
+        """Whether the level has what it wanted, now that this iteration has ended."""
+        done, failed = self._ended
+        result = payload_of(entry.result, self._plan.load) if isinstance(entry, IterationDone) else None
+        ended = EndedIteration(entry.path, result, done=done, failed=failed, writes=self._fresh)
+        draft, frame, at = self._draft, self._frame, self._command.at
+        self._cut = cut_if_complete(self._plan, draft, self._execution, self._run, frame, ended, at)
+
+    def _name(self, path: Path) -> str:
+        """What the ids of an iteration's events begin with. Neighbours are stored side by side, since they come by
+        the thousand; a repeated report gives the same ids (EVT-06)."""
+        return f"{self._run.step_run_id}/{'.'.join(map(str, path))}"
+
+    def _add(self, entry: _Entry, event_id: str, at: float, task_run_id: str | None = None) -> None:
+        parent_id = self._frame.event_id
+        self._draft.report(entry, self._run, event_id=event_id, at=at, parent_id=parent_id, task_run_id=task_run_id)
+
+    def decision(self) -> Decision:
+        if not self._draft.events:
+            return Decision(verdict=ReportResult.DUPLICATE)
+        if self._left == 0 and not self._cut:
+            span = self._span
+            self._draft.owe(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
+        stopped = [self._span.path] if self._cut else self._stopped  # all of it, or single iterations
+        return msgspec.structs.replace(self._draft.decision(), stopped=tuple(stopped))
+
+
+def _letter(entry: _TaskEntry) -> str:
+    match entry:
+        case TaskStarted():
+            return "s"
+        case TaskProcessed():
+            return "p"
+        case KeychainRefreshed():
+            return f"k.{entry.name}"
+        case HookFailed() | QuantumPlaced():
+            return entry.mark
+
+
+def _without_writes(entry: Entry) -> Entry:
+    """The task ran, but what it wrote is refused."""
+    decision = msgspec.structs.replace(entry.decision, set_ctx={}, do=Directive.FAIL.value, next=None)
+    return msgspec.structs.replace(entry, decision=decision)

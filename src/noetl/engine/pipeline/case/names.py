@@ -1,0 +1,255 @@
+"""Names of v2-case templates: `event`, `response`, `result`, `this`, `page`, `error`, `_retry` (V2C-05, V2C-16, C-26).
+
+Which of them a place can read is `templates.scopes`'s table; each function here serves one of its rows. What costs
+something to read is a view, so that a large result is loaded only where a template asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from noetl.engine.pipeline.case.collected_results import collected, collects_of, with_collected
+from noetl.engine.pipeline.case.parts import CALL, is_page_sink, task_at
+from noetl.engine.pipeline.error_views import error_view
+from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
+from noetl.engine.pipeline.scopes import view_of
+from noetl.events.cases import CaseCalls, OwnEvent
+from noetl.events.legacy_names import foreign_aliases, own_aliases
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.position import Position
+from noetl.net.net import Transition
+from noetl.net.task import Task
+from noetl.templates.headers import with_headers
+from noetl.templates.scopes import is_reserved
+from noetl.templates.views import PayloadView
+
+
+class AliasedName(str):
+    """An event's name that also equals its aliases (EVT-10)."""
+
+    __slots__ = ("_aliases",)
+    _aliases: frozenset[str]
+
+    def __new__(cls, name: str, aliases: frozenset[str]) -> AliasedName:
+        made = super().__new__(cls, name)
+        made._aliases = aliases
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True or other in self._aliases
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class Later:
+    """A value that is made when a template first reads it, and read as results are (TPL-07). `wrapped`: it is of a tool
+    that wraps its payload (O-22)."""
+
+    __slots__ = ("_made", "_make", "_wrapped")
+
+    def __init__(self, make: Callable[[], Any], *, wrapped: bool = False) -> None:
+        self._make = make
+        self._made: list[Any] = []
+        self._wrapped = wrapped
+
+    def value(self) -> Any:
+        if not self._made:
+            self._made.append(self._make())
+        return self._made[0]
+
+    def lookup(self, name: str | int) -> Any:
+        return PayloadView(self.value(), wrapped=self._wrapped).lookup(name)
+
+
+def with_names(around: PipelineScope, **names: Any) -> PipelineScope:
+    return msgspec.structs.replace(around, names={**around.names, **names})
+
+
+def condition_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
+    """What `case.when` reads: the event and the response of the call it is about."""
+    result = _result_of(position, event)
+    return {
+        **_own_result(step, result, event, around.load),
+        "event": _event(step, event, result, around),
+        "response": _response(result, event.error, around.load),
+        **_collected(step, position, around.load),
+    }
+
+
+def _own_result(step: Transition, result: TaskResult, event: OwnEvent, load: Load) -> dict[str, Any]:
+    """The step's own name, as soon as its call has ended: rules read the new result, not that of an earlier visit."""
+    is_own = event.step is None and (event.task is not None or event.given is not msgspec.UNSET)
+    return {step.name: view_of(result, load)} if is_own and not is_reserved(step.name) else {}
+
+
+def action_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
+    """What `then` reads: besides, the unwrapped payload and the whole envelope."""
+    result, load = _result_of(position, event), around.load
+    values = Later(lambda: _values(step, position, load))
+    whole = Later(lambda: with_collected(result, values.value(), load))
+    return {
+        **condition_names(step, around, position, event),
+        "result": Later(lambda: _payload(whole.value(), load), wrapped=result.wrapped),
+        "this": _envelope(result, event.error, load),
+    }
+
+
+def boundary_names(result: TaskResult | None, error: Error | None, load: Load) -> dict[str, Any]:
+    """What a step's `vars` and `next` read of its result, where the server renders them."""
+    found = result or TaskResult()
+    return {
+        "response": _response(found, error, load),
+        "result": Later(lambda: _payload(found, load), wrapped=found.wrapped),
+        "this": _envelope(found, error, load),
+    }
+
+
+def retry_names(step: Transition, around: PipelineScope, position: Position, call: Task) -> dict[str, Any]:
+    """What retry policies read after a call: its response or its error, raw."""
+    result = position.results[call.name]
+    error = result.error
+    assert position.case is not None
+    event = OwnEvent(name="call.error" if error else "call.done", task=call.name, error=error)
+    return {
+        **condition_names(step, around, position, event),
+        "error": error_view(error),
+        "status_code": _status_code(result, around.load),
+        "_retry": retry_counts(position.case.calls),
+    }
+
+
+def page_names(step: Transition, around: PipelineScope, position: Position, call: Task) -> dict[str, Any]:
+    """What the sink of a retry policy reads: the response as `page`."""
+    names = action_names(step, around, position, OwnEvent(name="call.done", task=call.name))
+    assert position.case is not None
+    return {**names, "page": names["response"], "_retry": retry_counts(position.case.calls)}
+
+
+def retry_counts(calls: CaseCalls) -> dict[str, int]:
+    """`index` counts the responses, or the errors in a row; `count` every call made (V2C-16, C-34)."""
+    return {"index": calls.streak or calls.responses, "count": calls.count}
+
+
+def input_names(step: Transition, around: PipelineScope, position: Position) -> PipelineScope:
+    """The surroundings of the task that comes next, with the names its place has."""
+    case = position.case
+    if case is None or case.at is None:
+        return around
+    if case.at == CALL:
+        return with_names(around, _retry=retry_counts(case.calls)) if case.calls.count else around
+    if is_page_sink(case.at):
+        return with_names(around, **page_names(step, around, position, step.tasks[0]))
+    event = case.event if case.event is not None and case.at != "sink" else None
+    event = event or OwnEvent(name="call.done", task=case.result_of)
+    return with_names(around, **action_names(step, around, position, event))
+
+
+def next_task(step: Transition, position: Position) -> Task:
+    """The task a case run asks for."""
+    assert position.case is not None
+    assert position.case.at is not None
+    return task_at(step, position.case.at)
+
+
+def step_result(step: Transition, position: Position, load: Load) -> TaskResult:
+    """What the step run gives: the result of its call, else of its last task in a `then`, with what was collected."""
+    assert position.case is not None
+    if position.case.given is not msgspec.UNSET:
+        return TaskResult(result=position.case.given)
+    result = position.results.get(position.case.result_of or "")
+    if result is None or result.error is not None:
+        return TaskResult()
+    return with_collected(result, _values(step, position, load), load)
+
+
+def _values(step: Transition, position: Position, load: Load) -> dict[str, Any]:
+    return {each.into: collected(each, position.pages, load) for each in collects_of(step) if position.pages}
+
+
+def _collected(step: Transition, position: Position, load: Load) -> dict[str, Any]:
+    """The names under which collected values are read (O-28)."""
+    pages = position.pages
+
+    def later(at: int) -> Later:
+        return Later(lambda: collected(collects[at], pages, load))
+
+    collects = collects_of(step)
+    return {each.into: later(at) for at, each in enumerate(collects)} if pages else {}
+
+
+def _result_of(position: Position, event: OwnEvent) -> TaskResult:
+    if event.given is not msgspec.UNSET:
+        return TaskResult(result=event.given)
+    return position.results.get(event.task or "") or TaskResult()
+
+
+def _full(result: TaskResult, load: Load) -> Any:
+    return with_headers(load(result.ref) if result.ref else result.result, wrapped=result.wrapped)
+
+
+def _payload(result: TaskResult, load: Load) -> Any:
+    full = _full(result, load)
+    return full["data"] if result.wrapped and isinstance(full, dict) and "data" in full else full
+
+
+def _response(result: TaskResult, error: Error | None, load: Load) -> Any:
+    """The tool's full result, or `{status_code, error}` of a call that failed (V2C-05)."""
+    if error is not None:
+        return {"status_code": error.status, "error": error_view(error)}
+    return Later(lambda: _full(result, load), wrapped=result.wrapped)
+
+
+def _status_code(result: TaskResult, load: Load) -> Any:
+    if result.error is not None:
+        return result.error.status
+    return Later(lambda: _field(_full(result, load), "status_code"))
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _envelope(result: TaskResult, error: Error | None, load: Load) -> dict[str, Any]:
+    error = error or result.error
+    return {
+        "status": "error" if error else "success",
+        "result": None if error else Later(lambda: _full(result, load), wrapped=result.wrapped),
+        "data": None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped),
+        "error": error_view(error),
+        "status_code": _status_code(result, load),
+    }
+
+
+def _event(step: Transition, event: OwnEvent, result: TaskResult, around: PipelineScope) -> dict[str, Any]:
+    load, looped = around.load, around.iteration is not None
+    error = event.error.readable() if event.error else None
+    if event.step is not None:
+        return _of_another(event, error)
+    payload = None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped)
+    data = {"error": error} if error else Later(lambda: {"result": _payload(result, load)})
+    return {
+        "name": AliasedName(event.name, own_aliases(event.name, failed=error is not None, looped=looped)),
+        "step": step.name,
+        "status": "error" if error else "success",
+        "data": data,
+        "result": payload,
+        "error": error_view(event.error),
+    }
+
+
+def _of_another(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]:
+    """An event that the step only listens to (V2C-13), or that ended its wait."""
+    return {
+        "name": AliasedName(event.name, foreign_aliases(event.name, failed=error is not None)),
+        "step": event.step,
+        "status": "error" if error else "success",
+        "data": event.data,
+        "result": event.data.get("result") if isinstance(event.data, dict) else None,
+        "error": error,
+    }

@@ -1,0 +1,134 @@
+"""Repeats: whether a call is made again, after how long and with which inputs (V2C-16 to V2C-19).
+
+After every call the first policy that holds decides. Each has its own count, the first call included; a count of errors
+starts again after a response, so that a failure on the fiftieth page has all its attempts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.case.errors import BrokenCase
+from noetl.engine.pipeline.delays import length, share
+from noetl.engine.pipeline.patches import overlaid
+from noetl.events.cases import CaseCalls
+from noetl.events.outcomes import Error, TaskResult
+from noetl.net.task import Directive, Repeat
+from noetl.templates.authored import Authored
+from noetl.templates.render import holds, render
+from noetl.templates.scope import Scope
+
+_LONGEST_S = 1e9  # where growth leaves the numbers; nobody waits that long either
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The call is to be repeated, because of this policy."""
+
+    policy: int
+    calls: CaseCalls
+    delay_s: float
+
+
+class Exhausted(msgspec.Struct, frozen=True):
+    """A policy asked for another call and has none left."""
+
+    policy: int
+    attempts: int
+    continues: bool
+
+
+def counted(calls: CaseCalls, result: TaskResult) -> CaseCalls:
+    """The sequence after one more call with this result."""
+    if result.error is not None:
+        return msgspec.structs.replace(calls, count=calls.count + 1, streak=calls.streak + 1)
+    return msgspec.structs.replace(
+        calls, count=calls.count + 1, streak=0, responses=calls.responses + 1, errors={}, sinks=0
+    )
+
+
+def judge(
+    policies: tuple[Repeat, ...], calls: CaseCalls, result: TaskResult, scope: Scope, *, now: float, spread: float
+) -> Again | Exhausted | None:
+    """What the policies say after a call, None when none of them holds."""
+    failed = result.error is not None
+    for index, policy in enumerate(policies):
+        try:
+            if failed if policy.when is None else holds(policy.when, scope, now=now):
+                return _selected(index, policy, calls, failed, _Terms(scope, now, spread))
+        except (TemplateError, ToolError, ValueError) as problem:
+            raise BrokenCase(f"retry policy {index}", problem) from None
+    return None
+
+
+class _Terms(msgspec.Struct, frozen=True):
+    scope: Scope
+    now: float
+    spread: float
+
+    def render(self, written: Authored | None) -> Any:
+        return render(written, self.scope, now=self.now) if written is not None else None
+
+
+def _selected(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms: _Terms) -> Again | Exhausted:
+    counts = calls.errors if failed else calls.successes
+    made = counts.get(index, 1)
+    limit = _number(terms.render(policy.max_attempts), "max_attempts", 1)
+    if made >= limit:
+        return Exhausted(index, made, policy.on_exhausted is Directive.CONTINUE)
+    counts = {**counts, index: made + 1}
+    over = terms.render(policy.next_call)
+    if over is not None and not isinstance(over, dict):
+        raise ValueError("next_call must give the inputs to change, as a mapping")
+    changed = msgspec.structs.replace(
+        calls,
+        errors=counts if failed else calls.errors,
+        successes=calls.successes if failed else counts,
+        over=overlaid(calls.over, over) if over else calls.over,
+        policy=index,
+    )
+    return Again(index, changed, _delay(policy, made, terms))
+
+
+def _delay(policy: Repeat, nth: int, terms: _Terms) -> float:
+    """`initial_delay` grown for the nth repetition: by its multiplier, by its number, or not at all (V2C-18, C-16)."""
+    written = terms.render(policy.initial_delay)
+    if written is None:
+        return 0.0
+    first = length(written, terms.now)
+    match policy.mode:
+        case "linear":
+            delay = first * nth
+        case "fixed":
+            delay = first
+        case _:
+            delay = first * _power(_number(terms.render(policy.multiplier), "backoff_multiplier", 2), nth - 1)
+    if (cap := terms.render(policy.max_delay)) is not None:
+        delay = min(delay, length(cap, terms.now))
+    return max(0.0, delay - delay * share(terms.render(policy.jitter)) * terms.spread)
+
+
+def _power(base: float, exponent: int) -> float:
+    try:
+        return base**exponent
+    except OverflowError:
+        return _LONGEST_S
+
+
+def _number(value: Any, what: str, otherwise: float) -> float:
+    if value is None:
+        return otherwise
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{what} is {value!r}, which is not a number")
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f'{what} is "{value}", which is not a number') from None
+
+
+def exhausted_error(task: str, exhausted: Exhausted, cause: Error) -> Error:
+    """Retries that ran out (V2C-19); what the last call said of itself stays readable."""
+    message = f'the call of task "{task}" still failed after {exhausted.attempts} attempts'
+    return Error(kind="retry.exhausted", message=message, status=cause.status, code=cause.code, cause=cause)

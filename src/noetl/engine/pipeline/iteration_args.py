@@ -1,0 +1,61 @@
+"""Step-level `args` of a looped step: those that read the iteration are rendered in each, the others once (DESIGN §5).
+
+What a token brings wins over both, as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.base.source import is_template
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.scopes import task_scope
+from noetl.events.position import Position
+from noetl.net.net import Transition
+from noetl.templates.authored import Authored
+from noetl.templates.expression import parse
+from noetl.templates.render import render
+
+_OF_ITERATION = frozenset({"iter", "loop", "loop_index"})
+
+
+def once_and_each(step: Transition) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The args of a step as written: those rendered when it is admitted, and those of each iteration."""
+    written = step.args.data if step.args is not None else {}
+    if not written or not isinstance(written, dict) or step.loop is None:
+        return written, {}
+    names = _OF_ITERATION | _iterators(step)
+    each = {key: value for key, value in written.items() if _reads(value, names)}
+    return {key: value for key, value in written.items() if key not in each}, each
+
+
+def with_iteration_args(step: Transition, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
+    """What a pipeline of the iteration in `around` reads. TemplateError where an arg cannot be rendered."""
+    _, each = once_and_each(step)
+    written = {key: value for key, value in each.items() if key not in around.args}
+    if not written or not step.tasks:
+        return around
+    args = render(Authored(written), task_scope(around, position, step.tasks[0]), now=now)
+    return msgspec.structs.replace(around, args={**args, **around.args})
+
+
+def _iterators(step: Transition) -> frozenset[str]:
+    names, loop = set(), step.loop
+    while loop is not None:
+        names.add(loop.iterator)
+        loop = loop.inner
+    return frozenset(names)
+
+
+def _reads(value: Any, names: frozenset[str]) -> bool:
+    match value:
+        case str() if is_template(value):
+            return any(read.root in names for read in parse(value).references)
+        case dict():
+            return any(_reads(item, names) for item in value.values())
+        case list():
+            return any(_reads(item, names) for item in value)
+        case _:
+            return False

@@ -1,0 +1,51 @@
+"""Surroundings: everything a pipeline can read besides its own position, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.keychain_view import KeychainView
+from noetl.events.outcomes import TaskResult
+from noetl.events.references import Reference
+
+Load = Callable[[Reference], Any]
+
+
+def nothing_stored(reference: Reference) -> Any:
+    """The loader of those who have no results store."""
+    raise ToolError("result.missing", f"the stored result {reference.key} cannot be read here")
+
+
+class Iteration(msgspec.Struct, frozen=True, kw_only=True):
+    """The iteration a pipeline belongs to. `names` are those of `iter` that nobody can overwrite: the element under
+    its iterator, `index` and `parent` (SCOPE-08); `bare` the iterators as bare names (TPL-06), `iterator` its own."""
+
+    path: tuple[int, ...]
+    iterator: str
+    names: dict[str, Any]
+    bare: dict[str, Any]
+
+
+class PipelineScope(msgspec.Struct, frozen=True, kw_only=True):
+    """`results` are those of finished steps, by name; `load` fetches what one only refers to (RES-06). `keychain` is
+    there only where a task that reads it is about to run, in a worker (KEY-03); `iteration` in a loop; `vars` in
+    v2-eval, where the step run has some (V2E-05). `vars_in_ctx`: in v2-case they are the same store (C-05). `names`
+    are further ones of the place that is rendered; `known` those that the playbook can define, None for any."""
+
+    execution_id: str
+    args: dict[str, Any]
+    workload: dict[str, Any]
+    ctx: dict[str, Any]
+    token: dict[str, Any]
+    results: Mapping[str, TaskResult]
+    load: Load = nothing_stored
+    keychain: KeychainView | None = None
+    iteration: Iteration | None = None
+    vars: dict[str, Any] | None = None
+    vars_in_ctx: bool = False
+    names: dict[str, Any] = {}
+    known: frozenset[str] | None = None

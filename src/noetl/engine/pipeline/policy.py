@@ -1,0 +1,126 @@
+"""Policy: what happens after each outcome of a task (POL-01 to POL-12).
+
+Rules are tried top-down and the first match decides. A policy moves within its pipeline or ends it; it can never
+start a step (WRK-05), and there is nothing here with which it could.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.delays import delay_before_next
+from noetl.events.outcomes import Error, Outcome
+from noetl.events.position import Position
+from noetl.events.tasks import Decided
+from noetl.net.task import Directive, Mutations, Retry, Rule, Task
+from noetl.templates.authored import Authored
+from noetl.templates.render import holds, render
+from noetl.templates.scope import Scope
+
+
+class PolicyRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One processed task run, as its policy sees it. `following` is the next task of the list, None at its end."""
+
+    task: Task
+    following: str | None
+    position: Position
+    task_run_id: str
+    outcome: Outcome
+    scope: Scope
+    now: float
+
+    def render(self, written: Authored, *, keys: bool = False) -> Any:
+        return render(written, self.scope, now=self.now, keys=keys)
+
+
+def judge(run: PolicyRun) -> Decided:
+    """The decision after this run. A template that fails in a rule fails the pipeline (TPL-09)."""
+    policy = run.task.policy
+    if policy is None:  # POL-03
+        return _directed(run, "default", Directive.CONTINUE if run.outcome.ok else Directive.FAIL)
+    for index, rule in enumerate(policy.rules):
+        try:
+            if rule.when is None or holds(rule.when, run.scope, now=run.now):
+                return _by_rule(run, index, rule)
+        except (TemplateError, ToolError, ValueError) as problem:
+            return _broken(run, index, problem)
+    do = Directive.CONTINUE if run.outcome.ok else policy.on_unmatched  # POL-02, POL-04
+    return _directed(run, "unmatched", do)
+
+
+def _by_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
+    mutations = rule.mutations or Mutations()
+    writes: dict[str, Any] = {
+        "set_iter": _mapping(run, mutations.set_iter),
+        "set_ctx": _mapping(run, mutations.set_ctx),
+        "set_vars": _mapping(run, mutations.set_vars),
+        "set_shared": _mapping(run, mutations.set_shared),
+    }
+    if mutations.set_prev is not None:
+        writes["set_prev"] = run.render(mutations.set_prev)
+    if rule.do is Directive.RETRY and rule.retry is not None:
+        decided = _retried(run, index, rule.retry)
+    else:
+        decided = _directed(run, index, rule.do, to=rule.to)
+    # for every directive, fail and each retry included (POL-12)
+    return msgspec.structs.replace(decided, **writes)
+
+
+def _mapping(run: PolicyRun, written: Authored | None) -> dict[str, Any]:
+    values = run.render(written, keys=True) if written is not None else {}
+    if not isinstance(values, dict):
+        raise TemplateError(f"a mapping of names to values is needed, this gave {type(values).__name__}")
+    return values
+
+
+def _directed(run: PolicyRun, rule: int | str, do: Directive, *, to: str | None = None) -> Decided:
+    match do:
+        case Directive.CONTINUE:
+            return Decided(rule=rule, do=do.value, next=run.following)
+        case Directive.JUMP:
+            return Decided(rule=rule, do=do.value, next=to)
+        case Directive.BREAK:
+            return Decided(rule=rule, do=do.value)
+        case Directive.FAIL | Directive.RETRY:  # a retry is told apart before; without its block it can only fail
+            return Decided(rule=rule, do=Directive.FAIL.value, error=_failure(run))
+
+
+def _failure(run: PolicyRun) -> Error:
+    """The outcome's own error, or `policy.fail` when a success was failed on purpose (PIPE-05)."""
+    message = f'the policy of task "{run.task.name}" failed the pipeline'
+    return run.outcome.error or Error(kind="policy.fail", message=message)
+
+
+def _retried(run: PolicyRun, index: int, retry: Retry) -> Decided:
+    attempts = _attempts(run.render(retry.attempts))
+    attempt = run.position.attempt
+    if attempt < attempts:
+        spread = int(run.task_run_id[:8], 16) / 0x1_0000_0000
+        delay_s = delay_before_next(retry, attempt, render=run.render, now=run.now, spread=spread)
+        return Decided(rule=index, do=Directive.RETRY.value, next=run.task.name, delay_s=delay_s)
+    if retry.on_exhausted is Directive.CONTINUE:
+        return _directed(run, index, Directive.CONTINUE)
+    cause = run.outcome.error
+    how = "still failed" if cause is not None else "was still to be tried again"
+    message = f'task "{run.task.name}" {how} after {attempt} attempts'
+    status, code = (cause.status, cause.code) if cause is not None else (None, None)
+    error = Error(kind="retry.exhausted", message=message, status=status, code=code, cause=cause)
+    return Decided(rule=index, do=Directive.FAIL.value, error=error)
+
+
+def _attempts(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"attempts is {value!r}, which is not a number")
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f'attempts is "{value}", which is not a number') from None
+
+
+def _broken(run: PolicyRun, index: int, problem: Exception) -> Decided:
+    message = f'rule {index} of task "{run.task.name}": {problem}'
+    error = Error(kind=TemplateError.kind, message=message, cause=run.outcome.error)
+    return Decided(rule=index, do=Directive.FAIL.value, error=error)

@@ -1,0 +1,135 @@
+"""Preparation: a task's inputs and spec, rendered anew for every attempt (POL-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.scopes import task_scope
+from noetl.events.position import Position
+from noetl.net.task import Task
+from noetl.net.transfer_ends import KIND as TRANSFER
+from noetl.net.transfer_ends import ends_sql
+from noetl.templates.authored import Authored
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+
+# Inputs that are SQL, by kind: bound, never rendered (DESIGN §8). `tools.kinds` declares the same, held by a test.
+SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "snowflake", "ducklake"), frozenset({"command", "query"}))
+SHELL_INPUTS = {"shell": frozenset({"cmds"})}  # commands: values are single arguments, as for SQL
+
+KEYCHAIN = "keychain"
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    inputs: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
+
+
+def takes_sql(task: Task) -> bool:
+    """Whether some input of the task may be SQL."""
+    return task.kind in SQL_INPUTS or task.kind == TRANSFER
+
+
+def inside(task: Task, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
+    """What the task's own templates see: a workbook task reads the arguments of its reference as `args`, through
+    each reference that leads to the next (TOOL-10)."""
+    for written in (task.args, *task.inner_args):
+        if written is not None:
+            args = render(written, task_scope(around, position, task), now=now)
+            around = msgspec.structs.replace(around, args=args if isinstance(args, dict) else {})
+    return around
+
+
+def prepare(
+    task: Task,
+    scope: Scope,
+    *,
+    now: float,
+    over: Mapping[str, Any] | None = None,
+    secrets: Collection[str] = (),
+) -> Prepared:
+    """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` lies over the inputs: it is
+    rendered already, and never looked through for templates again (V2C-17). `secrets` are names besides `keychain`
+    that stand for secrets, which SQL may only bind (TOOL-09)."""
+    names_of_secrets = {KEYCHAIN, *secrets}
+    written: dict[str, Any] = task.inputs.data or {}
+    sql = {key: written[key] for key in SQL_INPUTS.get(task.kind, ()) if key in written}
+    shell = {key: written[key] for key in SHELL_INPUTS.get(task.kind, ()) if key in written}
+    ends = ends_sql(task.kind, written)
+    plain = {key: written[key] for key in written if key not in sql and key not in shell}
+    inputs = _mapping(Authored({**plain, **ends.plain}), scope, now)
+    if over:
+        inputs = overlaid(inputs, _plain_only(over, sql, shell, ends.sql))
+    if shell:
+        inputs.update(_commands(shell, scope, now))
+    for end, texts in ends.sql.items():
+        inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets=names_of_secrets)}
+    if sql:
+        names = _WithArgs(scope, inputs.get("args"))
+        handed_on = names.bare if _passes(task, names_of_secrets) else set()
+        inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
+    return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
+
+
+def _plain_only(over: Mapping[str, Any], *bound: dict[str, Any]) -> Mapping[str, Any]:
+    """SQL and commands are bound value by value; as rendered text they would be whatever a response said."""
+    for key in over:
+        if any(key in texts for texts in bound):
+            raise ToolError(
+                "sql.fragment", f'"{key}" is not for next_call to write: change the values it reads, in args'
+            )
+    return over
+
+
+def _commands(shell: dict[str, Any], scope: Scope, now: float) -> dict[str, Any]:
+    from noetl.templates.shell.commands import command  # most playbooks have no commands
+
+    return {key: command(text, scope, now=now) for key, text in shell.items()}
+
+
+def _bound(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[str]) -> dict[str, Any]:
+    from noetl.templates.sql.binding import bind  # most playbooks have no SQL
+
+    return {key: bind(text, names, now=now, secrets=secrets) for key, text in sql.items()}
+
+
+def _passes(task: Task, secrets: set[str]) -> bool:
+    """Whether the task hands a secret on to its SQL as `args`; rather once too often than not."""
+    written = msgspec.json.encode(((task.inputs.data or {}).get("args"), task.args, task.inner_args))
+    return any(name.encode() in written for name in secrets)
+
+
+class _WithArgs:
+    """The scope of SQL: the task's own `args` lie over those of the token, and are bare names after all others."""
+
+    def __init__(self, scope: Scope, args: Any) -> None:
+        self._scope = scope
+        self._args: dict[str, Any] = args if isinstance(args, dict) else {}
+
+    @property
+    def bare(self) -> set[str]:
+        """The names under which `args` can be read."""
+        given = self.lookup("args")
+        return {"args", *(given if isinstance(given, dict) else ())}
+
+    def lookup(self, name: str) -> Any:
+        if name == "args" and self._args:
+            given = self._scope.lookup("args")
+            return {**given, **self._args} if isinstance(given, dict) else self._args
+        try:
+            return self._scope.lookup(name)
+        except KeyError:
+            if name not in self._args:
+                raise
+            return self._args[name]
+
+
+def _mapping(written: Authored, scope: Scope, now: float) -> dict[str, Any]:
+    value = render(written, scope, now=now) if written.data else {}
+    return value if isinstance(value, dict) else {}

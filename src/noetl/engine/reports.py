@@ -1,0 +1,164 @@
+"""Reporting: what the engine makes of a worker's report (WRK-03, EVT-06).
+
+Only a report under the current lease changes anything. A repeated one is answered as success and adds nothing; a
+late one is kept as refused. Nothing in a report can make a token (SRV-04): routing follows from the recorded end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.ids import derived, derived_after
+from noetl.engine.async_tasks import defer
+from noetl.engine.case_recording import add_notes, without_notes
+from noetl.engine.commands import ClaimOrder, RecordReport
+from noetl.engine.ctx_patches import patch_ctx
+from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
+from noetl.engine.execution import WITHDRAWN, Execution, StepRun
+from noetl.engine.forged_reports import forged
+from noetl.engine.identity import told_apart
+from noetl.engine.large_values import externalised
+from noetl.engine.loops.reports import record_range
+from noetl.engine.loops.state import Range
+from noetl.engine.pipeline.payloads import cut
+from noetl.engine.pipeline.progress import after, entered
+from noetl.engine.plan import Plan
+from noetl.engine.side_runs.claims import claim_side_run
+from noetl.engine.side_runs.endings import record_end
+from noetl.engine.waits.wait_end import close_waits
+from noetl.events.case_runs import CaseStarted, CaseWaiting
+from noetl.events.orders import Report, ReportResult, Timed
+from noetl.events.position import Position
+from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
+from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.taxonomy import EventSource
+from noetl.events.tokens import TokenClaimed
+
+_CLAIM_BYTES = 500
+
+
+def claim(execution: Execution, command: ClaimOrder) -> Decision:
+    """Give the order to a worker under a new epoch, if nobody was quicker."""
+    run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
+    if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
+        return Decision(verdict=ReportResult.FENCED)
+    if execution.paused:
+        return Decision(verdict=ReportResult.PAUSED)  # nothing new is dispatched (SRV-07)
+    if run.side_run is not None:
+        return claim_side_run(execution, run, command)
+    epoch = lease.lease_epoch + 1
+    draft = Draft(execution, command.at, derived(command.order_id, epoch))
+    draft.add(
+        TokenClaimed(token_id=run.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch),
+        run=run,
+        parent_id=run.event_id,
+    )
+    if run.started_at is None:
+        draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
+    priority = execution.tokens[run.token_id].priority
+    draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.pool))
+    return draft.decision()
+
+
+def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
+    report = command.report
+    run = execution.run_of(report.order_id)
+    closed = execution.closed.get(report.order_id) if run is None else None
+    if closed == report.lease_epoch:
+        return Decision(verdict=ReportResult.DUPLICATE)  # also of the report that ended the execution
+    if not execution.is_open:
+        return Decision(verdict=ReportResult.TERMINAL)
+    lease = execution.lease_of(report.order_id)
+    if closed == WITHDRAWN:
+        return Decision(verdict=ReportResult.CANCELLED)
+    if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
+        return _refused(execution, command, run)
+    if claimed := forged(plan, run, report):
+        return _refused(execution, command, run, claimed)
+    command = externalised(plan, command)
+    if isinstance(lease, Range):
+        return record_range(plan, execution, run, lease, command)
+    return _recorded(plan, execution, run, command)
+
+
+def _refused(execution: Execution, command: RecordReport, run: StepRun | None, claimed: str | None = None) -> Decision:
+    """Kept as refused: it came under a lease that is over, or with `claimed` it said what is not a worker's to say. A
+    worker that goes on, or repeats itself, is told so each time; the log says it once."""
+    report, verdict = command.report, ReportResult.FENCED if claimed is None else ReportResult.REFUSED
+    if (report.order_id, report.lease_epoch, report.worker_id) in execution.refused:
+        return Decision(verdict=verdict)
+    cause = derived("refused", report.order_id, report.lease_epoch, report.worker_id)
+    draft = Draft(execution, command.at, cause)
+    draft.add(
+        ReportRefused(
+            reason="fenced" if claimed is None else "forged",
+            order_id=report.order_id,
+            worker_id=report.worker_id,
+            lease_epoch=report.lease_epoch,
+            detail=cut(claimed, _CLAIM_BYTES) if claimed is not None and len(claimed) > _CLAIM_BYTES else claimed,
+        ),
+        run=run,
+        parent_id=execution.last_event_id,
+    )
+    return Decision(events=tuple(draft.events), verdict=verdict)
+
+
+def _recorded(plan: Plan, execution: Execution, run: StepRun, command: RecordReport) -> Decision:
+    draft = Draft(execution, command.at, run.event_id)
+    position = run.position
+    for timed in command.report.entries:
+        position = _entered(plan, draft, execution, run, command.report, timed, position)
+    if not draft.events:
+        return Decision(verdict=ReportResult.DUPLICATE)
+    return draft.decision()
+
+
+def _entered(
+    plan: Plan, draft: Draft, execution: Execution, run: StepRun, report: Report, timed: Timed, position: Position
+) -> Position:
+    """Add one entry, unless the log has it already."""
+    entry = timed.entry
+    about: dict[str, Any] = {"source": EventSource.WORKER, "ts": timed.at}
+    match entry:
+        case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
+            if (entry.visit, entry.attempt) != (position.visit, position.attempt):
+                return position  # a repeat of what is recorded (EVT-06)
+            event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
+            if event_id in run.told:
+                return position
+            about["task_run_id"] = entry.task_run_id
+            recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
+            draft.add(recorded, run=run, event_id=event_id, **about)
+            if isinstance(entry, TaskProcessed):
+                add_notes(draft, run, entry, event_id, **about)
+                if entry.decision.set_ctx:
+                    patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
+                if entry.deferred:
+                    defer(draft, run, plan.step(run.step), entry, position, event_id=event_id)
+                return after(position, entry, timed.at)
+        case CaseStarted():
+            if position.case is not None:
+                return position
+            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
+            draft.add(without_notes(entry), run=run, event_id=event_id, **about)
+            add_notes(draft, run, entry, event_id, **about)
+            if entry.decision.set_ctx:
+                patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
+            return entered(position, entry.decision)
+        case CaseWaiting():
+            draft.add(entry, run=run, event_id=_entry_id(report, run, run.step_run_id, entry.event_type), **about)
+            draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+        case StepDone() | StepFailed():
+            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
+            if run.side_run is not None:
+                record_end(draft, execution, run, entry, event_id=event_id, ts=timed.at)
+            else:
+                close_waits(draft, execution, run)  # a rule led on before any of its own waits came (V2C-13)
+                draft.add(entry, run=run, event_id=event_id, **about)
+            draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+    return position
+
+
+def _entry_id(report: Report, run: StepRun, run_id: str, event_type: str) -> str:
+    return derived_after(run.event_id, report.order_id, report.lease_epoch, run_id, event_type)

@@ -1,0 +1,117 @@
+"""In place: step runs that never leave the server, because nothing in them needs a tool (DESIGN §3).
+
+Steps without tasks, and pipelines of nothing but `noop`. Their events are the worker's, written on its behalf (EVT-04).
+One task is decided at a time; the state says where the pipeline stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.ctx_patches import patch_ctx
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.identity import SERVER
+from noetl.engine.pipeline.noop import KIND, keeps_prev, noop_result
+from noetl.engine.pipeline.payloads import fitted_entry
+from noetl.engine.pipeline.policy import PolicyRun, judge
+from noetl.engine.pipeline.preparation import Prepared, inside, prepare
+from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
+from noetl.engine.pipeline.result_fields import kept_as_wanted
+from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import surroundings_of
+from noetl.events.outcomes import Error, Meta, Outcome, Status
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.net.task import Task
+
+
+def run_in_place(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+    """Decide the next task of `run`, or its end."""
+    position = run.position
+    cause = run.event_id if position.visit == 1 else f"{run.event_id}/{position.visit}"
+    draft = Draft(execution, at, cause)
+    if position.task is None:
+        _end(draft, run, StepDone())
+    elif error := over_budget(position, plan.max_task_runs):
+        _end(draft, run, StepFailed(error=error))
+    else:
+        _decide_task(plan, draft, execution, run, at)
+    return draft.decision()
+
+
+def _end(draft: Draft, run: StepRun, ended: StepDone | StepFailed) -> None:
+    draft.add(ended, run=run, on_behalf=True, parent_id=run.event_id)
+
+
+def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, at: float) -> None:
+    step, position = plan.step(run.step), run.position
+    index = next(i for i, task in enumerate(step.tasks) if task.name == position.task)
+    task, following = step.tasks[index], step.tasks[index + 1 :]
+    run_id = task_run_id(run.step_run_id, position)
+    about: dict[str, Any] = {"on_behalf": True, "task_run_id": run_id, "parent_id": run.event_id}
+    draft.add(
+        TaskStarted(
+            task=task.name,
+            kind=KIND,
+            visit=position.visit,
+            attempt=position.attempt,
+            task_run_id=run_id,
+            worker_id=SERVER,
+            origin=task.origin,
+        ),
+        run=run,
+        **about,
+    )
+    raw = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
+    processed = fitted_entry(raw, plan.max_payload_bytes, plan.keep)
+    event = draft.add(processed, run=run, **about)
+    if processed.decision.set_ctx:
+        patch_ctx(draft, execution, run, processed.decision.set_ctx, parent_id=event.event_id)
+    end = ending(after(position, processed, at), processed.decision)
+    if isinstance(end, StepDone):
+        wanted, most = step.result, plan.max_payload_bytes
+        end = StepDone(result=kept_as_wanted(end.result, wanted, plan.load, plan.keep, most))
+    if end is not None:
+        _end(draft, run, end)
+
+
+def _processed(
+    plan: Plan, execution: Execution, run: StepRun, task: Task, following: str | None, run_id: str, at: float
+) -> TaskProcessed:
+    around, position = surroundings_of(plan, execution, run), run.position
+    meta = Meta(
+        attempt=position.attempt, started_at=at, finished_at=at, trace_id=execution.trace_id, task_run_id=run_id
+    )
+    prepared = Prepared()
+    try:
+        around = inside(task, around, position, now=at)
+        prepared = prepare(task, task_scope(around, position, task), now=at)
+        outcome = Outcome(status=Status.SUCCESS, result=noop_result(prepared.inputs), meta=meta)
+    except (TemplateError, ToolError) as problem:
+        error = Error(kind=problem.kind, message=f'inputs of task "{task.name}": {problem}')
+        outcome = Outcome(status=Status.ERROR, error=error, meta=meta)
+    decision = judge(
+        PolicyRun(
+            task=task,
+            following=following,
+            position=position,
+            task_run_id=run_id,
+            outcome=outcome,
+            scope=task_scope(around, position, task, outcome=outcome),
+            now=at,
+        )
+    )
+    return TaskProcessed(
+        task=task.name,
+        visit=position.visit,
+        attempt=position.attempt,
+        task_run_id=run_id,
+        outcome=outcome,
+        decision=decision,
+        keeps_prev=outcome.ok and keeps_prev(task),
+        worker_id=SERVER,
+        origin=task.origin,
+    )

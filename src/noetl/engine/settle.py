@@ -1,0 +1,102 @@
+"""Settling: what each event may have set free among the tokens that are held, judged before anything else moves.
+
+A note of what to look at, made while events are applied. It is no part of the state: when a decision is committed,
+everything in it has been looked at.
+"""
+
+from __future__ import annotations
+
+from noetl.base.ids import derived
+from noetl.engine.admission import admit, denied
+from noetl.engine.case_evolution import is_free
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.event_listeners import hear
+from noetl.engine.event_rules import heard_as, hears
+from noetl.engine.evolve import evolve
+from noetl.engine.execution import Execution
+from noetl.engine.held_tokens import Fork, around
+from noetl.engine.joins import give_up, settle
+from noetl.engine.plan import Plan
+from noetl.events.cases import OwnEvent
+from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
+from noetl.events.envelope import Event
+from noetl.events.steps import CtxPatched
+from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
+
+_UNPARKING = (CtxPatched, PlaybookResumed)
+_MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)
+
+
+class Unsettled:
+    """Groups to look at, innermost first, and whether parked tokens must be judged again."""
+
+    def __init__(self) -> None:
+        self._forks: dict[str, None] = {}
+        self._parked = False
+        self._heard: dict[str, list[OwnEvent]] = {}
+
+    def apply(self, execution: Execution, event: Event) -> None:
+        """Let the event change the state, and note what it may have set free."""
+        payload = event.payload
+        if isinstance(payload, _UNPARKING):
+            self._parked = True
+        token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
+        touched = list(around(execution.forks, token.fork)) if token is not None else []
+        if execution.listeners:
+            self._note_listeners(execution, event)
+        evolve(execution, event)
+        if isinstance(payload, TokenCreated):
+            touched = list(around(execution.forks, payload.fork))
+        for fork in touched:
+            self._forks[fork.fork_id] = None
+            if fork.fork_id not in execution.forks:
+                self._unblock(execution, fork)
+
+    def _unblock(self, execution: Execution, closed: Fork) -> None:
+        """Whoever was kept from meeting by a group that is gone now."""
+        freed = [step for step, blocks in closed.joined.items() if blocks]
+        if freed:
+            waiting = (fork for fork in execution.forks.values() if any(step in fork.waiting for step in freed))
+            self._forks.update((fork.fork_id, None) for fork in waiting)
+
+    def _note_listeners(self, execution: Execution, event: Event) -> None:
+        """Step runs that wait for events hear this one; for those that are busy the state keeps it (V2C-13)."""
+        heard = heard_as(event) if not execution.paused else None
+        for run_id in execution.listeners if heard is not None else ():
+            if heard is not None and hears(run_id, event) and is_free(execution.runs[run_id]):
+                self._heard.setdefault(run_id, []).append(heard)
+
+    def next(self, plan: Plan, execution: Execution, at: float) -> Decision:
+        """The first thing that can be decided among what was noted; nothing when all of it rests."""
+        while self._forks:
+            fork_id = next(iter(self._forks))
+            fork = execution.forks.get(fork_id)
+            decision = settle(plan, execution, fork, at) if fork is not None and fork.waiting else Decision()
+            if decision.events:
+                return decision
+            del self._forks[fork_id]
+        if self._parked and not execution.paused:
+            for token_id in list(execution.parked):
+                decision = admit(plan, execution, execution.tokens[token_id], at)
+                if decision.events:
+                    return decision
+            self._parked = False
+        while self._heard:
+            run_id, events = self._heard.popitem()
+            run = execution.runs.get(run_id)
+            if run is not None and run.ended is None and (decision := hear(plan, execution, run, events, at)).events:
+                return decision
+        return Decision()
+
+
+def unstuck(plan: Plan, execution: Execution, at: float) -> Decision:
+    """Tokens are held and nothing else is live, so nothing can come that they wait for: parked ones are denied
+    (O-03), first where that lets others of their group meet; joins that still hold tokens cannot fill (O-01)."""
+    if execution.parked:
+        tokens = [execution.tokens[token_id] for token_id in execution.parked]
+        token = next(
+            (one for one in tokens if any(fork.waiting for fork in around(execution.forks, one.fork))), tokens[0]
+        )
+        return denied(Draft(execution, at, derived(token.event_id, "unstuck")), token, None)
+    fork = next(fork for fork in reversed(execution.forks.values()) if fork.waiting)
+    return give_up(plan, execution, fork, list(fork.waiting)[:1], at)

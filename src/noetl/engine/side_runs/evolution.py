@@ -1,0 +1,281 @@
+"""How the events of side runs change the state. Called by `engine.evolution`, which is the only door (EVT-07)."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from noetl.engine.event_rules import heard_as, hears
+from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun
+from noetl.engine.pipeline.patches import written
+from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun, SideRunKind
+from noetl.engine.waits.evolution import close_all
+from noetl.events.compensation import (
+    CompensationDone,
+    CompensationFailed,
+    CompensationRegistered,
+    CompensationRequested,
+    CompensationStarted,
+    CompensationUnknown,
+)
+from noetl.events.control import PlaybookCancelled
+from noetl.events.envelope import Event
+from noetl.events.outcomes import Error
+from noetl.events.position import Position
+from noetl.events.side_runs import (
+    AsyncDone,
+    AsyncStarted,
+    HandlerDone,
+    HandlerFailed,
+    HandlerSkipped,
+    HandlerStarted,
+    OrderClaimed,
+)
+from noetl.events.tasks import TaskProcessed
+
+COMPENSATE = "compensate"  # its place in the agenda: an execution undoes one thing at a time
+CHILD = "playbook"  # the word under which a task tells that its child can be compensated
+
+
+Own = (
+    CompensationRegistered
+    | CompensationRequested
+    | CompensationStarted
+    | CompensationDone
+    | CompensationFailed
+    | CompensationUnknown
+    | OrderClaimed
+    | HandlerStarted
+    | HandlerSkipped
+    | HandlerDone
+    | HandlerFailed
+    | AsyncStarted
+    | AsyncDone
+)
+
+
+def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
+    """Apply an event of these; why the execution fails with it, if it does."""
+    match payload:
+        case CompensationRegistered():
+            _registered(_saga(execution), payload)
+        case CompensationRequested():
+            _requested(execution, payload)
+        case CompensationStarted():
+            _compensation_started(execution, event, payload)
+        case CompensationDone() | CompensationFailed() | CompensationUnknown():
+            _compensated(execution, event, payload)
+        case OrderClaimed():
+            run = execution.runs[event.step_run_id or ""]
+            run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+        case HandlerStarted():
+            _handler_started(execution, event, payload)
+        case HandlerSkipped():
+            _answered(execution, payload.key)
+        case HandlerDone() | HandlerFailed():
+            _over(execution, event, stopped=isinstance(payload, HandlerFailed) and payload.stopped)
+        case AsyncStarted():
+            _async_started(execution, event, payload)
+        case AsyncDone():
+            _over(execution, event, stopped=payload.stopped)
+            return None if payload.tolerated else payload.error
+        case _:
+            assert_never(payload)
+    return None
+
+
+def keep_for_handlers(execution: Execution, event: Event) -> None:
+    """Step runs with handlers for this event will see it; nobody handles events of his own (ADV-01), but for what time
+    does to his human task (HUM-04)."""
+    heard = heard_as(event)
+    if heard is None:
+        return
+    teller = execution.runs.get(event.step_run_id or "")
+    sender = teller.side_run.of if teller is not None and teller.side_run is not None else None
+    for run_id, names in execution.handling.items():
+        for index, name in enumerate(names):
+            if name == heard.name and run_id != sender and hears(run_id, event):
+                key = f"{event.event_id}/{run_id}/{index}"
+                execution.summons[key] = PendingHandler(run_id, index, heard)
+                execution.agenda[key] = Due.HANDLE
+
+
+def note_child(run: StepRun, payload: TaskProcessed) -> None:
+    """A nested execution that can be compensated, should this step run succeed (DESIGN §8)."""
+    if child := child_of(payload):
+        if run.loop is None:
+            run.children = (*run.children, child)
+        else:
+            run.loop.begun[payload.path].children += (child,)
+
+
+def child_of(payload: TaskProcessed) -> str | None:
+    told = payload.outcome.helpers.get(CHILD)
+    child = told.get("compensable") if told is not None else None
+    return child if isinstance(child, str) else None
+
+
+def forget_handlers(execution: Execution, run_id: str) -> None:
+    """A step run is over: what it would have handled is nobody's business."""
+    if execution.handling.pop(run_id, None) is not None:
+        for key in [key for key, one in execution.summons.items() if one.owner == run_id]:
+            del execution.summons[key]
+            execution.agenda.pop(key, None)
+
+
+def _registered(saga: Saga, payload: CompensationRegistered) -> None:
+    saga.registered[payload.registration_id] = payload
+    if payload.job_id is not None:
+        saga.jobs[payload.job_id] = None
+
+
+def _requested(execution: Execution, payload: CompensationRequested) -> None:
+    saga = _saga(execution)
+    for registration_id in payload.registrations:
+        saga.todo[registration_id] = saga.registered.pop(registration_id)
+    if saga.under_way is None:
+        execution.agenda[COMPENSATE] = Due.COMPENSATE
+
+
+def _compensation_started(execution: Execution, event: Event, payload: CompensationStarted) -> None:
+    saga = _saga(execution)
+    registration = saga.under_way = saga.todo.pop(payload.registration_id)
+    del execution.agenda[COMPENSATE]
+    side_run = SideRun(kind=SideRunKind.COMPENSATION, of=payload.registration_id)
+    position = Position(task=registration.task, iter=registration.iter)
+    run = _begin(execution, event, side_run, payload.order_id, args=registration.args, position=position)
+    run.pool, run.ctx = registration.pool, dict(registration.ctx)
+
+
+def _compensated(
+    execution: Execution, event: Event, payload: CompensationDone | CompensationFailed | CompensationUnknown
+) -> None:
+    saga = _saga(execution)
+    _over(execution, event, stopped=isinstance(payload, CompensationUnknown))
+    saga.under_way = None
+    if not isinstance(payload, CompensationDone) and saga.error is None:
+        saga.error = _why(event, payload)
+    if saga.todo:
+        execution.agenda[COMPENSATE] = Due.COMPENSATE
+    else:
+        _let_go_on(execution, saga)
+
+
+def _let_go_on(execution: Execution, saga: Saga) -> None:
+    """Nothing is left to undo: the tokens that waited for it come next (SAGA-02)."""
+    for token_id in saga.waiting:
+        execution.tokens[token_id].held = None
+        execution.agenda[token_id] = Due.ENQUEUE
+    saga.waiting = {}
+
+
+def cancelled(execution: Execution, payload: PlaybookCancelled) -> None:
+    """What was to be undone and has not begun stays as it is, unless undoing was asked for (O-02)."""
+    saga = execution.saga
+    if saga is None or payload.compensate:
+        return
+    saga.registered.update(reversed(saga.todo.items()))
+    saga.todo = {}
+    execution.agenda.pop(COMPENSATE, None)
+
+
+def _handler_started(execution: Execution, event: Event, payload: HandlerStarted) -> None:
+    _answered(execution, payload.key)
+    owner = execution.runs[payload.owner]
+    side_run = SideRun(
+        kind=SideRunKind.HANDLER,
+        of=payload.owner,
+        index=payload.handler,
+        event=payload.event,
+        interrupting=payload.interrupting,
+    )
+    position = Position(task=payload.task, iter=owner.position.iter)
+    run = _begin(execution, event, side_run, payload.order_id, args=owner.args, position=position)
+    _beside(run, owner)
+    if payload.interrupting:
+        _stop_body(execution, owner, event.ts)
+
+
+def _async_started(execution: Execution, event: Event, payload: AsyncStarted) -> None:
+    owner = execution.runs[payload.owner]
+    side_run = SideRun(
+        kind=SideRunKind.ASYNC,
+        of=payload.owner,
+        task=payload.task,
+        tolerated=payload.tolerated,
+        task_run_id=payload.task_run_id,
+        around=payload.around,
+    )
+    run = _begin(execution, event, side_run, payload.order_id, args=owner.args, position=payload.position)
+    _beside(run, owner)
+    run.ctx = dict(payload.ctx) if payload.around else None
+
+
+def wrote(execution: Execution, step_run_id: str, patch: dict[str, Any]) -> None:
+    """A side run reads what it has written itself, also when another worker goes on with it (SAGA-01)."""
+    run = execution.runs[step_run_id]
+    if run.ctx is not None:
+        run.ctx = written(run.ctx, patch)
+
+
+def _over(execution: Execution, event: Event, *, stopped: bool) -> None:
+    """A side run has ended, or nobody wants it any more."""
+    assert event.step_run_id is not None
+    run = execution.runs.pop(event.step_run_id)
+    del execution.side_runs[run.step_run_id]
+    assert run.order_id is not None, "a side run has an order as long as it lasts"
+    del execution.orders[run.order_id]
+    execution.closed[run.order_id] = WITHDRAWN if stopped else run.lease_epoch
+
+
+def _stop_body(execution: Execution, owner: StepRun, at: float) -> None:
+    close_all(execution, owner, at)
+    for order_id in owner.loop.ranges if owner.loop else (owner.order_id,) if owner.order_id else ():
+        del execution.orders[order_id]
+        execution.closed[order_id] = WITHDRAWN
+    owner.order_id, owner.worker_id, owner.lease_epoch, owner.loop = None, None, 0, None
+    execution.agenda.pop(owner.step_run_id, None)
+    execution.listeners.pop(owner.step_run_id, None)
+    forget_handlers(execution, owner.step_run_id)
+
+
+def _beside(run: StepRun, owner: StepRun) -> None:
+    """What a side run has of the step run it belongs to."""
+    run.token_id, run.token_meta, run.pool, run.vars = owner.token_id, owner.token_meta, owner.pool, dict(owner.vars)
+
+
+def _answered(execution: Execution, key: str) -> None:
+    del execution.summons[key]
+    del execution.agenda[key]
+
+
+def _begin(execution: Execution, event: Event, side_run: SideRun, order_id: str, **fields: Any) -> StepRun:
+    assert event.step_run_id is not None
+    assert event.step is not None
+    run = execution.runs[event.step_run_id] = StepRun(
+        step_run_id=event.step_run_id,
+        token_id="",
+        step=event.step,
+        token_meta={},
+        event_id=event.event_id,
+        order_id=order_id,
+        started_at=event.ts,
+        side_run=side_run,
+        **fields,
+    )
+    execution.side_runs[run.step_run_id] = None
+    execution.orders[order_id] = run.step_run_id
+    return run
+
+
+def _saga(execution: Execution) -> Saga:
+    if execution.saga is None:
+        execution.saga = Saga()
+    return execution.saga
+
+
+def _why(event: Event, payload: CompensationFailed | CompensationUnknown) -> Error:
+    if isinstance(payload, CompensationUnknown):
+        message = f'whether step "{event.step}" was compensated is not known: {payload.reason}'
+        return Error(kind="compensation.failed", message=message)
+    message = f'the compensation of step "{event.step}" failed: {payload.error.message}'
+    return Error(kind="compensation.failed", message=message, cause=payload.error)

@@ -1,0 +1,102 @@
+"""Firing: what happens when a moment has come (TMR-02, TMR-05, TMR-06, MSG-04, HUM-04, ADV-05)."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from noetl.base.ids import derived
+from noetl.engine.decision import ChangeTask, Decision, Draft
+from noetl.engine.due_times import DueTime, Entry
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.lifetimes import expiry_of
+from noetl.engine.pipeline.lifetimes import expired
+from noetl.engine.plan import Plan
+from noetl.engine.timeouts import expire, stop
+from noetl.engine.token_creation import release
+from noetl.engine.waits.human_tasks import changed
+from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
+from noetl.engine.waits.wait_end import close_waits
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepFailed
+from noetl.events.waits import (
+    HumanEscalated,
+    HumanOverdue,
+    MessageReceived,
+    MessageTimeout,
+    SignalReceived,
+    TaskCompleted,
+    TimerCancelled,
+    TimerFired,
+)
+
+Ending = TimerFired | TimerCancelled | MessageReceived | MessageTimeout | SignalReceived | TaskCompleted
+
+
+def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
+    """What goes off now; it never goes off again."""
+    _, _, alarm, key = entry
+    match alarm:
+        case DueTime.WAIT:
+            return _wait(execution, execution.waits[key], at)
+        case DueTime.DUE:
+            return _told(execution, execution.tasks[key], HumanOverdue(task_id=key), at)
+        case DueTime.ESCALATE:
+            return _escalate(execution, execution.tasks[key], at)
+        case DueTime.TIMEOUT:
+            return expire(plan, execution, execution.runs[key], at)
+        case DueTime.LIFETIME:
+            return _outlived(execution, execution.runs[key], at)
+        case DueTime.RELEASE:
+            return release(plan, execution, execution.tokens[key], at)
+        case _:
+            assert_never(alarm)
+
+
+def end_wait(draft: Draft, execution: Execution, wait: Wait, ending: Ending) -> None:
+    """One wait of a step has come; the others are withdrawn with it (TMR-02)."""
+    run = execution.runs[wait.step_run_id]
+    event = draft.add(ending, run=run, parent_id=wait.event_id)
+    close_waits(draft, execution, run, parent_id=event.event_id, came=wait.wait_id)
+
+
+def _wait(execution: Execution, wait: Wait, at: float) -> Decision:
+    draft = Draft(execution, at, derived(wait.wait_id, "due"))
+    if wait.kind is WaitKind.TIMER:
+        end_wait(draft, execution, wait, TimerFired(wait_id=wait.wait_id, timer_id=wait.name))
+        return draft.decision()
+    timeout = MessageTimeout(wait_id=wait.wait_id, name=wait.name, action=wait.timeout_action)
+    if wait.timeout_action == "escalate":
+        end_wait(draft, execution, wait, timeout)
+        return draft.decision()
+    run = execution.runs[wait.step_run_id]
+    event = draft.add(timeout, run=run, parent_id=wait.event_id)
+    if wait.timeout_action == "fail":
+        error = Error(kind="message.timeout", message=f'no message "{wait.name}" came in time')
+        stop(draft, execution, run)
+        draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=event.event_id)
+    return draft.decision()
+
+
+def _escalate(execution: Execution, task: OpenHumanTask, at: float) -> Decision:
+    escalated = HumanEscalated(
+        task_id=task.task_id, mode=task.escalation_mode, role=task.escalate_to_role, user=task.escalate_to_user
+    )
+    return _told(execution, task, escalated, at)
+
+
+def _told(execution: Execution, task: OpenHumanTask, payload: HumanOverdue | HumanEscalated, at: float) -> Decision:
+    draft = Draft(execution, at, derived(task.task_id, payload.event_type))
+    wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
+    draft.add(payload, run=run, parent_id=wait.event_id)
+    draft.owe(ChangeTask(changed(task, payload, at)))
+    return draft.decision()
+
+
+def _outlived(execution: Execution, run: StepRun, at: float) -> Decision:
+    """A step run that waits has come to the end of its lifetime (O-21)."""
+    expiry = expiry_of(execution, run)
+    assert expiry is not None
+    draft = Draft(execution, at, derived(run.step_run_id, "outlived"))
+    stop(draft, execution, run)
+    draft.add(StepFailed(error=expired(expiry[0])), run=run, on_behalf=True, parent_id=run.event_id)
+    return draft.decision()

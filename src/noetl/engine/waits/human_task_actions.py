@@ -1,0 +1,105 @@
+"""People: who may do what with a human task, and what comes of it (HUM-02, HUM-03)."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from noetl.base.ids import derived
+from noetl.engine.commands import ActOnTask, TaskAction
+from noetl.engine.decision import ChangeTask, Decision, Draft
+from noetl.engine.execution import Execution
+from noetl.engine.forms import fill
+from noetl.engine.waits.due_timers import end_wait
+from noetl.engine.waits.human_tasks import changed
+from noetl.engine.waits.state import HumanTaskState, OpenHumanTask
+from noetl.events.orders import ReportResult
+from noetl.events.waits import HumanClaimed, HumanReleased, TaskCompleted
+
+
+def act(execution: Execution, command: ActOnTask) -> Decision:
+    """Claim, release or complete; whoever may not is told why, and nothing changes."""
+    task = execution.tasks.get(command.task_id)
+    if task is None:
+        return _no(ReportResult.NOT_FOUND, "this execution has no such task")
+    if refused := _out_of_date(task, command):
+        return refused
+    match command.action:
+        case TaskAction.CLAIM:
+            return _claim(execution, task, command)
+        case TaskAction.RELEASE:
+            return _release(execution, task, command)
+        case TaskAction.COMPLETE:
+            return _complete(execution, task, command)
+        case _:
+            assert_never(command.action)
+
+
+def _no(verdict: ReportResult, detail: str) -> Decision:
+    return Decision(verdict=verdict, detail=detail)
+
+
+def _out_of_date(task: OpenHumanTask, command: ActOnTask) -> Decision | None:
+    if not task.is_open:
+        by = f" by {task.completed_by}" if task.completed_by else ""
+        return _no(ReportResult.CONFLICT, f'task "{task.title}" was {task.state.value}{by}')
+    if command.version is not None and command.version != task.version:
+        detail = f'task "{task.title}" has changed: you saw version {command.version}, this is version {task.version}'
+        return _no(ReportResult.CONFLICT, detail)
+    return None
+
+
+def _is_for(task: OpenHumanTask, command: ActOnTask) -> bool:
+    """A task without an assignee is everybody's."""
+    if task.user is not None:
+        return command.actor == task.user
+    return task.role is None or task.role in command.roles
+
+
+def _forbidden(task: OpenHumanTask) -> Decision:
+    whose = f"user {task.user}" if task.user is not None else f"role {task.role}"
+    return _no(ReportResult.FORBIDDEN, f'task "{task.title}" is for {whose}')
+
+
+def _claim(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
+    if not _is_for(task, command):
+        return _forbidden(task)
+    if task.state is HumanTaskState.CLAIMED:
+        if task.claimed_by == command.actor:
+            return Decision(verdict=ReportResult.DUPLICATE)
+        return _no(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
+    return _changed(execution, task, HumanClaimed(task_id=task.task_id, actor=command.actor), command.at)
+
+
+def _release(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
+    if task.state is not HumanTaskState.CLAIMED:
+        return _no(ReportResult.CONFLICT, f'task "{task.title}" is not claimed')
+    if task.claimed_by != command.actor:
+        return _no(
+            ReportResult.FORBIDDEN, f'task "{task.title}" is claimed by {task.claimed_by}, who alone can release it'
+        )
+    return _changed(execution, task, HumanReleased(task_id=task.task_id, actor=command.actor), command.at)
+
+
+def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
+    """By who has claimed it; one that nobody has claimed, by whom it is for."""
+    if task.state is HumanTaskState.CLAIMED and task.claimed_by != command.actor:
+        return _no(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
+    if task.state is HumanTaskState.OPEN and not _is_for(task, command):
+        return _forbidden(task)
+    values, problems = fill(task.form, command.values)
+    if problems:
+        found = "; ".join(f"{one.field}: {one.found}, {one.allowed}" for one in problems)
+        return Decision(verdict=ReportResult.INVALID, detail=f"the form is not right: {found}", problems=problems)
+    completed = TaskCompleted(task_id=task.task_id, actor=command.actor, result=values)
+    draft = Draft(execution, command.at, derived(task.task_id, task.version))
+    end_wait(draft, execution, execution.waits[task.task_id], completed)
+    draft.owe(ChangeTask(changed(task, completed, command.at)))
+    return draft.decision()
+
+
+def _changed(execution: Execution, task: OpenHumanTask, payload: HumanClaimed | HumanReleased, at: float) -> Decision:
+    draft = Draft(execution, at, derived(task.task_id, task.version))
+    wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
+    draft.add(payload, run=run, parent_id=wait.event_id)
+    draft.owe(ChangeTask(changed(task, payload, at)))
+    return draft.decision()

@@ -1,0 +1,63 @@
+"""Human tasks, event by event: the same functions tell the state and the work list, so that both agree (HUM-01)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.engine.waits.state import HumanTaskState, OpenHumanTask
+from noetl.events.waits import (
+    HumanClaimed,
+    HumanCreated,
+    HumanEscalated,
+    HumanOverdue,
+    HumanReleased,
+    TaskCompleted,
+)
+
+Changing = HumanClaimed | HumanReleased | HumanOverdue | HumanEscalated | TaskCompleted
+
+
+def created(payload: HumanCreated, *, step: str, step_run_id: str, at: float) -> OpenHumanTask:
+    return OpenHumanTask(
+        task_id=payload.task_id,
+        step=step,
+        step_run_id=step_run_id,
+        title=payload.title,
+        role=payload.role,
+        user=payload.user,
+        form=tuple(msgspec.to_builtins(field) for field in payload.form),
+        created_at=at,
+        due_at=payload.due_at,
+        escalate_at=payload.escalate_at,
+        escalate_to_role=payload.escalate_to_role,
+        escalate_to_user=payload.escalate_to_user,
+        escalation_mode=payload.escalation_mode,
+    )
+
+
+def changed(task: OpenHumanTask, payload: Changing, at: float) -> OpenHumanTask:
+    """The task after one more event; its version counts them."""
+    fields: dict[str, object] = {}
+    match payload:
+        case HumanClaimed():
+            fields = {"state": HumanTaskState.CLAIMED, "claimed_by": payload.actor}
+        case HumanReleased():
+            fields = {"state": HumanTaskState.OPEN, "claimed_by": None}
+        case HumanOverdue():
+            fields = {"overdue": True}
+        case HumanEscalated():
+            fields = {"escalated": True}
+            if payload.mode == "reassign":  # it is nobody's any more who had it before (HUM-04)
+                fields |= {"role": payload.role, "user": payload.user, "state": HumanTaskState.OPEN, "claimed_by": None}
+        case TaskCompleted():
+            fields = {
+                "state": HumanTaskState.COMPLETED,
+                "completed_by": payload.actor,
+                "result": payload.result,
+                "ended_at": at,
+            }
+    return msgspec.structs.replace(task, version=task.version + 1, **fields)
+
+
+def withdrawn(task: OpenHumanTask, at: float) -> OpenHumanTask:
+    return msgspec.structs.replace(task, version=task.version + 1, state=HumanTaskState.WITHDRAWN, ended_at=at)

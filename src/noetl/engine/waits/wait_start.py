@@ -1,0 +1,164 @@
+"""Arming: a step run has come to its wait blocks, and all of them begin together (TMR-02, O-25).
+
+They are rendered once, here; what was rendered is recorded, so that a restart changes no moment (TMR-06).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
+from noetl.engine.decision import ChangeTask, Decision, Draft, OpenWait
+from noetl.engine.execution import Execution, StepRun
+from noetl.engine.pipeline.case.parts import has_case
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import wait_scope
+from noetl.engine.waits import times
+from noetl.engine.waits.human_tasks import created
+from noetl.engine.waits.state import WaitKind
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.waits import (
+    MAX_BYTES,
+    MAX_KEYS,
+    MAX_NAME,
+    FormField,
+    HumanCreated,
+    MessageAwaited,
+    SignalAwaited,
+    TimerScheduled,
+    correlated,
+)
+from noetl.net import waits as net
+from noetl.net.net import Transition
+from noetl.templates.authored import Authored
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+
+Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
+
+
+def comes_to_waits(step: Transition, run: StepRun) -> bool:
+    """Whether a plain pipeline has just ended well. A case run comes to its waits before its end."""
+    return run.ended is not None and run.ended.name == StepDone.event_type and not run.armed and not has_case(step)
+
+
+def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+    """Begin all wait blocks of the step; one that cannot be rendered fails the step (TPL-09)."""
+    draft = Draft(execution, at, derived(run.step_run_id, "arm"))
+    parent_id = run.ended.event_id if run.ended is not None else execution.last_event_id
+    scope = wait_scope(plan, execution, run)
+    try:
+        blocks = list(_blocks(plan.step(run.step), run, scope, at))
+    except (TemplateError, ToolError) as problem:
+        error = Error(kind=problem.kind, message=f'the wait of step "{run.step}": {problem}')
+        draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=parent_id)
+        return draft.decision()
+    for armed in blocks:
+        draft.add(armed, run=run, parent_id=parent_id)
+        _owe(draft, run, armed, at)
+    return draft.decision()
+
+
+def _owe(draft: Draft, run: StepRun, armed: Armed, at: float) -> None:
+    about: dict[str, Any] = {"step_run_id": run.step_run_id, "opened_at": at}
+    match armed:
+        case MessageAwaited():
+            kind, name = WaitKind.MESSAGE.value, armed.name
+            draft.owe(OpenWait(wait_id=armed.wait_id, kind=kind, name=name, correlation=armed.correlation, **about))
+        case SignalAwaited():
+            draft.owe(OpenWait(wait_id=armed.wait_id, kind=WaitKind.SIGNAL.value, name=armed.name, **about))
+        case HumanCreated():
+            draft.owe(ChangeTask(created(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
+
+
+def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator[Armed]:
+    def wait_id(kind: WaitKind) -> str:
+        return derived("wait", run.step_run_id, kind.value)
+
+    if step.timer is not None:
+        yield _timer(step.timer, wait_id(WaitKind.TIMER), scope, at)
+    if step.message is not None:
+        yield _message(step.message, wait_id(WaitKind.MESSAGE), scope, at)
+    if step.signal is not None:
+        yield SignalAwaited(wait_id=wait_id(WaitKind.SIGNAL), name=_name("signal.name", step.signal.name, scope, at))
+    if step.human_task is not None:
+        yield _human(step.human_task, wait_id(WaitKind.HUMAN), step.name, scope, at)
+
+
+def _timer(timer: net.Timer, wait_id: str, scope: Scope, at: float) -> TimerScheduled:
+    if timer.until is not None:
+        due_at = times.moment("timer.until", timer.until, scope, at)
+    else:
+        assert timer.duration is not None, "a timer has one of the two"
+        due_at = at + times.length("timer.duration", timer.duration, scope, at)
+    timer_id = _text("timer.id", timer.id, scope, at)
+    return TimerScheduled(wait_id=wait_id, timer_id=timer_id, due_at=due_at, cancellable=timer.cancellable)
+
+
+def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> MessageAwaited:
+    correlation: dict[str, Any] = render(message.correlation, scope, now=at)  # written as a mapping, or refused
+    if len(correlation) > MAX_KEYS:
+        raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {MAX_KEYS} are allowed")
+    if len(correlated(correlation)) > MAX_BYTES:
+        raise TemplateError(f"message.correlation is over {MAX_BYTES} bytes; a key is enough to find it by")
+    due_at = at + times.length("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
+    return MessageAwaited(
+        wait_id=wait_id,
+        name=_name("message.name", message.name, scope, at),
+        correlation=correlation,
+        due_at=due_at,
+        timeout_action=message.timeout_action,
+    )
+
+
+def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float) -> HumanCreated:
+    due_at = times.moment_or_length("human_task.due_date", task.due_date, scope, at) if task.due_date else None
+    after = task.escalate_after
+    escalate_at = at + times.length("human_task.escalation.after", after, scope, at) if after is not None else None
+    return HumanCreated(
+        task_id=task_id,
+        title=_text("human_task.title", task.title, scope, at) if task.title is not None else step,
+        role=_optional("human_task.assignee.role", task.role, scope, at),
+        user=_optional("human_task.assignee.user", task.user, scope, at),
+        form=tuple(_field(field, scope, at) for field in task.form),
+        due_at=due_at,
+        escalate_at=escalate_at,
+        escalate_to_role=_optional("human_task.escalation.to_role", task.escalate_to_role, scope, at),
+        escalate_to_user=_optional("human_task.escalation.to_user", task.escalate_to_user, scope, at),
+        escalation_mode=task.escalation_mode,
+    )
+
+
+def _field(field: net.FormField, scope: Scope, at: float) -> FormField:
+    return FormField(
+        field=field.field,
+        type=field.type,
+        options=field.options,
+        required=field.required,
+        default=render(field.default, scope, now=at) if field.default is not None else None,
+    )
+
+
+def _text(what: str, written: Authored, scope: Scope, at: float) -> str:
+    """A name that people and messages go by: text, or a number written as text."""
+    value = render(written, scope, now=at)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise TemplateError(f"{what} must be a text, this gave {value!r}")
+    if "\0" in str(value):  # not every store could keep it, and a report that it comes with would never be taken
+        raise TemplateError(f"{what} holds a NUL character: {value!r}")
+    return str(value)
+
+
+def _name(what: str, written: Authored, scope: Scope, at: float) -> str:
+    """A text that a store looks up."""
+    name = _text(what, written, scope, at)
+    if len(name) > MAX_NAME:
+        raise TemplateError(f"{what} has {len(name)} characters, at most {MAX_NAME} are allowed")
+    return name
+
+
+def _optional(what: str, written: Authored | None, scope: Scope, at: float) -> str | None:
+    return _name(what, written, scope, at) if written is not None else None

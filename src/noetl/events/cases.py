@@ -1,0 +1,177 @@
+"""Case runs: where a v2-case step run stands between its call, its rules and its sinks, and what is told of it (C-13).
+
+A `CasePosition` is all that another worker needs to go on: it is recorded with every task, so that no rule is evaluated
+twice after a crash. The other events here are told for the reader; the state follows from the position.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from noetl.events.outcomes import Error, Status
+from noetl.events.payloads import Reported
+
+Path = tuple[int, ...]
+
+
+class Phase(StrEnum):
+    """What comes next once no rule is being run (O-29)."""
+
+    ENTER = "enter"
+    CALL = "call"
+    SINK = "sink"
+    VARS = "vars"
+    EXIT = "exit"
+    LISTEN = "listen"  # to events of the whole execution (V2C-13)
+    ELSE = "else"
+    OVER = "over"
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Plain data of a case position."""
+
+
+class OwnEvent(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
+    `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
+    may have `given` it a result (TMR-02, HUM-01)."""
+
+    name: str
+    task: str | None = None
+    error: Error | None = None
+    step: str | None = None
+    data: Any = None
+    wait: bool = False
+    given: Any = msgspec.UNSET
+
+
+class CaseCalls(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """A sequence of calls under retry policies (V2C-16).
+
+    `rule` is the case rule whose policies repeat the call, None for the step's own. `errors` and `successes` count the
+    calls of each policy; `streak` and `responses` are the errors in a row and the responses so far. `over` is what
+    `next_call` laid over the inputs. `policy` is the one that asked for the call under way. `sinks` is the next policy
+    whose sink may run.
+    """
+
+    rule: int | None = None
+    count: int = 0
+    streak: int = 0
+    responses: int = 0
+    errors: dict[int, int] = {}
+    successes: dict[int, int] = {}
+    over: dict[str, Any] = {}
+    policy: int | None = None
+    sinks: int = 0
+
+
+class Chosen(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """A transition that a rule decided: its action, and the event it was decided on."""
+
+    rule: int
+    action: int
+    event: OwnEvent
+
+
+class Taken(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """One target of the transition, rendered when it is taken (V2C-25, V2C-26)."""
+
+    rule: int
+    action: int
+    step: str
+    args: dict[str, Any] = {}
+    delay_s: float = 0.0
+
+
+class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """`at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
+    them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
+    `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
+    whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
+    on; `unheard`: none can come any more; `arms`: it has come to its wait blocks."""
+
+    phase: Phase = Phase.ENTER
+    at: str | None = None
+    event: OwnEvent | None = None
+    matching: tuple[int, ...] = ()
+    action: int = 0
+    repeated: bool = False
+    queue: tuple[OwnEvent, ...] = ()
+    fired: tuple[int, ...] = ()
+    cached: dict[int, bool] = {}
+    matched: bool = False
+    error: Error | None = None
+    calls: CaseCalls = CaseCalls()
+    result_of: str | None = None
+    chosen: Chosen | None = None
+    taken: tuple[Taken, ...] = ()
+    listens: bool = False
+    unheard: bool = False
+    arms: bool = False
+    given: Any = msgspec.UNSET
+
+
+class CaseEvaluated(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.evaluated"):
+    """One pass over the rules, on one event: each rule's value, or why it has none ("fired", "not_evaluated"), and
+    which ones run. `otherwise`: no rule had matched, so `else` runs."""
+
+    event_type = "case.evaluated"
+
+    on: str
+    mode: str
+    rules: tuple[bool | str, ...] = ()
+    fired: tuple[int, ...] = ()
+    otherwise: bool = False
+    path: Path = ()
+
+
+class RetryStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="retry.started"):
+    """The call is made again: `policy` asked for it, after `delay_s`. `count` is the number of that call."""
+
+    event_type = "retry.started"
+
+    task: str
+    policy: int
+    count: int
+    delay_s: float = 0.0
+    path: Path = ()
+
+
+class RetryProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="retry.processed"):
+    event_type = "retry.processed"
+
+    task: str
+    policy: int
+    count: int
+    status: Status
+    path: Path = ()
+
+
+class SinkStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="sink.started"):
+    event_type = "sink.started"
+
+    task: str
+    path: Path = ()
+
+
+class SinkProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="sink.processed"):
+    event_type = "sink.processed"
+
+    task: str
+    status: Status
+    path: Path = ()
+
+
+Note = CaseEvaluated | RetryStarted | RetryProcessed | SinkStarted | SinkProcessed
+
+
+class CaseDecision(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """What evaluating the case decided: where the step run stands now. `notes` are events of their own and are not
+    recorded a second time with the task they follow from. `keeps_page`: the response is one of those collected."""
+
+    position: CasePosition
+    notes: tuple[Note, ...] = ()
+    keeps_page: bool = False

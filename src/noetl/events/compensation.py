@@ -1,0 +1,92 @@
+"""Events of compensation: what a step's work is undone with, and what became of undoing it (SAGA-01 to SAGA-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.payloads import Payload
+
+
+class Surrounding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An iteration that the step's work belonged to: its element, under its iterator (SAGA-04)."""
+
+    iterator: str
+    index: int
+    item: Any = None
+
+
+class CompensationRegistered(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A step, or one iteration of it, has succeeded and can be undone. What its compensation reads is kept here, as it
+    was: `result`, `args`, and those keys of `ctx` and results of other steps that its templates name. `child` is a
+    nested execution whose own compensations are meant, instead of tasks of the step; `job_id` is a job that the step
+    has submitted elsewhere, and that is cancelled."""
+
+    event_type = "compensation.registered"
+
+    registration_id: str
+    owner: str
+    step: str
+    task: str
+    args: dict[str, Any] = {}
+    result: TaskResult = TaskResult()
+    ctx: dict[str, Any] = {}
+    results: dict[str, TaskResult] = {}
+    iter: dict[str, Any] = {}
+    path: tuple[int, ...] = ()
+    around: tuple[Surrounding, ...] = ()
+    idempotent: bool = False
+    child: str | None = None
+    job_id: str | None = None
+    pool: str | None = None
+
+
+class CompensationRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is registered is to be undone, in this order. `cause`: arc | auto | cancel | parent | end."""
+
+    event_type = "compensation.requested"
+
+    cause: str
+    registrations: tuple[str, ...]
+
+
+class CompensationStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "compensation.started"
+
+    registration_id: str
+    order_id: str
+
+
+class CompensationDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "compensation.done"
+
+    registration_id: str
+    result: TaskResult = TaskResult()
+
+
+class CompensationFailed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "compensation.failed"
+
+    registration_id: str
+    error: Error
+
+
+class CompensationUnknown(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """It had begun and nobody knows how it ended; it is not idempotent, so an operator has to look (SAGA-03)."""
+
+    event_type = "compensation.unknown"
+
+    registration_id: str
+    reason: str
+
+
+Compensating = (
+    CompensationRegistered
+    | CompensationRequested
+    | CompensationStarted
+    | CompensationDone
+    | CompensationFailed
+    | CompensationUnknown
+)

@@ -1,0 +1,108 @@
+"""Events of holding tokens back, letting them meet, and steering a whole execution (O-01, O-02, O-03, O-16, ADV-05)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.events.outcomes import Error
+from noetl.events.payloads import Payload
+
+
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution. Where an operator has
+    set it, `counted_s` is the playbook's own stretch: what begins now counts in it, should it hold again."""
+
+    name: str
+    limit: int
+    per_s: float
+    counted_s: float = 0.0
+
+
+class StepRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """So many runs of a step may begin in any `per_s` seconds."""
+
+    limit: int
+    per_s: float
+
+
+class LimitChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """From now on so many runs of the step go on at once, and begin in a time, within this execution; what is None is
+    as the playbook says. `begun` are, by the name of a rate, the moments that have been used under it and still count:
+    whoever waits there is given a new one."""
+
+    event_type = "limit.changed"
+
+    limit: int | None = None
+    rate: StepRate | None = None
+    actor: str | None = None
+    reason: str | None = None
+    begun: dict[str, tuple[float, ...]] = {}
+
+
+class TokenHeld(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`reason`: join (it waits for its fork group), park (for a change of `ctx`), limit (for a free `slot`),
+    compensation (until everything is undone), delay or rate (for the moment `until`). One held by `rate` has that
+    moment for itself."""
+
+    event_type = "token.held"
+
+    token_id: str
+    reason: str
+    slot: str | None = None
+    until: float | None = None
+    rate: RateLimit | None = None
+
+
+class JoinFilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of a fork group have met: `tokens` in the order they came, of which `token_id` goes on for all of
+    them and belongs to the group around. `blocks`: no other group may meet here while this one lives."""
+
+    event_type = "join.filled"
+
+    token_id: str
+    fork: str
+    tokens: tuple[str, ...]
+    blocks: bool = False
+
+
+class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Those that came can wait no longer: the join's step fails with `error`."""
+
+    event_type = "join.unfilled"
+
+    token_id: str
+    fork: str
+    tokens: tuple[str, ...]
+    error: Error
+
+
+class PlaybookPaused(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "playbook.paused"
+
+    reason: str | None = None
+
+
+class PlaybookResumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "playbook.resumed"
+
+    reason: str | None = None
+
+
+class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "playbook.cancelled"
+
+    reason: str
+    compensate: bool = False
+
+
+class Emitted(Payload, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An author's own event, stored under the author's name for it (EVT-09), or one that somebody outside injected
+    (MSG-06). A `key` is the sender's: the same one is told once."""
+
+    event_type = "event.emitted"
+
+    emitted: str
+    data: Any = None
+    key: str | None = None

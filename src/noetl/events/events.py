@@ -1,0 +1,99 @@
+"""Events: the facts of an execution, one class each (EVT-01, EVT-03). They stand with what they are about; here is
+all of them.
+
+A payload says only what its event adds; who wrote it, when and about which step run is the envelope's business
+(`records.envelope`). A changed meaning becomes a new class and a new version, and the old one stays readable.
+"""
+
+from __future__ import annotations
+
+from noetl.events.case_runs import CaseHeard, CaseStarted, CaseWaiting
+from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
+from noetl.events.compensation import Compensating
+from noetl.events.control import (
+    Emitted,
+    JoinFilled,
+    JoinUnfilled,
+    LimitChanged,
+    PlaybookCancelled,
+    PlaybookPaused,
+    PlaybookResumed,
+    TokenHeld,
+)
+from noetl.events.executions import (
+    ExecutionRequested,
+    PlaybookProcessed,
+    RequestEvaluated,
+    WorkflowFinished,
+    WorkflowStarted,
+)
+from noetl.events.loops import (
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopCut,
+    LoopDone,
+    LoopScheduled,
+    LoopStarted,
+)
+from noetl.events.routing import NextEnqueued, NextSelected
+from noetl.events.side_runs import SideRuns
+from noetl.events.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.events.task_notes import Remark
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenClaimed, TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.events.waits import StepTimeout, TokenReleased, Waiting
+
+Payload = (
+    ExecutionRequested
+    | RequestEvaluated
+    | WorkflowStarted
+    | TokenCreated
+    | TokenEnqueued
+    | TokenClaimed
+    | TokenConsumed
+    | TokenDropped
+    | TokenHeld
+    | TokenReleased
+    | JoinFilled
+    | JoinUnfilled
+    | StepDenied
+    | StepScheduled
+    | StepStarted
+    | StepDone
+    | StepFailed
+    | StepTimeout
+    | TaskStarted
+    | TaskProcessed
+    | KeychainRefreshed
+    | LoopStarted
+    | LoopScheduled
+    | IterationStarted
+    | IterationDone
+    | IterationFailed
+    | LoopCut
+    | LoopDone
+    | CaseStarted
+    | CaseEvaluated
+    | CaseWaiting
+    | CaseHeard
+    | RetryStarted
+    | RetryProcessed
+    | SinkStarted
+    | SinkProcessed
+    | Waiting
+    | CtxPatched
+    | NextSelected
+    | NextEnqueued
+    | ReportRefused
+    | Emitted
+    | LimitChanged
+    | PlaybookPaused
+    | PlaybookResumed
+    | PlaybookCancelled
+    | WorkflowFinished
+    | PlaybookProcessed
+    | Compensating
+    | SideRuns
+    | Remark
+)

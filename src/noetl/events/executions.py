@@ -1,0 +1,68 @@
+"""Events of an execution as a whole: that it was asked for, began and ended (EVT-03)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from noetl.events.outcomes import Error
+from noetl.events.payloads import Payload
+from noetl.events.rerun_state import RerunState
+
+
+class Final(StrEnum):
+    """How an execution ended (SRV-06)."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`compensates`: it only undoes what that execution, which is over, had done (DESIGN §8). `carried`: it begins at a
+    step, with what an earlier run had when it came there."""
+
+    event_type = "playbook.execution_requested"
+
+    path: str
+    version: str | None = None
+    net_hash: str
+    trace_id: str | None = None
+    payload: dict[str, Any] = {}
+    parent_execution_id: str | None = None
+    parent_step_run_id: str | None = None
+    depth: int = 0
+    compensates: str | None = None
+    carried: RerunState | None = None
+
+
+class RequestEvaluated(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`dialect` is what the playbook is written in (DIA-07)."""
+
+    event_type = "playbook.request_evaluated"
+
+    name: str
+    dialect: str | None = None
+
+
+class WorkflowStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "workflow.started"
+
+    workload: dict[str, Any]
+    entry: str
+
+
+class WorkflowFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "workflow.finished"
+
+    status: Final
+
+
+class PlaybookProcessed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`result_of` names the steps whose results are the execution's own (O-08); the values are in their events."""
+
+    event_type = "playbook.processed"
+
+    status: Final
+    result_of: tuple[str, ...] = ()
+    error: Error | None = None

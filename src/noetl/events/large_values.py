@@ -1,0 +1,173 @@
+"""Apart: what is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03).
+
+This is the last door before the log, and it knows no kind of event: whatever a payload carries as free data may be
+stored apart, single values first, whole fields where many small ones are too much together. `apart` in the payload
+tells which places are meant, so that data which merely looks like a reference is never taken for one. Who stores,
+and who may read, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from noetl.events.payloads import Payload, Place
+from noetl.events.references import Reference
+
+Keep = Callable[[Any], Reference]
+Load = Callable[[Reference], Any]
+_Record = TypeVar("_Record", bound=Payload)
+
+OVERHEAD_BYTES = 4_096  # of a payload, for everything in it that is not data: ids, names, references
+_WORTH_BYTES = 512  # a smaller value is hardly larger than its reference
+
+_encoder = msgspec.json.Encoder()
+
+
+def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
+    """The payload as it may be stored: no value in it over the limit, and not much more than that in all."""
+    if not _may_carry(type(payload)):
+        return payload
+    if len(_encoder.encode(payload)) <= limit_bytes:
+        return payload
+    cutting = _Cutting(payload, keep)
+    for place, value in _values(payload, ()):
+        if len(_encoder.encode(value)) > limit_bytes:
+            cutting.take(place, value)
+    allowed = limit_bytes + OVERHEAD_BYTES
+    if cutting.size() > allowed:
+        cutting.take_fields(allowed)
+    done: _Record = cutting.done()
+    return done
+
+
+def put_back(payload: _Record, load: Load) -> _Record:
+    """The payload as it was decided. ToolError `result.missing` or `result.corrupt` where that cannot be told."""
+    if not payload.apart:
+        return payload
+    whole: Any = payload
+    for place in payload.apart:
+        found = _at(whole, place)
+        [stub] = found if isinstance(found, list) else [found]
+        whole = _with(whole, place, load(msgspec.convert(stub, Reference)))
+    return msgspec.structs.replace(whole, apart=())  # type: ignore[no-any-return]
+
+
+class _Cutting:
+    """A payload of which parts are taken out."""
+
+    def __init__(self, payload: Any, keep: Keep) -> None:
+        self._whole = self._payload = payload
+        self._keep = keep
+        self._places: list[Place] = []
+
+    def take(self, place: Place, value: Any) -> None:
+        stub: Any = msgspec.to_builtins(self._keep(value))
+        self._payload = _with(self._payload, place, [stub] if isinstance(value, list) else stub)
+        self._places.append(place)
+
+    def take_fields(self, allowed: int) -> None:
+        """Whole fields, the largest first, until the rest is small enough. What was taken out of one goes with it."""
+        sized = [(len(_encoder.encode(value)), place) for place, value in _fields(self._payload, ())]
+        for size, place in sorted(sized, key=lambda one: -one[0]):
+            if self.size() <= allowed or size < _WORTH_BYTES:
+                return
+            if place not in self._places:
+                self._places = [one for one in self._places if one[: len(place)] != place]
+                self.take(place, _at(self._whole, place))
+
+    def size(self) -> int:
+        return len(_encoder.encode(self.done()))
+
+    def done(self) -> Any:
+        return msgspec.structs.replace(self._payload, apart=tuple(self._places)) if self._places else self._payload
+
+
+def _values(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]]:
+    """The single values in the free data of a record: each entry of a mapping, everything else as a whole."""
+    for name, value in _free(record):
+        place = (*around, name)
+        if isinstance(value, dict):
+            yield from (((*place, key), one) for key, one in value.items())
+        else:
+            yield place, value
+    for inside, inner in _inner(record):
+        yield from _values(inner, (*around, *inside))
+
+
+def _fields(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]]:
+    """The same by whole fields, where a reference can stand for one."""
+    for name, value in _free(record):
+        if _free_fields(type(record))[name]:
+            yield (*around, name), value
+    for inside, inner in _inner(record):
+        yield from _fields(inner, (*around, *inside))
+
+
+def _free(record: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    for name in _free_fields(type(record)):
+        value = getattr(record, name)
+        if isinstance(value, dict | list | str) and value:
+            yield name, value
+
+
+def _inner(record: msgspec.Struct) -> Iterator[tuple[Place, msgspec.Struct]]:
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if isinstance(value, msgspec.Struct):
+            yield (name,), value
+        elif isinstance(value, tuple):
+            yield from (((name, index), one) for index, one in enumerate(value) if isinstance(one, msgspec.Struct))
+
+
+@lru_cache(maxsize=256)
+def _free_fields(owner: type[msgspec.Struct]) -> dict[str, bool]:
+    """The fields that hold what a tool or an author gave, and whether a reference may stand for the whole field."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(owner)}
+    return {name: _takes_reference(type_) for name, type_ in fields.items() if _is_free(type_)}
+
+
+def _is_free(type_: Any) -> bool:
+    return type_ is Any or any(_is_free(arg) for arg in get_args(type_))
+
+
+def _takes_reference(type_: Any) -> bool:
+    """A mapping of mappings does not: its decoder wants a mapping under every key."""
+    if get_origin(type_) is dict:
+        return get_args(type_)[1] is Any
+    return type_ is Any or get_origin(type_) is list or any(_takes_reference(arg) for arg in get_args(type_))
+
+
+@lru_cache(maxsize=256)
+def _may_carry(owner: type[msgspec.Struct]) -> bool:
+    """Whether records of this kind can hold free data at all; most events cannot, and are not even measured."""
+    return any(_reaches(field.type) for field in msgspec.structs.fields(owner))
+
+
+def _reaches(type_: Any) -> bool:
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return _may_carry(type_)
+    return type_ is Any or any(_reaches(arg) for arg in get_args(type_))
+
+
+def _at(record: Any, place: Place) -> Any:
+    for part in place:
+        record = getattr(record, str(part)) if isinstance(record, msgspec.Struct) else record[part]
+    return record
+
+
+def _with(record: Any, place: Place, value: Any) -> Any:
+    """A copy of `record` with `value` at `place`; whoever holds the old one keeps it unchanged."""
+    if not place:
+        return value
+    part, rest = place[0], place[1:]
+    if isinstance(record, msgspec.Struct):
+        return msgspec.structs.replace(record, **{str(part): _with(getattr(record, str(part)), rest, value)})
+    new = _with(record[part], rest, value)
+    if isinstance(record, tuple):
+        assert isinstance(part, int)
+        return (*record[:part], new, *record[part + 1 :])
+    return {**record, part: new}

@@ -1,0 +1,72 @@
+"""Legacy names: the CamelCase names of older playbooks for the events of the log (C-13, EVT-05, EVT-10).
+
+Stored names are dotted. One table serves both readers of the old ones: listings with `names=legacy`, and conditions of
+v2-case that compare `event.name`. A name that had no counterpart keeps its dotted one.
+"""
+
+from __future__ import annotations
+
+from noetl.events.taxonomy import TAXONOMY
+
+_COMPLETED, _ERRORED = "ToolCompleted", "ToolErrored"
+
+LEGACY = {
+    "playbook.execution_requested": "PlaybookExecutionRequested",
+    "playbook.request_evaluated": "PlaybookRequestEvaluated",
+    "playbook.paused": "PlaybookPaused",
+    "playbook.processed": "PlaybookProcessed",
+    "workflow.started": "WorkflowStarted",
+    "workflow.finished": "WorkflowFinished",
+    "step.started": "StepStarted",
+    "task.started": "ToolStarted",
+    "loop.started": "LoopStarted",
+    "loop.iteration.started": "LoopIterationStarted",
+    "loop.iteration.done": "LoopIterationCompleted",
+    "loop.iteration.failed": "LoopIterationCompleted",
+    "retry.started": "RetryStarted",
+    "retry.processed": "RetryProcessed",
+    "sink.started": "SinkStarted",
+    "sink.processed": "SinkProcessed",
+    "case.started": "CaseStarted",
+    "case.evaluated": "CaseEvaluated",
+    "next.selected": "NextEvaluated",
+}
+
+# The short names that conditions use for a step's own events, and everything else such an event is called.
+_OWN = {
+    "step.enter": frozenset({"start", "step.started", "StepStarted"}),
+    "call.done": frozenset({"task.processed", _COMPLETED}),
+    "call.error": frozenset({"task.processed", _ERRORED}),
+}
+_ITERATION_STARTED = frozenset({"loop.iteration.started", "LoopIterationStarted"})
+ENTERING = frozenset({"step.enter", *_OWN["step.enter"], *_ITERATION_STARTED})
+
+
+_NOBODYS = frozenset({*TAXONOMY, *LEGACY.values(), _COMPLETED, _ERRORED, *_OWN, *ENTERING, "step.exit"})
+
+
+def is_system_name(name: str) -> bool:
+    """Whether the system itself calls an event so, by any of its names: nobody else may (MSG-06)."""
+    return name in _NOBODYS
+
+
+def legacy_name(event_type: str, status: str = "success") -> str:
+    """The CamelCase name of a stored event. How a task ended is part of its old name."""
+    if event_type == "task.processed":
+        return _ERRORED if status == "error" else _COMPLETED
+    return LEGACY.get(event_type, event_type)
+
+
+def foreign_aliases(event_type: str, *, failed: bool = False) -> frozenset[str]:
+    """What an event of another step is called besides: never by the short names (O-27)."""
+    return frozenset({legacy_name(event_type, "error" if failed else "success")})
+
+
+def own_aliases(name: str, *, failed: bool = False, looped: bool = False) -> frozenset[str]:
+    """What a step's own event, known by its short name, is called besides (O-27); in an iteration also by its names."""
+    if name == "step.exit":
+        end = "failed" if failed else "done"
+        own = frozenset({f"step.{end}"})
+        return own | {f"loop.iteration.{end}", "LoopIterationCompleted"} if looped else own
+    own = _OWN.get(name, frozenset())
+    return own | _ITERATION_STARTED if looped and name == "step.enter" else own

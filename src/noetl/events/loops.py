@@ -1,0 +1,110 @@
+"""Events of loops: a level opens, ranges of it are handed out, iterations begin and end, the loop is done (LOOP-08).
+
+`path` holds one index per loop level. Of a level it is the iteration around it, empty for the outermost; of an
+iteration it ends with its own index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.payloads import Payload, Reported
+from noetl.events.references import Reference
+
+Path = tuple[int, ...]
+
+
+class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A level of a loop opens: its collection, evaluated once and stored once (LOOP-01).
+
+    `in_flight` bounds the iterations begun and not ended. `local`: one lease for all of them (LOOP-11). `nested`: each
+    iteration opens a loop of its own. `best_effort`, `last_wins` (`ctx_writes: last`) and `reducers` hold for all
+    levels. `lanes` are the indices of equal partition keys, in the order of their first (LOOP-15). What is too large
+    is stored apart: `items_ref`, `lanes_ref`.
+    """
+
+    event_type = "loop.started"
+
+    total: int
+    path: Path = ()
+    items: list[Any] | None = None
+    items_ref: Reference | None = None
+    parallel: bool = False
+    in_flight: int = 1
+    local: bool = False
+    nested: bool = False
+    best_effort: bool = False
+    last_wins: bool = False
+    reducers: dict[str, str] = {}
+    max_queue: int | None = None
+    lanes: list[list[int]] | None = None
+    lanes_ref: Reference | None = None
+    lane_count: int | None = None
+
+
+class LoopScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Iterations `first` to `last` of the level at `path` are one order; `indices` tells them where they are no plain
+    range. The worker runs `slots` of them at a time."""
+
+    event_type = "loop.scheduled"
+
+    order_id: str
+    path: Path = ()
+    first: int
+    last: int
+    slots: int = 1
+    indices: tuple[int, ...] | None = None
+
+
+class IterationStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.started"):
+    event_type = "loop.iteration.started"
+
+    index: int
+    path: Path
+    worker_id: str | None = None
+
+
+class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.done"):
+    """Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
+    the iteration adds to the collection, where the loop lets it (BEYOND §1)."""
+
+    event_type = "loop.iteration.done"
+
+    index: int
+    path: Path
+    result: TaskResult = TaskResult()
+    extend: list[Any] = []
+
+
+class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.failed"):
+    event_type = "loop.iteration.failed"
+
+    index: int
+    path: Path
+    error: Error
+
+
+class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The level at `path` ends early: its `complete_when` holds, or with `error` could not be judged. What runs of it
+    is stopped, what has not begun never will (BEYOND §1)."""
+
+    event_type = "loop.cut"
+
+    path: Path = ()
+    error: Error | None = None
+
+
+class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The boundary event of a looped step that completed (LOOP-09). Counts and results are of innermost iterations;
+    `paths` tells whose each result is, where levels are nested (O-37)."""
+
+    event_type = "loop.done"
+
+    total: int
+    done: int
+    failed: int
+    results: list[Any] | None = None
+    ref: Reference | None = None
+    paths: list[list[int]] | None = None
+    paths_ref: Reference | None = None

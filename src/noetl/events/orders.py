@@ -1,0 +1,191 @@
+"""Orders and reports: what server and worker say to each other (DESIGN §3).
+
+An order says "run this step run once, under this lease". A report says what happened, under the same lease. The
+playbook itself does not travel with an order: a worker asks for the net by its hash and keeps it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from noetl.events.case_runs import CaseStarted, CaseWaiting
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
+from noetl.events.outcomes import TaskResult
+from noetl.events.position import Position
+from noetl.events.references import Reference
+from noetl.events.steps import StepDone, StepFailed
+from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+
+Entry = (
+    TaskStarted
+    | TaskProcessed
+    | KeychainRefreshed
+    | CaseStarted
+    | CaseWaiting
+    | StepDone
+    | StepFailed
+    | IterationStarted
+    | IterationDone
+    | IterationFailed
+    | HookFailed
+    | QuantumPlaced
+)
+
+
+class Outer(msgspec.Struct, frozen=True, kw_only=True):
+    """An iteration around those of an order, with its element: `iter.parent` and beyond (LOOP-06)."""
+
+    iterator: str
+    index: int
+    item: Any
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """An iteration that an earlier lease began: where it stands, and what it has written to `ctx`."""
+
+    position: Position
+    interrupted: bool = False
+    writes: dict[str, Any] = {}
+
+
+class Iterations(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of iterations to be run, `slots` at a time: `first` to `last`, or `indices` where it is no plain range.
+
+    `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
+    those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
+    Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: what an
+    iteration leaves under `iter.extend` is added to the collection.
+    """
+
+    path: Path
+    first: int
+    last: int
+    slots: int
+    iterator: str
+    indices: tuple[int, ...] | None = None
+    items: list[Any] | None = None
+    items_ref: Reference | None = None
+    outer: tuple[Outer, ...] = ()
+    begun: dict[int, Resumed] = {}
+    fail_fast: bool = True
+    hands_on: bool = False
+    reduced: tuple[str, ...] = ()
+    extend: bool = False
+
+
+class SideRunOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
+    `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
+    `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
+    around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
+    run that goes on (TOOL-12)."""
+
+    part: str
+    names: dict[str, Any] = {}
+    result: TaskResult | None = None
+    outer: tuple[Outer, ...] = ()
+    once: bool = False
+    child: str | None = None
+    job_id: str | None = None
+    task_run_id: str | None = None
+
+
+class LeaseTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33)."""
+
+    ttl_s: float = 30.0
+    heartbeat_s: float = 5.0
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
+
+    `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
+    are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
+    a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
+    told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
+    the server's clock.
+    """
+
+    order_id: str
+    execution_id: str
+    step_run_id: str
+    step: str
+    net_hash: str
+    lease_epoch: int
+    trace_id: str
+    args: dict[str, Any]
+    workload: dict[str, Any]
+    ctx: dict[str, Any]
+    token: dict[str, Any]
+    results: dict[str, TaskResult]
+    position: Position
+    interrupted: bool = False
+    expiries: dict[str, float] = {}
+    vars: dict[str, Any] = {}
+    iterations: Iterations | None = None
+    side_run: SideRunOrder | None = None
+    terms: LeaseTerms = LeaseTerms()
+    traced: bool = False
+    lease_until: float = 0.0
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """An entry of a report and when the worker saw it; the server's `seq` is the only order (O-36)."""
+
+    at: float
+    entry: Entry
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happened to one order since the last report, in order. `surplus` names what came with it and is no part of
+    any report; the door that reads it from outside fills it (SRV-04)."""
+
+    order_id: str
+    execution_id: str
+    lease_epoch: int
+    worker_id: str
+    entries: tuple[Timed, ...]
+    surplus: tuple[str, ...] = ()
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
+    earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others."""
+
+    worker_id: str
+    reports: tuple[Report, ...] = ()
+    capacity: int = 0
+    pools: tuple[str, ...] = ("default",)
+    holding: dict[str, int] | None = None
+
+
+class ReportResult(StrEnum):
+    """What became of a report, or of what somebody outside asked for. Only `accepted` changed anything."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    FENCED = "fenced"
+    TERMINAL = "terminal"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    REFUSED = "refused"
+    NOT_FOUND = "not_found"
+    FORBIDDEN = "forbidden"
+    CONFLICT = "conflict"
+    INVALID = "invalid"
+
+
+class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
+    server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
+    further task may begin before their execution is resumed (SRV-07)."""
+
+    verdicts: tuple[ReportResult, ...] = ()
+    orders: tuple[Order, ...] = ()
+    stopped: dict[str, tuple[Path, ...]] = {}
+    paused: tuple[str, ...] = ()

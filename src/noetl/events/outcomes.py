@@ -1,0 +1,101 @@
+"""Outcomes: what one run of a task gave, in one shape for every tool kind (OUT-01 to OUT-03).
+
+Which tool made it is not known here; what a kind adds for its authors (`outcome.py.exception`) travels in
+`helpers`, by the name templates read it under.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from noetl.events.references import Reference
+
+
+class Status(StrEnum):
+    SUCCESS = "success"
+    ERROR = "error"
+
+
+class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong. `kind` is one of the run-time error kinds of REQUIREMENTS §5, `cause` the error behind it."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    status: int | None = None
+    code: str | None = None
+    details: dict[str, Any] | None = None
+    cause: Error | None = None
+
+    def readable(self) -> dict[str, Any]:
+        """As templates see it: `kind`, `message` and `retryable` always, the rest where it is known."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {"retryable": False, **plain}
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """About the run itself; times are seconds since the epoch."""
+
+    attempt: int
+    started_at: float
+    finished_at: float
+    trace_id: str
+    task_run_id: str
+    internal_attempts: int = 1
+    stdout: str | None = None
+
+    @property
+    def duration_ms(self) -> float:
+        return round((self.finished_at - self.started_at) * 1000, 3)
+
+    def readable(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"stdout": None, "internal_attempts": 1, **msgspec.to_builtins(self)}
+        return {**plain, "duration_ms": self.duration_ms}
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The latest result of a task or a step, as later templates read it by name (TPL-07).
+
+    `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
+    value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5), and `own` says which words of
+    the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+    """
+
+    status: Status = Status.SUCCESS
+    result: Any = None
+    wrapped: bool = False
+    error: Error | None = None
+    ref: Reference | None = None
+    inline: dict[str, Any] = {}
+    own: tuple[str, ...] = ()
+    tasks: dict[str, TaskResult] = {}
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One final outcome of one task run (OUT-01); `own` as of a TaskResult."""
+
+    status: Status
+    meta: Meta
+    result: Any = None
+    ref: Reference | None = None
+    wrapped: bool = False
+    error: Error | None = None
+    helpers: dict[str, dict[str, Any]] = {}
+    own: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.SUCCESS
+
+    def as_result(self) -> TaskResult:
+        return TaskResult(
+            status=self.status,
+            result=self.result,
+            wrapped=self.wrapped,
+            error=self.error,
+            ref=self.ref,
+            own=self.own,
+        )

@@ -1,0 +1,27 @@
+"""Position: where a pipeline stands, so that another worker can go on from there (WRK-04, PIPE-01)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.events.cases import CasePosition
+from noetl.events.outcomes import TaskResult
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
+    that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
+    `case` and `pages`, the responses that are collected, are of v2-case."""
+
+    task: str | None
+    visit: int = 1
+    attempt: int = 1
+    runs: int = 0
+    not_before: float = 0.0
+    iter: dict[str, Any] = {}
+    prev: TaskResult | None = None
+    results: dict[str, TaskResult] = {}
+    case: CasePosition | None = None
+    pages: tuple[TaskResult, ...] = ()

@@ -1,0 +1,85 @@
+"""Events of step runs: admitted or not, begun, ended, what they wrote, and reports of them that were refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.events.control import RateLimit
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.payloads import Payload, Reported
+
+
+class StepDenied(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`rule` is the index of the rule that decided, None where none matched (ADM-04)."""
+
+    event_type = "step.denied"
+
+    token_id: str
+    rule: int | None = None
+
+
+class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults. `slots`
+    are the places under a limit that the run holds until it ends; `joins`: the step has a join. `timeout_s` counts
+    from `step.started`, `deadline_s` from `workflow.started` (O-21). `looped`: it has no order of its own; ranges of
+    its iterations have. `handles` are the events that its handlers wait for, one for each (ADV-01). `pool`:
+    whose workers may take its orders (SRV-08). `keeps_tasks`: its result keeps those of its tasks (TPL-07)."""
+
+    event_type = "step.scheduled"
+
+    token_id: str
+    order_id: str | None = None
+    task: str | None = None
+    args: dict[str, Any] = {}
+    token_meta: dict[str, Any] = {}
+    timeout_s: float | None = None
+    deadline_s: float | None = None
+    slots: tuple[str, ...] = ()
+    joins: bool = False
+    looped: bool = False
+    pool: str | None = None
+    boundary_s: float | None = None
+    rate: RateLimit | None = None
+    handles: tuple[str, ...] = ()
+    keeps_tasks: bool = False
+
+
+class StepStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "step.started"
+
+    worker_id: str
+
+
+class StepDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="step.done"):
+    event_type = "step.done"
+
+    result: TaskResult = TaskResult()
+
+
+class StepFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="step.failed"):
+    event_type = "step.failed"
+
+    error: Error
+
+
+class CtxPatched(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Only the written keys (SCOPE-03), each a name or a dotted path; `previous` names the event that last wrote
+    a key, where one did (SCOPE-07)."""
+
+    event_type = "ctx.patched"
+
+    patch: dict[str, Any]
+    previous: dict[str, str] = {}
+
+
+class ReportRefused(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A report that came too late (`fenced`), or said what is not a worker's to say (`forged`): kept, so that a reader
+    sees why a result is missing (WRK-03, SRV-04)."""
+
+    event_type = "report.refused"
+
+    reason: str
+    order_id: str
+    worker_id: str
+    lease_epoch: int
+    detail: str | None = None

@@ -1,0 +1,83 @@
+"""Events of task runs, with what the policy said after each (POL-14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.events.cases import CaseDecision
+from noetl.events.outcomes import Error, Outcome
+from noetl.events.payloads import Reported
+from noetl.events.references import Reference
+
+
+class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):
+    """`args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
+    compiler made this task from, as its path in the document (SUGAR-06)."""
+
+    event_type = "task.started"
+
+    task: str
+    kind: str
+    visit: int
+    attempt: int
+    task_run_id: str
+    path: tuple[int, ...] = ()
+    worker_id: str | None = None
+    args: dict[str, Any] | None = None
+    args_ref: Reference | None = None
+    origin: str | None = None
+
+
+class KeychainRefreshed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="keychain.refreshed"):
+    """A keychain entry was renewed (KEY-04); which value it has is never told."""
+
+    event_type = "keychain.refreshed"
+
+    name: str
+    visit: int
+    attempt: int
+    task_run_id: str
+    path: tuple[int, ...] = ()
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the policy said after one task run (POL-14).
+
+    `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
+    next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
+    of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
+    """
+
+    rule: int | str
+    do: str
+    next: str | None = None
+    delay_s: float = 0.0
+    set_iter: dict[str, Any] = {}
+    set_ctx: dict[str, Any] = {}
+    set_vars: dict[str, Any] = {}
+    set_shared: dict[str, Any] = {}
+    set_prev: Any = msgspec.UNSET
+    error: Error | None = None
+    case: CaseDecision | None = None
+
+
+class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
+    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
+    belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
+    pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`."""
+
+    event_type = "task.processed"
+
+    task: str
+    visit: int
+    attempt: int
+    task_run_id: str
+    outcome: Outcome
+    decision: Decided
+    keeps_prev: bool = False
+    path: tuple[int, ...] = ()
+    worker_id: str | None = None
+    deferred: bool = False
+    origin: str | None = None

@@ -1,0 +1,62 @@
+"""Events of tokens, from where they come from to where they go (TOK-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.events.outcomes import Error
+from noetl.events.payloads import Payload
+
+
+class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`source_event_id` and `arc` are what its identity follows from (O-05); the start token has neither. `fork` is
+    the group of tokens it belongs to (O-01). `priority`, `partition` and `dedupe` are its arc's, rendered."""
+
+    event_type = "token.created"
+
+    token_id: str
+    step: str
+    path: str
+    version: str | None = None
+    args: dict[str, Any]
+    source_event_id: str | None = None
+    parent_step_run_id: str | None = None
+    arc: int | None = None
+    fork: str | None = None
+    priority: int = 0
+    partition: str | None = None
+    dedupe: str | None = None
+
+
+class TokenEnqueued(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "token.enqueued"
+
+    token_id: str
+
+
+class TokenClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Who runs the token's step now, under which lease; `worker_id` is "server" for what is decided in place."""
+
+    event_type = "token.claimed"
+
+    token_id: str
+    order_id: str | None = None
+    worker_id: str
+    lease_epoch: int = 0
+
+
+class TokenConsumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    event_type = "token.consumed"
+
+    token_id: str
+
+
+class TokenDropped(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`reason`: denied | failed | budget | quota | limit | late | duplicate | cancelled | ended. With an error the
+    token ended as failed (TPL-09, ROUTE-10)."""
+
+    event_type = "token.dropped"
+
+    token_id: str
+    reason: str
+    error: Error | None = None

@@ -1,1 +1,0 @@
-"""Drawings of nets: what there is to draw, where it goes, and the languages it is written in."""

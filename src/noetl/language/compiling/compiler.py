@@ -1,0 +1,93 @@
+"""Compiling: a playbook of any dialect becomes a net, and every mistake that reading could not see is noted.
+
+The passes, in order, are one tuple. Those before `lower_playbook` rewrite the playbook into canonical tasks or check
+it; none of them knows the text's layout, and the net that comes out knows nothing of the dialect but its name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.base.diagnostics import Findings
+from noetl.language.compiling.control_flow import expand_sugar
+from noetl.language.compiling.credentials import check_credentials
+from noetl.language.compiling.error_kinds import check_error_kinds
+from noetl.language.compiling.event_names import check_event_names
+from noetl.language.compiling.generated_task_names import name_tasks
+from noetl.language.compiling.input_shapes import check_input_shapes
+from noetl.language.compiling.inputs import check_inputs
+from noetl.language.compiling.jumps import check_jumps
+from noetl.language.compiling.lowering.nets import lower_playbook
+from noetl.language.compiling.passes import Compilation, Pass
+from noetl.language.compiling.python_code import check_python_code
+from noetl.language.compiling.scope_names import check_scope_names
+from noetl.language.compiling.shadowed_arcs import check_shadows
+from noetl.language.compiling.spec_keys import check_spec_keys
+from noetl.language.compiling.sql_fragments import check_sql_fragments
+from noetl.language.compiling.step_names import check_step_names
+from noetl.language.compiling.step_results import check_step_results
+from noetl.language.compiling.targets import check_targets
+from noetl.language.compiling.task_names import check_task_names
+from noetl.language.compiling.task_results import check_task_results
+from noetl.language.compiling.template_syntax import check_template_syntax
+from noetl.language.compiling.tool_kinds import check_tool_kinds
+from noetl.language.compiling.undefined_keys import check_undefined_keys
+from noetl.language.compiling.undefined_names import check_collected_names, check_undefined_names
+from noetl.language.compiling.unmatched_outcomes import check_unmatched
+from noetl.language.compiling.workbook import resolve_workbook
+from noetl.language.compiling.writes import check_writes
+from noetl.language.reading.playbook import Playbook
+from noetl.net.debug import DebugMap
+from noetl.net.kinds import Kinds
+from noetl.net.net import Net
+
+PASSES: tuple[Pass, ...] = (
+    check_step_names,
+    # rewriting: to canonical task lists
+    name_tasks,
+    expand_sugar,
+    check_task_names,
+    resolve_workbook,
+    check_tool_kinds,
+    check_inputs,
+    check_input_shapes,
+    # checking: references between the parts
+    check_jumps,
+    check_targets,
+    check_writes,
+    check_credentials,
+    check_spec_keys,
+    check_python_code,
+    check_step_results,
+    # checking: templates
+    check_template_syntax,
+    check_scope_names,
+    check_task_results,
+    check_undefined_keys,
+    check_sql_fragments,
+    # advice (VAL-20)
+    check_unmatched,
+    check_error_kinds,
+    check_shadows,
+    check_event_names,
+)
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """`net` is None only when it cannot be built; a playbook with errors may still have one."""
+
+    net: Net | None
+    debug: DebugMap
+
+
+def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, extensions: bool = False) -> Compiled:
+    """Run every pass, then lower what they made."""
+    compilation = Compilation(kinds, findings, extensions)
+    for each in PASSES:
+        playbook = each(playbook, compilation)
+    debug: DebugMap = {}
+    net = lower_playbook(playbook, kinds, debug)
+    if net is not None:
+        check_undefined_names(playbook, net, compilation)
+        check_collected_names(playbook, net, compilation)
+    return Compiled(net, debug)

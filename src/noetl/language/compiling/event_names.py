@@ -1,0 +1,90 @@
+"""Event names: a guard that waits for an event its step never has will never hold (VAL-20, DESIGN §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl.base.diagnostics import PositionedDiagnostic
+from noetl.base.source import is_template
+from noetl.language.compiling.boundary_events import ALIASES, boundary_events, meant_by
+from noetl.language.compiling.parsed_templates import parsed
+from noetl.language.compiling.passes import Compilation
+from noetl.language.compiling.text_positions import name_in
+from noetl.language.reading.nodes import Scalar
+from noetl.language.reading.playbook import CaseRuleSyntax, Playbook, StepSyntax, TaskSyntax
+from noetl.language.reading.shared_checks import nearest
+
+_ENTRIES = ("step.enter", "start")
+# What only a wait block gives; a case rule that sees its own step's events alone waits for them in vain without one.
+_OF_WAITS = {
+    "timer.fired": "timer",
+    "timer.cancelled": "timer",
+    "message.received": "message",
+    "message.timeout": "message",
+    "signal.received": "signal",
+    "task.completed": "human_task",
+}
+
+
+def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_EVENT_NEVER, and I_ALIAS for older names of the boundary event."""
+    for step in playbook.steps:
+        for arc in step.router.arcs if step.router else ():
+            for name, place in _compared(arc.when, playbook):
+                _check(name, place, step, compilation)
+        if step.case is not None and step.eval_mode != "on_event":
+            for rule in step.case.rules:
+                for name, place in _compared(rule.when, playbook):
+                    _check_case(name, place, step, rule, compilation)
+    return playbook
+
+
+def _compared(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, PositionedDiagnostic]]:
+    """The names that `event.name` is compared with, each with its place."""
+    template = parsed(str(when.value)) if when is not None and is_template(str(when.value)) else None
+    if template is None or when is None:
+        return
+    for test in template.comparisons:
+        if test.root == "event" and test.path == ("name",) and test.op in ("==", "in"):
+            for name in test.values:
+                if isinstance(name, str):
+                    yield name, name_in(when, name, playbook.source, quoted=True)
+
+
+def _check(name: str, place: PositionedDiagnostic, step: StepSyntax, compilation: Compilation) -> None:
+    events = boundary_events(step)
+    if name in events:
+        return
+    meant = meant_by(name, step) if name in ALIASES else ()
+    if meant:
+        canonical = " or ".join(f'"{event}"' for event in meant)
+        message = f'"{name}" is read as {canonical}'
+        compilation.note("I_ALIAS", place, message, f"write {canonical}")
+        return
+    ends = f"this step ends with {', '.join(events)}"
+    if name in _ENTRIES:
+        message = f'"{name}" never reaches an arc: arcs are looked at when the step has ended'
+        compilation.note("W_EVENT_NEVER", place, message, ends)
+        return
+    guess = nearest(name, events)
+    hint = f'did you mean "{guess}"? {ends}' if guess else ends
+    compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
+
+
+def _check_case(
+    name: str, place: PositionedDiagnostic, step: StepSyntax, rule: CaseRuleSyntax, compilation: Compilation
+) -> None:
+    if name == "loop.done" and step.loop is not None:
+        if rule.retry or any(isinstance(action, TaskSyntax) for action in rule.actions):
+            message = 'a rule on "loop.done" sets variables and leads on; its tasks never run'
+            compilation.note("W_EVENT_NEVER", place, message, "let it lead to a step that has them")
+        return
+    if name.startswith("loop.") and step.loop is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no loop'
+        compilation.note("W_EVENT_NEVER", place, message, "write call.done or step.exit")
+        return
+    block = _OF_WAITS.get(name)
+    if block is not None and getattr(step, block) is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no {block} block'
+        hint = f"add {block}, or spec.eval_mode: on_event to see the events of the whole execution"
+        compilation.note("W_EVENT_NEVER", place, message, hint)

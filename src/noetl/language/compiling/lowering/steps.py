@@ -1,0 +1,121 @@
+"""Steps, lowered: each becomes one transition of the net."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.diagnostics import DiagnosticPosition
+from noetl.language.compiling.lowering.cases import lower_case
+from noetl.language.compiling.lowering.debug_map import Lowering
+from noetl.language.compiling.lowering.limits import lower_concurrency, lower_rate
+from noetl.language.compiling.lowering.loops import lower_loop
+from noetl.language.compiling.lowering.overlay import loops_of
+from noetl.language.compiling.lowering.routers import lower_admission, lower_join, lower_router
+from noetl.language.compiling.lowering.tasks import TaskLowering
+from noetl.language.compiling.lowering.values import authored, inner, table, word, words
+from noetl.language.compiling.lowering.waits import lower_waits
+from noetl.language.reading.nodes import Mapping, Node, Sequence
+from noetl.language.reading.playbook import Dialect, StepSyntax, TaskSyntax
+from noetl.net.debug import part_address, pipeline_address, step_address
+from noetl.net.net import Emit, Lifecycle, StepResult, Transition
+from noetl.net.task import Task as NetTask
+from noetl.templates.authored import Authored
+
+
+def lower_step(lowering: Lowering, step: StepSyntax) -> Transition:
+    _trace(lowering, step)
+    tasks = TaskLowering(lowering, step)
+    spec, policy = step.spec, inner(step.spec, "policy")
+    return Transition(
+        name=step.name,
+        desc=step.desc,
+        admission=lower_admission(lowering, step),
+        join=lower_join(lowering, step),
+        loop=lower_loop(lowering, step.name, step.loop),
+        tasks=_pipeline(step, tasks),
+        args=authored(step.args),
+        set_ctx=_set_ctx(step),
+        result=_result(step.result or inner(spec, "result")),
+        case=lower_case(lowering, step, tasks),
+        sink=_sink(step.sink, step, tasks),
+        router=lower_router(lowering, step),
+        lifecycle=_lifecycle(lowering, step),
+        best_effort=_best_effort(step, policy),
+        on_error_continue=step.on_error == "continue",
+        emit=_emit(inner(policy, "emit", "events")),
+        tracing=table(inner(policy, "tracing")),
+        quotas=table(inner(policy, "quotas")),
+        pool=authored(inner(spec, "pool")),
+        lease=table(inner(spec, "lease")),
+        concurrency=lower_concurrency(inner(spec, "concurrency")),
+        rate=lower_rate(inner(spec, "rate")),
+        ends_execution=word(inner(spec, "end"), "") == "execution",
+        **lower_waits(lowering, step, tasks),
+    )
+
+
+def _trace(lowering: Lowering, step: StepSyntax) -> None:
+    """Where the step stands, and those of its parts that are not traced where they are lowered."""
+    lowering.trace(step_address(step.name), DiagnosticPosition(step.path, step.name_node.span))
+    policy = inner(step.spec, "policy")
+    for holder, names in (
+        (step.node, ("args", "set_ctx", "vars", "result", "case")),
+        (step.spec, ("pool", "lease", "concurrency", "rate", "end")),
+        (policy, ("lifecycle", "failure", "emit", "quotas")),
+    ):
+        for name in names:
+            if isinstance(holder, Mapping) and name in holder:
+                lowering.trace(part_address(step.name, name), holder.keys[name])
+
+
+def _pipeline(step: StepSyntax, tasks: TaskLowering) -> tuple[NetTask, ...]:
+    """The step's own tasks; the retry block of v2-case belongs to the one call such a step makes."""
+    pipeline = tasks.pipeline(step.tasks)
+    if not (step.retry and pipeline):
+        return pipeline
+    called: dict[str, Any] = {name: getattr(pipeline[0], name) for name in pipeline[0].__struct_fields__}
+    return (NetTask(**{**called, "repeat": tasks.repeats(step.retry, "retry")}), *pipeline[1:])
+
+
+def _sink(sink: TaskSyntax | None, step: StepSyntax, tasks: TaskLowering) -> NetTask | None:
+    return tasks.task(sink, f"{pipeline_address(step.name, 'sink')}/{sink.name}") if sink is not None else None
+
+
+def _set_ctx(step: StepSyntax) -> Authored | None:
+    """Step-level `set_ctx`, and the `vars` block of v2-case, which is the same store (C-05)."""
+    values = {**table(step.vars), **table(step.set_ctx)}
+    return Authored(values) if values else None
+
+
+def _result(node: Node | None) -> StepResult | None:
+    if not isinstance(node, Mapping):
+        return None
+    store = node.get("store")
+    kind = word(store.get("kind") if isinstance(store, Mapping) else store, "") or None
+    return StepResult(store=kind, output_select=words(node.get("output_select")))
+
+
+def _lifecycle(lowering: Lowering, step: StepSyntax) -> Lifecycle | None:
+    """`lifecycle`, or `spec.timeout` of the v2 dialects, which means the same (C-30)."""
+    written = inner(step.spec, "policy", "lifecycle")
+    timeout = inner(written, "timeout_s")
+    if lowering.playbook.dialect.rules is not Dialect.V10:
+        timeout = timeout or inner(step.spec, "timeout")
+    lifecycle = Lifecycle(timeout_s=authored(timeout), deadline_s=authored(inner(written, "deadline_s")))
+    return lifecycle if lifecycle != Lifecycle() else None
+
+
+def _best_effort(step: StepSyntax, policy: Node | None) -> bool:
+    """`failure.mode: best_effort`, or `on_error: continue` on the step or its loop (C-42)."""
+    tolerant = step.on_error == "continue" or any(loop.on_error == "continue" for loop in loops_of(step.loop))
+    return tolerant or word(inner(policy, "failure", "mode"), "") == "best_effort"
+
+
+def _emit(node: Node | None) -> tuple[Emit, ...]:
+    """Names, or `{name, when, data}` (EVT-09)."""
+    emitted = []
+    for item in node.items if isinstance(node, Sequence) else ():
+        name = word(item.get("name") if isinstance(item, Mapping) else item, "")
+        if name:
+            emitted.append(Emit(name=name, when=authored(inner(item, "when")), data=authored(inner(item, "data"))))
+    return tuple(emitted)

@@ -1,0 +1,87 @@
+"""Step names: unique, readable in templates, and one of them to begin with (VAL-01, VAL-17, DOC-12)."""
+
+from __future__ import annotations
+
+from noetl.language.compiling.passes import Compilation, key_place
+from noetl.language.reading.nodes import Scalar
+from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
+from noetl.language.reading.shared_checks import did_you_mean, nearest
+from noetl.templates.scopes import RESERVED, is_reserved, reserved_names
+
+START = "start"
+
+
+def check_step_names(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """E_STEP_DUP, E_RESERVED_NAME for steps and iterators, E_NO_START."""
+    first: dict[str, tuple[int, StepSyntax]] = {}
+    for index, step in enumerate(playbook.steps):
+        if step.name in first:
+            _note_duplicate(compilation, *first[step.name], index, step)
+        first.setdefault(step.name, (index, step))
+        reserved = reserved_names(playbook.dialect.rules.value)
+        if step.name in reserved or step.name.startswith("_"):
+            _note_reserved(compilation, step.name_node, f'"{step.name}" cannot be a step\'s name', reserved)
+        _check_iterators(step.loop, compilation)
+    _check_entry(playbook, compilation)
+    return playbook
+
+
+def entry_step(playbook: Playbook) -> str | None:
+    """The step that gets the first token, if there is one (O-20)."""
+    written = _entry_node(playbook)
+    name = str(written.value) if written is not None else START
+    return name if any(step.name == name for step in playbook.steps) else None
+
+
+def _entry_node(playbook: Playbook) -> Scalar | None:
+    spec = playbook.executor.spec if playbook.executor else None
+    node = spec.get("entry_step") if spec else None
+    return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+
+def _check_entry(playbook: Playbook, compilation: Compilation) -> None:
+    if not playbook.steps or entry_step(playbook) is not None:
+        return
+    names = [step.name for step in playbook.steps]
+    written = _entry_node(playbook)
+    if written is not None:
+        message = f'entry_step names "{written.value}", which is not a step here'
+        compilation.note("E_NO_START", written, message, did_you_mean(str(written.value), names))
+        return
+    guess = nearest(START, names) or names[0]
+    hint = f'rename "{guess}" to start, or write executor: {{spec: {{entry_step: {guess}}}}}'
+    place = key_place(playbook.node, "workflow", playbook.steps[0].name_node)
+    compilation.note("E_NO_START", place, 'no step is called "start", so there is nothing to begin with', hint)
+
+
+def _note_duplicate(compilation: Compilation, index: int, step: StepSyntax, again: int, repeated: StepSyntax) -> None:
+    compilation.note(
+        "E_STEP_DUP",
+        repeated.name_node,
+        f'workflow[{index}] (line {step.name_node.span.line}) and workflow[{again}] are both called "{step.name}"',
+        "give one of them another name",
+    )
+
+
+def _note_reserved(compilation: Compilation, place: Scalar, message: str, reserved: frozenset[str] = RESERVED) -> None:
+    words = sorted(name for name in reserved if not name.startswith("_"))
+    hint = f"templates keep {', '.join(words)} and names that begin with _ for themselves"
+    compilation.note("E_RESERVED_NAME", place, message, hint)
+
+
+def _check_iterators(loop: LoopSyntax | None, compilation: Compilation) -> None:
+    while loop is not None:
+        name = str(loop.iterator.value)
+        if not name.isidentifier():
+            compilation.note(
+                "E_RESERVED_NAME",
+                loop.iterator,
+                f'"{name}" cannot be an iterator: templates could not read it',
+                "write a name of letters, digits and underscores",
+            )
+        elif name in ("index", "parent"):
+            message = f'"{name}" cannot be an iterator\'s name: every iteration has an iter.{name} already'
+            compilation.note("E_RESERVED_NAME", loop.iterator, message, "name it after one element, such as item")
+        elif is_reserved(name):
+            _note_reserved(compilation, loop.iterator, f'"{name}" cannot be an iterator\'s name')
+        loop = loop.inner

@@ -1,0 +1,82 @@
+"""Places inside a text: from an offset in a scalar's value to the line and column where that stands (VAL-15).
+
+Escapes, folding and indentation make the value differ from the source, so the way goes by template delimiters: the
+n-th one of the value is the n-th one of the source text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic
+from noetl.base.source import Source, Span
+from noetl.language.reading.nodes import Scalar
+
+_OPENING = re.compile(r"\{\{|\{%|\{#")
+_CLOSING = re.compile(r"\s*-?(?:\}\}|%\}|#\})|$", re.MULTILINE)
+_WHOLE = re.compile(r"(?:\{\{|\{%|\{#).*?(?:\}\}|%\}|#\}|$)", re.MULTILINE)
+
+
+def place_in(
+    scalar: Scalar, offset: int | None, source: Source | None, length: int | None = None
+) -> PositionedDiagnostic:
+    """Where the character at `offset` of the scalar's text stands; the whole scalar when that cannot be told."""
+    if offset is None or source is None:
+        return _first_line(scalar)
+    raw = source.cut(scalar.span)
+    at = _offset_in_source(str(scalar.value), offset, raw)
+    if at is None:
+        return _first_line(scalar)
+    if length is None:
+        at, end = _to_underline(raw, at)
+    else:
+        end = at + length
+    return DiagnosticPosition(scalar.path, _span(scalar.span, raw, at, end))
+
+
+def name_in(scalar: Scalar, name: str, source: Source | None, *, quoted: bool = False) -> PositionedDiagnostic:
+    """Where `name` is first read inside a template, or stands there as quoted text."""
+    text = str(scalar.value)
+    opening = _OPENING.search(text)
+    before = r"(?<=['\"])" if quoted else r"(?<![\w.'\"])"
+    found = re.compile(rf"{before}{re.escape(name)}(?!\w)").search(text, opening.end() if opening else 0)
+    return place_in(scalar, found.start() if found else None, source, len(name))
+
+
+def _offset_in_source(text: str, offset: int, raw: str) -> int | None:
+    before = [found.start() for found in _OPENING.finditer(text) if found.start() <= offset]
+    if not before:
+        return None
+    delimiters = [found.start() for found in _OPENING.finditer(raw)]
+    if len(delimiters) < len(before):
+        return None
+    start, written = before[-1], delimiters[len(before) - 1]
+    between = text[start:offset]
+    return written + len(between) if raw.startswith(between, written) else written
+
+
+def _to_underline(raw: str, at: int) -> tuple[int, int]:
+    """From the mistake to the end of its expression; the whole expression when it is wrong only in ending so soon."""
+    for whole in _WHOLE.finditer(raw):
+        if whole.start() <= at <= whole.end():
+            closing = _CLOSING.search(raw, at)
+            end = closing.start() if closing else at
+            ends_early = end <= at or end > whole.end()
+            return (whole.start(), whole.end()) if ends_early else (at, end)
+    return at, at + 1
+
+
+def _span(whole: Span, raw: str, at: int, end: int) -> Span:
+    line = whole.line + raw.count("\n", 0, at)
+    newline = raw.rfind("\n", 0, at)
+    column = at - newline if newline >= 0 else whole.column + at
+    return Span(line, column, line, column + (end - at), whole.start + at, whole.start + end)
+
+
+def _first_line(scalar: Scalar) -> PositionedDiagnostic:
+    span = scalar.span
+    if span.line == span.end_line:
+        return scalar
+    return DiagnosticPosition(
+        scalar.path, Span(span.line, span.column, span.line, span.column + 1, span.start, span.start + 1)
+    )

@@ -1,0 +1,135 @@
+"""Conversion: a playbook text as v10, checked before anybody gets it (MIG-01…06).
+
+Text goes in; out comes v10 text with what happened to it, or the reasons why there is none. `migrate`, `run --migrate`,
+`register --migrate` and the server's route all ask here, so that they agree. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+from noetl.base.diagnostics import Findings
+from noetl.base.source import Source
+from noetl.language.checking import Checked, check
+from noetl.language.migrating.migrator import MigratedPlaybook, migrate
+from noetl.language.migrating.notes import Note
+from noetl.language.migrating.rescue import repaired, rescue, respell, with_typos_fixed
+from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.reader import read_playbook
+from noetl.language.reading.yaml import read_yaml
+from noetl.net.kinds import Kinds
+
+_ROUNDS = 4  # a typo that is put right can uncover a construct to rewrite, and that another typo
+
+
+class Outcome(StrEnum):
+    """What a conversion came to."""
+
+    UNCHANGED = "already v10"
+    MIGRATED = "migrated"
+    BLOCKED = "needs a person"
+    REFUSED = "refused"
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """`before` is the text as it was written. `after` is the new text, checked; None where there is none. `notes` tell
+    what changed in more than its spelling; `blocked` are the places that need a person: what v10 cannot say, and what
+    would do something else than before."""
+
+    outcome: Outcome
+    before: Checked
+    after: Checked | None = None
+    notes: tuple[Note, ...] = ()
+    blocked: tuple[Note, ...] = ()
+
+    @property
+    def text(self) -> str | None:
+        return self.after.source.text if self.after is not None else None
+
+
+def convert(
+    source: Source, *, kinds: Kinds, dialect: Dialect | None = None, extensions: bool = False, proofs: bool = False
+) -> Conversion:
+    """The v10 form of a text. Never raises for anything that is written in it."""
+
+    def checked(text: str) -> Checked:
+        return check(Source(source.name, text), kinds=kinds, extensions=extensions, proofs=proofs)
+
+    before = check(source, kinds=kinds, extensions=extensions, proofs=False, dialect=dialect)
+    if before.ok and before.dialect is not None:
+        migration = _migrated(source, before.dialect)
+        return _conversion(before, checked(migration.text), migration)
+    return _repaired(source, before, checked) or _rescued(source, before, checked)
+
+
+def _migrated(source: Source, dialect: Dialect) -> MigratedPlaybook:
+    """A document that is accepted: first in the words of its dialect, then as v10."""
+    spelled = respell(source, dialect)
+    text = Source(source.name, spelled.text)
+    playbook = read_playbook(text, Findings(), dialect=dialect)
+    root = read_yaml(source, Findings())
+    if playbook is None or root is None:
+        return spelled
+    done = migrate(text, playbook)
+    if text.text == source.text:
+        return done
+    done = done.relocated(root)
+    return msgspec.structs.replace(done, notes=(*spelled.notes, *done.notes))
+
+
+def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion | None:
+    """A document of an older dialect that lacks little: put right, then migrated like one that was accepted. None where
+    its own dialect does not read it even so."""
+    dialect = before.dialect
+    if dialect not in (Dialect.V2_EVAL, Dialect.V2_CASE):
+        return None
+    first = repaired(source, dialect)
+    root, own = read_yaml(source, Findings()), checked(first.text)
+    if root is None or first.text == source.text or not own.ok or own.dialect is not dialect:
+        return None
+    done = _migrated(own.source, dialect).relocated(root)
+    migration = msgspec.structs.replace(done, notes=(*first.notes, *done.notes))
+    return _conversion(before, checked(migration.text), migration)
+
+
+def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion:
+    """A document that is refused: construct by construct, and where that is not enough, with its typos put right."""
+    text, notes = source, list[Note]()
+    done = Conversion(outcome=Outcome.REFUSED, before=before)
+    found = before.diagnostics
+    for _ in range(_ROUNDS):
+        rescued = rescue(text)
+        if rescued is not None:
+            after = checked(rescued.migration.text)
+            notes += rescued.migration.notes
+            done = _conversion(before, after, msgspec.structs.replace(rescued.migration, notes=tuple(notes)))
+            if done.outcome is not Outcome.REFUSED:
+                return done
+            text, found = after.source, (*rescued.problems, *after.diagnostics)
+        typos = with_typos_fixed(text, found)
+        if typos is None:
+            return done
+        text, notes = Source(source.name, typos.text), [*notes, *typos.notes]
+    return done
+
+
+def _conversion(before: Checked, after: Checked, migration: MigratedPlaybook) -> Conversion:
+    blocked = (*migration.blocked, *migration.differing)
+    return Conversion(
+        outcome=_outcome(before.source.text, after, blocked),
+        before=before,
+        after=after,
+        notes=tuple(note for note in migration.notes if note not in migration.differing),
+        blocked=blocked,
+    )
+
+
+def _outcome(text: str, after: Checked, blocked: tuple[Note, ...]) -> Outcome:
+    if blocked:
+        return Outcome.BLOCKED
+    if not after.ok:
+        return Outcome.REFUSED
+    return Outcome.UNCHANGED if text == after.source.text else Outcome.MIGRATED

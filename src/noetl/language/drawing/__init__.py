@@ -1,0 +1,4 @@
+"""Drawing: a net in, text, SVG, Mermaid or Graphviz out.
+
+Read first: `drawing.py` (what is drawn), `layout.py` (where), `svg.py`.
+"""

@@ -1,0 +1,54 @@
+"""A drawing in Mermaid's flowchart language, for documents that render it."""
+
+from __future__ import annotations
+
+from noetl.language.drawing.drawing import Box, BoxRole, Drawing
+from noetl.language.drawing.edges import Edge, Manner
+
+_SHAPES = {
+    BoxRole.START: ('(["', '"])'),
+    BoxRole.STEP: ('["', '"]'),
+    BoxRole.WAIT: ('{{"', '"}}'),
+    BoxRole.END: ('(["', '"])'),
+    BoxRole.UNKNOWN: ('(("', '"))'),
+}
+_ARROWS = {Manner.PLAIN: "-->", Manner.FAILURE: "-.->", Manner.COMPUTED: "-.->"}
+
+
+def mermaid(drawing: Drawing) -> str:
+    """The flowchart; ids are made here, since names may hold anything."""
+    ids = {box.name: f"s{index}" for index, box in enumerate(drawing.boxes)}
+    lines = ["---", f"title: {_quoted(drawing.title)}", "---", "flowchart TD"]
+    lines += [f"  {ids[box.name]}{_shape(box)}" for box in drawing.boxes]
+    lines += [f"  {_way(way, ids)}" for way in drawing.ways]
+    failures = [str(index) for index, way in enumerate(drawing.ways) if way.manner is Manner.FAILURE]
+    if failures:
+        lines.append(f"  linkStyle {','.join(failures)} stroke:#c2410c")
+    return "\n".join(lines) + "\n"
+
+
+def _shape(box: Box) -> str:
+    opening, closing = _SHAPES[box.role]
+    rows = [f"<b>{_escaped(box.name)}</b>"]
+    rows += [f"{mark.sign} {_escaped(f'{mark.word}: {mark.text}')}" for mark in box.marks]
+    rows += [
+        _escaped("· " * line.depth + " · ".join(part for part in (line.name, line.kind) if part)) for line in box.lines
+    ]
+    return f"{opening}{'<br/>'.join(rows)}{closing}"
+
+
+def _way(way: Edge, ids: dict[str, str]) -> str:
+    label = f'|"{_escaped(way.label)}"|' if way.label else ""
+    return f"{ids[way.source]} {_ARROWS[way.manner]}{label} {ids[way.target]}"
+
+
+def _escaped(text: str) -> str:
+    """Text inside a quoted label: Mermaid reads entities written with # in place of &."""
+    for char in '#&"<>`|':
+        text = text.replace(char, f"\0{ord(char)};")
+    return " ".join(text.replace("\0", "#").split())
+
+
+def _quoted(text: str) -> str:
+    """A title in the front matter, which is YAML."""
+    return "'" + " ".join(text.split()).replace("'", "''") + "'"

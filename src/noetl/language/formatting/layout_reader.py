@@ -1,0 +1,209 @@
+"""Reading a layout: tokens to entries, each with the comments that belong to it.
+
+May assume that the text has passed `read_yaml`: no tags, no merge keys, keys are text, one document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import yaml
+
+from noetl.language.formatting.block_text import block_text
+from noetl.language.formatting.flow_text import flow_text
+from noetl.language.formatting.model import (
+    Block,
+    BlockText,
+    DocumentLayout,
+    LayoutComment,
+    LayoutEntry,
+    Leaf,
+    UnformattableError,
+    Value,
+)
+from noetl.language.formatting.tokens import Piece, header_of, scan
+
+_MAX_KEY = 1000  # longer ones YAML only takes after "? "
+
+
+def read_layout(text: str) -> DocumentLayout:
+    """The layout of `text`, whose line breaks are single line feeds."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._bare_end = 0 if text.endswith("\n") else len(text)
+        self._text = text + "\n" if self._bare_end else text
+        self._pieces = scan(self._text)
+        self._next = 0
+        self._pending: list[LayoutComment] = []  # comments and blank lines that have found no owner yet
+        self._owner: LayoutEntry | None = None  # whose line the next trailing comment ends
+        self._layout = DocumentLayout(LayoutEntry(column=-1))
+
+    def read(self) -> DocumentLayout:
+        layout = self._layout
+        layout.comments = [comment for piece in self._pieces for comment in _comments(piece)]
+        layout.has_anchors = any(piece.is_a(yaml.AnchorToken) for piece in self._pieces)
+        self._take()  # the start of the stream
+        self._read_preamble()
+        root = self._owner = layout.root
+        root.before, self._pending = self._pending, []
+        root.value = self._value(root)
+        while self._next < len(self._pieces):
+            self._peek()
+            self._take()
+        end = root.value.tail if isinstance(root.value, Block) else layout.footer
+        end += self._pending
+        return layout
+
+    def _read_preamble(self) -> None:
+        while self._peek().is_a(yaml.DirectiveToken):
+            directive = self._take().text.split("#")[0].strip()
+            self._layout.preamble += [*self._pending, LayoutComment(directive)]
+            self._pending = []
+        if self._peek().is_a(yaml.DocumentStartToken):
+            self._layout.preamble += self._pending
+            self._pending = []
+            self._layout.has_start_mark = True
+            self._take()
+            self._peek()
+
+    # values
+
+    def _value(self, entry: LayoutEntry) -> Value | None:
+        """Whatever stands after `key:` or `-`."""
+        if self._peek().is_a(yaml.AnchorToken):
+            entry.anchor = self._take().text
+        piece = self._peek()
+        if piece.is_a(yaml.BlockMappingStartToken):
+            self._take()
+            return self._collection(piece.column, yaml.KeyToken, self._mapping_entry)
+        if piece.is_a(yaml.BlockSequenceStartToken):
+            self._take()
+            return self._collection(piece.column, yaml.BlockEntryToken, self._item)
+        if piece.is_a(yaml.BlockEntryToken) and entry.key is not None:
+            return self._unindented_items()
+        if piece.is_a(yaml.ScalarToken, yaml.AliasToken, yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken):
+            entry.before += [comment for comment in self._pending if comment.text]
+            self._pending = []
+            return self._block_text(entry) if piece.is_block_text else self._leaf(entry)
+        entry.inner = self._claim(entry.column + 1)
+        return None
+
+    def _leaf(self, entry: LayoutEntry) -> Leaf:
+        if self._peek().is_a(yaml.ScalarToken, yaml.AliasToken):
+            return Leaf(self._take().text, entry.column)
+        first = self._next
+        depth = 0
+        while True:
+            piece = self._pieces[self._next]
+            depth += piece.is_a(yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken)
+            depth -= piece.is_a(yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+            self._take()
+            if not depth:
+                break
+        inside = self._pieces[first : self._next]
+        raw = self._text[inside[0].start : inside[-1].end]
+        return Leaf(raw if "\n" in raw else flow_text(inside), max(entry.column, 0), is_flow=True)
+
+    def _block_text(self, entry: LayoutEntry) -> BlockText:
+        piece = self._take()
+        self._own(header_of(piece).comment)
+        return block_text(piece, entry.column, ends_bare=0 < self._bare_end < piece.end)
+
+    # collections
+
+    def _collection(self, column: int, opener: type[yaml.Token], read: Callable[[], LayoutEntry]) -> Block:
+        entries = []
+        while self._peek().is_a(opener):
+            entries.append(read())
+        tail = self._claim(column)
+        if not self._peek().is_a(yaml.BlockEndToken):
+            raise UnformattableError("a key that is not written before its value")
+        self._take()
+        return Block(entries, tail)
+
+    def _mapping_entry(self) -> LayoutEntry:
+        entry = self._begin()
+        entry.key = self._key()
+        if self._peek().is_a(yaml.ValueToken):
+            self._take()
+            entry.value = self._value(entry)
+        return entry
+
+    def _key(self) -> str:
+        anchor = self._take().text + " " if self._peek().is_a(yaml.AnchorToken) else ""
+        piece = self._peek()
+        if not piece.is_a(yaml.ScalarToken, yaml.AliasToken) or "\n" in piece.text or len(piece.text) > _MAX_KEY:
+            raise UnformattableError('a key that is longer than a line, or written with "? "')
+        self._take()
+        return anchor + piece.text + (" " if piece.is_a(yaml.AliasToken) else "")
+
+    def _item(self) -> LayoutEntry:
+        entry = self._begin()
+        entry.value = self._value(entry)
+        return entry
+
+    def _unindented_items(self) -> Block:
+        """A list whose dashes stand right below the key; YAML closes it without saying so."""
+        entries = []
+        while self._peek().is_a(yaml.BlockEntryToken):
+            entries.append(self._item())
+        return Block(entries)
+
+    # tokens and comments
+
+    def _begin(self) -> LayoutEntry:
+        """A new entry at the coming token, with the comments above it."""
+        entry = LayoutEntry(column=self._peek().column, before=self._pending)
+        self._pending = []
+        self._owner = entry
+        self._take()
+        return entry
+
+    def _peek(self) -> Piece:
+        """The coming token; the comments before it are pending from now on."""
+        piece = self._pieces[self._next]
+        if piece.trailing:
+            self._own(piece.trailing)
+            piece.trailing = ""
+        if piece.above:
+            self._pending += piece.above
+            piece.above = []
+        return piece
+
+    def _take(self) -> Piece:
+        self._next += 1
+        return self._pieces[self._next - 1]
+
+    def _own(self, comment: str) -> None:
+        """A comment at the end of a line; of two on one entry the earlier moves above it."""
+        if not comment:
+            return
+        if self._owner is None:
+            self._pending.append(LayoutComment(comment))
+            return
+        if self._owner.trailing:
+            self._owner.before.append(LayoutComment(self._owner.trailing))
+        self._owner.trailing = comment
+
+    def _claim(self, column: int) -> list[LayoutComment]:
+        """The pending comments up to the last one before any that is indented less than `column`."""
+        end = 0
+        for index, comment in enumerate(self._pending):
+            if comment.text and comment.column < column:
+                break
+            if comment.text:
+                end = index + 1
+        claimed, self._pending = self._pending[:end], self._pending[end:]
+        return claimed
+
+
+def _comments(piece: Piece) -> list[str]:
+    found = [comment.text for comment in piece.above if comment.text]
+    if piece.trailing:
+        found.append(piece.trailing)
+    if piece.is_block_text and header_of(piece).comment:
+        found.append(header_of(piece).comment)
+    return found

@@ -1,0 +1,92 @@
+"""Layout: a document as it looks, with its comments, blank lines, quotes and anchors; what the formatter works on.
+
+Unlike `nodes` it knows no values, only how they are written. A comment belongs to the entry below it, to the line it
+ends, or to the collection whose end it stands at.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LayoutComment(msgspec.Struct, frozen=True):
+    """A comment on a line of its own, `#` included; a blank line when it has no text."""
+
+    text: str
+    column: int = 0
+
+
+BLANK = LayoutComment("")
+
+
+class Leaf(msgspec.Struct):
+    """A scalar, alias or flow collection as written; `column` is that of the entry it belonged to."""
+
+    text: str
+    column: int
+    is_flow: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        return "\n" in self.text
+
+
+class BlockText(msgspec.Struct):
+    """A literal or folded scalar: its header without indentation hint, and its lines without indentation."""
+
+    style: str  # | or >
+    chomping: str  # "", - or +
+    lines: list[str]
+    needs_hint: bool  # its first line begins with a space, or the author said so
+    is_long: bool = True
+
+
+class Block(msgspec.Struct):
+    """A block mapping or sequence; `tail` are the comments after its last entry."""
+
+    entries: list[LayoutEntry]
+    tail: list[LayoutComment] = []
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than one line as an item of a list."""
+        return len(self.entries) > 1 or bool(self.tail) or any(entry.is_long for entry in self.entries)
+
+
+Value = Leaf | BlockText | Block
+
+
+class LayoutEntry(msgspec.Struct):
+    """A key with its value, or an item of a list (`key` None); the root of a document is an item in column -1."""
+
+    column: int
+    key: str | None = None
+    anchor: str = ""
+    value: Value | None = None
+    before: list[LayoutComment] = []
+    trailing: str = ""  # the comment at the end of its first line (of its last, if the value is a leaf)
+    inner: list[LayoutComment] = []  # comments where a value could be
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than one line when written after a key."""
+        return isinstance(self.value, Block) or (self.value is not None and self.value.is_long) or bool(self.inner)
+
+    @property
+    def name(self) -> str:
+        return (self.key or "").strip("\"'")
+
+
+class DocumentLayout(msgspec.Struct):
+    """A whole document: `preamble` holds directives and the comments above the start mark."""
+
+    root: LayoutEntry
+    preamble: list[LayoutComment] = []
+    has_start_mark: bool = False
+    has_anchors: bool = False
+    footer: list[LayoutComment] = []
+    comments: list[str] = []  # every comment, to be counted again when the text has been rewritten
+
+
+class UnformattableError(Exception):
+    """The text is good YAML, but written in a way the formatter does not rewrite; the message says which."""

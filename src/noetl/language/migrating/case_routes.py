@@ -1,0 +1,155 @@
+"""Routes: the transitions of a v2-case step as arcs of one router (MIG-03, V2C-04, V2C-12, V2C-25, C-09).
+
+A choice is one way out with all its targets. Where no choice forks, arcs stand in order and the first that holds is
+taken; where one does, the router is inclusive and each choice excludes those before it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.language.migrating.case_guards import Guard, joined
+from noetl.language.migrating.document_editor import item_id
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, literal
+from noetl.language.migrating.names import NameToken, expression, template, tokens
+from noetl.language.migrating.notes import Notes
+from noetl.language.reading.nodes import Mapping
+from noetl.language.reading.playbook import ArcSyntax, CaseExit, StepSyntax
+
+
+class ArcTarget(msgspec.Struct, frozen=True):
+    """Where a choice leads. `extra` are args that the migration itself hands over."""
+
+    step: str
+    when: str | None = None  # a further condition of this target alone
+    otherwise: bool = False  # taken when that condition is false
+    args: Mapping | None = None
+    extra: tuple[FragmentEntry, ...] = ()
+    options: tuple[FragmentEntry, ...] = ()
+    origin: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """`when` None: every event but a failure. `guard` says which events it can be true for."""
+
+    when: str | None
+    guard: Guard
+    targets: tuple[ArcTarget, ...]
+    copier: Copier
+
+
+def targets_of(
+    arcs: tuple[ArcSyntax, ...], options: tuple[FragmentEntry, ...], copier: Copier, notes: Notes
+) -> tuple[ArcTarget, ...]:
+    """Targets as v10 may name them: a computed one becomes one target per name it can give."""
+    found: list[ArcTarget] = []
+    for arc in arcs:
+        own = _arc_options(arc, copier)
+        origin = item_id(arc.node) if isinstance(arc.node, Mapping) else ""
+        if not arc.template:
+            name = str(arc.target.value)
+            found.append(ArcTarget(name, args=arc.args, options=(*options, *own), origin=origin))
+            continue
+        computed = _ternary(copier.text(arc.target))
+        if computed is None or len(arcs) > 1:
+            hint = "write one guarded arc per target in next.arcs"
+            notes.blocked(arc.target, "this target is computed, and v10 routes to steps by name", hint)
+            continue
+        then, condition, otherwise = computed
+        found.append(ArcTarget(then, condition, args=arc.args, options=(*options, *own), origin=origin))
+        found.append(ArcTarget(otherwise, condition, otherwise=True, args=arc.args, options=(*options, *own)))
+    return tuple(found)
+
+
+def transition_options(transition: CaseExit, copier: Copier) -> tuple[FragmentEntry, ...]:
+    """A transition's spec as that of an arc; its guard is part of the condition instead."""
+    spec = transition.node.get("spec") if isinstance(transition.node, Mapping) else None
+    if not isinstance(spec, Mapping):
+        return ()
+    return tuple(copier.renamed_entry(spec, key, key) for key in ("delay", "trigger_compensation") if key in spec)
+
+
+def guard_of(transition: CaseExit, copier: Copier) -> str | None:
+    if transition.guard is None or transition.guard.value is True:
+        return None
+    return expression(copier.text(transition.guard)) or "false"
+
+
+def _arc_options(arc: ArcSyntax, copier: Copier) -> tuple[FragmentEntry, ...]:
+    return tuple(copier.renamed_entry(arc.spec, key, key) for key in arc.spec.values) if arc.spec is not None else ()
+
+
+def _ternary(text: str) -> tuple[str, str, str] | None:
+    """`'a' if condition else 'b'`, taken apart."""
+    inner = expression(text)
+    found = tokens(template(inner)) if inner is not None else None
+    if found is None:
+        return None
+    body = found[1:-1]
+    words = [position for position, token in enumerate(body) if token.kind == "name" and token.text in ("if", "else")]
+    if len(words) != 2 or body[words[0]].text != "if":
+        return None
+    first, condition, last = body[: words[0]], body[words[0] + 1 : words[1]], body[words[1] + 1 :]
+    ends = [_string(part) for part in (first, last)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    return ends[0], "".join(token.text for token in condition).strip(), ends[1]
+
+
+def _string(part: list[NameToken]) -> str | None:
+    words = [token for token in part if token.kind != "whitespace"]
+    return words[0].text.strip("'\"") if len(words) == 1 and words[0].kind == "string" else None
+
+
+class RouterPieces:
+    """Builds one step's `next` from its choices, in order."""
+
+    def __init__(self, step: StepSyntax, *, always: bool) -> None:
+        self.step = step
+        self.always = always  # unguarded arcs take failures too (spec.on_error: continue)
+
+    def entry(self, choices: list[Choice], origin: str = "", *, flow: bool = False) -> FragmentEntry | None:
+        if not choices:
+            return None
+        forks = any(len(_parallel(choice)) > 1 for choice in choices)
+        items: list[Item] = []
+        for position, choice in enumerate(choices):
+            earlier = [other for other in choices[:position] if other.guard.overlaps(choice.guard)] if forks else []
+            items += [self._arc(choice, target, earlier, forks=forks) for target in choice.targets]
+        spec = [FragmentEntry("mode", Literal("inclusive"))] if forks else []
+        if self.always and any(choice.when is None for choice in choices):
+            spec.append(FragmentEntry("unguarded", Literal("always")))
+        entries = [FragmentEntry("spec", Mapped(tuple(spec), flow=True))] if spec else []
+        entries.append(FragmentEntry("arcs", Listed(tuple(items), flow=flow)))
+        return FragmentEntry("next", Mapped(tuple(entries), flow=flow), origin)
+
+    def _arc(self, choice: Choice, target: ArcTarget, earlier: list[Choice], *, forks: bool) -> Item:
+        parts = [choice.when] if choice.when else []
+        last = target.when is not None and target.otherwise and not forks  # the arc before it has taken the rest
+        negated = [other.when for other in earlier if other.when]
+        if not parts and not self.always and (negated or (target.when and not last)):
+            parts.append("event.name != 'step.failed'")
+        if target.when is not None and not last:
+            parts.append(f"not ({target.when})" if target.otherwise else target.when)
+        parts += [f"not ({when})" for when in negated]
+        entries = [FragmentEntry("step", literal(target.step))]
+        if parts:
+            entries.append(FragmentEntry("when", literal(template(joined(parts)))))
+        entries += _args(choice.copier, target)
+        if target.options:
+            entries.append(FragmentEntry("spec", Mapped(target.options, flow=True)))
+        return Item(Mapped(tuple(entries), flow=len(entries) == 1 or target.origin == ""), target.origin)
+
+
+def _args(copier: Copier, target: ArcTarget) -> list[FragmentEntry]:
+    if target.extra:
+        return [FragmentEntry("args", Mapped(target.extra, flow=True))]
+    if target.args is None:
+        return []
+    values = tuple(copier.renamed_entry(target.args, key, key) for key in target.args.values)
+    return [FragmentEntry("args", Mapped(values, flow=True))]
+
+
+def _parallel(choice: Choice) -> list[ArcTarget]:
+    """Targets that are taken together; those of a computed target exclude each other."""
+    return [target for target in choice.targets if target.when is None]

@@ -1,0 +1,266 @@
+"""One v2-case step: its rules sorted, its pipeline built, its way out written (MIG-03, O-29)."""
+
+from __future__ import annotations
+
+from noetl.language.migrating.admission import lifecycle_entry
+from noetl.language.migrating.case_blocks import handlers_entry, loop_entry
+from noetl.language.migrating.case_guards import Guard
+from noetl.language.migrating.case_pagination import Pages
+from noetl.language.migrating.case_retry import CallPolicy, is_pages
+from noetl.language.migrating.case_routes import Choice, RouterPieces, targets_of
+from noetl.language.migrating.case_rules import Looks
+from noetl.language.migrating.case_tasks import (
+    TaskNames,
+    call_name,
+    keeping_task,
+    merged_args,
+    pipeline_names,
+    plain_task,
+    setting_task,
+    sink_name,
+)
+from noetl.language.migrating.document_editor import item_id, key_id
+from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.fragments import (
+    CommentedEntry,
+    CopiedEntry,
+    Copier,
+    FragmentEntry,
+    Item,
+    Listed,
+    Literal,
+    Mapped,
+    literal,
+)
+from noetl.language.migrating.notes import Notes
+from noetl.language.migrating.rule_placement import CaseSorting
+from noetl.language.migrating.tasks import KNOBS, task_entries
+from noetl.language.migrating.unknown_keys import kept_as_comments
+from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.playbook import StepSyntax, TaskSyntax
+
+_UNWRAPPED = frozenset({"http", "postgres", "duckdb", "snowflake", "ducklake", "playbook"})
+_CONSUMED = ("spec", "args", "loop", "tool", "retry", "vars", "case", "sink", "next", "set_ctx", "on_event")
+_COPIED = ("timer", "message", "signal", "human_task", "timeout", "compensate")
+
+
+class CaseStep:
+    def __init__(
+        self, step: StepSyntax, copier: Copier, notes: Notes, names: TaskNames, *, read_elsewhere: bool, forks: bool
+    ) -> None:
+        self.step, self.node, self.notes = step, step.node, notes
+        self.call = next((task for task in step.tasks if isinstance(task, TaskSyntax)), None)
+        self.call_name = call_name(step)
+        self.read_elsewhere = read_elsewhere
+        self.copier = copier
+        view = step.name if step.name.isidentifier() else prefix(step.name)
+        self.looks = Looks(step, view, self.call is not None and self.call.kind in _UNWRAPPED)
+        self.pages = self._pages()
+        taken = {self.call_name} if self.call else set()
+        self.sorting = CaseSorting(self.looks, copier, notes, names, TaskNames(taken), forks=forks)
+
+    def items(self) -> list[Item]:
+        self._check()
+        self._check_failures()
+        self.sorting.sort()
+        choices = [*self.sorting.choices, *self._shortcut()]
+        entries: list[FragmentEntry | CopiedEntry | CommentedEntry] = []
+        entries += self.copier.entries(self.node, ("step", "desc"))
+        entries += self._spec()
+        entries += self.copier.entries(self.node, ("args",))
+        if "loop" in self.node:
+            entries.append(loop_entry(self.copier, self.step))
+        entries += self._tool(choices)
+        entries += self._set_ctx()
+        entries += self.copier.entries(self.node, ("result", *_COPIED))
+        if self.step.on_event is not None:
+            entries.append(handlers_entry(self.copier, self.step, self.step.on_event))
+        entries += self._next(choices)
+        entries += self._unknown()
+        flow = self.copier.sheet.is_flow(self.node)
+        return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
+
+    def _check(self) -> None:
+        spec = self.step.spec
+        if self.step.eval_mode == "on_event" and spec is not None:
+            self.notes.blocked(
+                spec.keys["eval_mode"],
+                "eval_mode: on_event listens to every event of the execution, and v10 steps do not",
+                "write wait blocks (timer, message, signal, human_task) with next.arcs guarded by event.name, "
+                "or on_event handlers",
+            )
+        if self.looks.view != self.step.name and (self.step.vars or self.step.case):
+            message = f'templates cannot read the step "{self.step.name}" by its name'
+            self.notes.blocked(self.step.name_node, message, f"rename it to {self.looks.view} first")
+
+    def _check_failures(self) -> None:
+        """The work of rules can fail too. What v2-case does then depends on the rules around, which arcs do not see."""
+        if self.step.case is None:
+            return
+        hint = "let each rule only lead on, and do its work in the step that it leads to"
+        if self.step.on_error == "continue" and (self.step.sink is not None or self.sorting.works):
+            message = (
+                "on_error: continue holds for the work of these rules too, and arcs cannot tell whose failure it was"
+            )
+            self.notes.differs(self.step.case, message, hint)
+        elif self._works_in_several_parts():
+            message = "several parts of this step work, and when one fails the others went on as v10 does not"
+            self.notes.differs(self.step.case, message, hint)
+        elif self.sorting.works and self.call is None and len(self.step.case.rules) > 1:
+            message = "when the work of one of these rules fails, another one took over, which arcs cannot tell apart"
+            self.notes.differs(self.step.case, message, hint)
+        elif self.step.loop is not None and len(self.step.case.rules) > 1:
+            message = "these rules were looked at in every iteration, and a v10 router looks once"
+            self.notes.differs(self.step.case, message, "keep one rule, or collect what decides with set_ctx")
+
+    def _works_in_several_parts(self) -> bool:
+        """The sink is such a part, too."""
+        works = self.sorting.works
+        return (works > 1 and not self.sorting.is_success_and_failure) or (works > 0 and self.step.sink is not None)
+
+    def _pages(self) -> Pages | None:
+        if self.call is None or not any(is_pages(retry) for retry in self.step.retry):
+            return None
+        return Pages(self.step, self.call, self.copier, self.notes)
+
+    # spec ------------------------------------------------------------------------------------------------------
+
+    def _spec(self) -> list[FragmentEntry]:
+        spec = self.step.spec
+        kept: list[FragmentEntry | CopiedEntry] = []
+        policy: list[FragmentEntry] = []
+        own = ("case_mode", "eval_mode", "on_error", "timeout")
+        if spec is not None:
+            kept += self.copier.entries(spec, [key for key in spec.values if key not in own])
+            if "timeout" in spec:
+                policy.append(lifecycle_entry(self.copier, spec, self.notes))
+        tolerant = self.step.on_error == "continue" or (
+            self.step.loop is not None and self.step.loop.on_error == "continue"
+        )
+        if tolerant:
+            policy.append(FragmentEntry("failure", Mapped((FragmentEntry("mode", Literal("best_effort")),), flow=True)))
+        if policy:
+            kept.append(FragmentEntry("policy", Mapped(tuple(policy))))
+        origin = key_id(self.node.keys["spec"]) if "spec" in self.node else ""
+        return [FragmentEntry("spec", Mapped(tuple(kept)), origin)] if kept else []
+
+    # pipeline --------------------------------------------------------------------------------------------------
+
+    def _tool(self, choices: list[Choice]) -> list[FragmentEntry | CopiedEntry]:
+        tail = self._tail()
+        if self._must_keep(tail, choices):
+            tail.append(keeping_task(self.sorting.task_names.free(f"{prefix(self.step.name)}_result"), self.call_name))
+        self._check_response(tail, choices)
+        origin = key_id(self.node.keys["tool"]) if "tool" in self.node else ""
+        head = [*self.sorting.before, *self._calls(named=bool(tail or self.sorting.before))]
+        if not tail and len(head) == 1 and self.pages is None and self.call is not None:
+            return [self._single(head[0])]
+        if not tail and not head:
+            return []
+        return [FragmentEntry("tool", Listed((*head, *tail)), origin)]
+
+    def _single(self, item: Item) -> FragmentEntry | CopiedEntry:
+        """One call stays one mapping, and if nothing about it changed, it stays as it was written."""
+        tool = self.node.values["tool"]
+        untouched = isinstance(tool, Mapping) and not any(knob in tool for knob in KNOBS)
+        if untouched and not self.step.retry and self.step.args is None:
+            return self.copier.entry(self.node, "tool")
+        return FragmentEntry("tool", item.value, key_id(self.node.keys["tool"]))
+
+    def _calls(self, *, named: bool) -> list[Item]:
+        if self.call is None:
+            return []
+        if self.pages is not None:
+            return self.pages.items()
+        policy = CallPolicy(self.step, self.copier, self.notes).entry()
+        name = FragmentEntry("name", literal(self.call_name)) if named else None
+        entries = task_entries(
+            self.copier, self.call, name, [policy] if policy else [], merged_args(self.copier, self.step, self.call)
+        )
+        flow = self.copier.sheet.is_flow(self.call.node) and policy is None
+        return [Item(Mapped(tuple(entries), flow=flow))]
+
+    def _tail(self) -> list[Item]:
+        """What follows the call, in the order of O-29: done rules, the sink, vars, exit rules."""
+        tail = list(self.sorting.done)
+        if self.step.sink is not None:
+            copier = self.copier.with_names(pipeline_names(self.call_name))
+            name = self.sorting.task_names.free(sink_name(self.step))
+            origin = key_id(self.node.keys["sink"])
+            tail.append(Item(plain_task(copier, self.step.sink, name, label=False), origin))
+        extended = bool(tail or self.sorting.exit)
+        if extended and self.step.vars is not None and self.step.loop is None and self.pages is None:
+            copier = self.copier.with_names(pipeline_names(self.call_name))
+            values = Mapped(tuple(copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values))
+            tail.append(setting_task(self.sorting.task_names.free("keep_vars"), values))
+        return [*tail, *self.sorting.exit]
+
+    def _check_response(self, tail: list[Item], choices: list[Choice]) -> None:
+        """Behind other tasks only the call's payload is left, not its status or headers."""
+        if tail and any(f"{self.looks.view}.result" in (choice.when or "") for choice in choices):
+            message = "a condition reads the whole response, which is gone when other tasks have run after the call"
+            self.notes.blocked(self.step, message, "keep what decides with set_ctx, and guard next.arcs with it")
+
+    def _must_keep(self, tail: list[Item], choices: list[Choice]) -> bool:
+        """Whether anything still reads the call's result as that of the step."""
+        if not tail or self.call is None:
+            return False
+        routed = any(reads_result(choice, self.looks.view) for choice in choices)
+        ends_here = not any(_takes_success(choice) for choice in choices)  # then its result is the execution's (O-08)
+        return self.read_elsewhere or routed or ends_here or (self.step.vars is not None and self.step.loop is not None)
+
+    # what is written and where it leads ------------------------------------------------------------------------
+
+    def _set_ctx(self) -> list[FragmentEntry | CopiedEntry]:
+        values: list[FragmentEntry] = []
+        view = self.looks.view
+        names = {"result": f"{view}.data", "response": f"{view}.result", "this": view}
+        if self.pages is not None:
+            names |= self.pages.result_names(view)
+        copier = self.copier.with_names(names)
+        in_pipeline = bool(self.sorting.done or self.sorting.exit or self.step.sink)
+        if self.step.vars is not None and (not in_pipeline or self.step.loop is not None or self.pages is not None):
+            values += [copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values]
+        for written in self.sorting.set_ctx:
+            values += [copier.renamed_entry(written, key, key) for key in written.values]
+        if self.step.set_ctx is not None:
+            values += [self.copier.renamed_entry(self.step.set_ctx, key, key) for key in self.step.set_ctx.values]
+        if not values:
+            return []
+        origin = next((key_id(self.node.keys[key]) for key in ("vars", "set_ctx") if key in self.node), "")
+        unique = {entry.key: entry for entry in values}
+        flow = self.step.vars is not None and self.copier.sheet.is_flow(self.step.vars)
+        return [FragmentEntry("set_ctx", Mapped(tuple(unique.values()), flow=flow), origin)]
+
+    def _shortcut(self) -> list[Choice]:
+        router = self.step.router
+        if router is None:
+            return []
+        copier = self.copier.with_names(self.looks.arc_names(Guard(None, ())))
+        targets = targets_of(router.arcs, (), copier, self.notes)
+        return [Choice(None, Guard(None, ()), targets, copier)] if targets else []
+
+    def _next(self, choices: list[Choice]) -> list[FragmentEntry]:
+        key: Scalar | None = self.node.keys.get("case") or self.node.keys.get("next")
+        flow = "case" not in self.node and len(choices) == 1
+        pieces = RouterPieces(self.step, always=self.step.on_error == "continue")
+        entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
+        return [entry] if entry is not None else []
+
+    def _unknown(self) -> list[CommentedEntry]:
+        known = ("step", "desc", "result", *_CONSUMED, *_COPIED)
+        return kept_as_comments(self.copier, self.node, known, self.notes)
+
+
+def _takes_success(choice: Choice) -> bool:
+    """Whether a way out is taken by every success of the step."""
+    return bool(choice.targets) and choice.when in (None, "event.name == 'step.done'", "event.name == 'loop.done'")
+
+
+def reads_result(choice: Choice, view: str) -> bool:
+    """Whether a way out looks at the step's result."""
+    texts = [choice.when or "", *(target.when or "" for target in choice.targets)]
+    for target in choice.targets:
+        if target.args is not None:
+            texts += [choice.copier.text(node) for node in target.args.values.values() if isinstance(node, Scalar)]
+    return any("event.result" in text or f"{view}." in text for text in texts)

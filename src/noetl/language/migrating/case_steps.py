@@ -1,0 +1,71 @@
+"""Steps of v2-case as v10: one pipeline, one router, and further steps where a rule works and then leads on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from noetl.language.migrating.case_step import CaseStep
+from noetl.language.migrating.case_tasks import TaskNames
+from noetl.language.migrating.document_editor import item_id
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Literal, Mapped
+from noetl.language.migrating.names import paths
+from noetl.language.migrating.notes import Notes
+from noetl.language.migrating.tasks import task_entries
+from noetl.language.reading.nodes import Mapping, Node, scalars
+from noetl.language.reading.playbook import CaseExit, Playbook, StepSyntax, TaskSyntax
+
+
+class CaseSteps:
+    """`v10`: where steps begin that are v10 already and are copied, in a document of several dialects."""
+
+    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes, v10: Collection[int] = ()) -> None:
+        self.playbook = playbook
+        self.copier = copier
+        self.notes = notes
+        self._v10 = v10
+
+    def items(self) -> list[Item]:
+        names = TaskNames({step.name for step in self.playbook.steps})
+        readers = Counter(root for step in self.playbook.steps for root in _roots(step.node) - {step.name})
+        bare = not any(step.name == "end" and step.tasks for step in self.playbook.steps)
+        forks = any(_forks(step) for step in self.playbook.steps)
+        items: list[Item] = []
+        for step in self.playbook.steps:
+            if step.node.span.start in self._v10:
+                items.append(Item(self.copier.value(step.node), item_id(step.node)))
+                continue
+            last = bare and _leads_to_end(step.node)  # then its result is the execution's (O-08)
+            read = readers[step.name] > 0 or last
+            items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read, forks=forks).items()
+        return [*items, *self._implicit_end()]
+
+    def task(self, task: TaskSyntax) -> Mapped:
+        """A task of the workbook."""
+        return Mapped(tuple(task_entries(self.copier, task, None)))
+
+    def _implicit_end(self) -> list[Item]:
+        """The place that a target `end` meant when no step had that name (C-40)."""
+        if any(step.name == "end" for step in self.playbook.steps):
+            return []
+        ended = any(_leads_to_end(step.node) for step in self.playbook.steps)
+        return [Item(Mapped((FragmentEntry("step", Literal("end")),)))] if ended else []
+
+
+def _forks(step: StepSyntax) -> bool:
+    """Whether a step can send several tokens on."""
+    ways = [step.router.arcs if step.router is not None else ()]
+    actions = [action for rule in (step.case.rules if step.case else ()) for action in rule.actions]
+    ways += [action.targets for action in actions if isinstance(action, CaseExit)]
+    return step.case_mode == "inclusive" or any(len(targets) > 1 for targets in ways)
+
+
+def _leads_to_end(step: Mapping) -> bool:
+    """Whether anything in a step leads there: by name, or as one of the names a template can give."""
+    ways = [value for key, _, value in step.items() if key in ("next", "case", "timeout")]
+    values = [scalar.value for way in ways for scalar in scalars(way) if isinstance(scalar.value, str)]
+    return any(value == "end" or "'end'" in value or '"end"' in value for value in values)
+
+
+def _roots(node: Node) -> set[str]:
+    return {path[0] for scalar in scalars(node) if isinstance(scalar.value, str) for path in paths(scalar.value)}

@@ -1,0 +1,159 @@
+"""Tasks of a migrated v2-case step: its call, its sinks and the tasks of its rules, in one pipeline.
+
+A sink is a storing task after the call. `result`, `response` and `this` become the call's view by its name, since in
+a pipeline other tasks may come after it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from noetl.base.source import is_template
+from noetl.language.migrating.document_editor import key_id
+from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.fragments import (
+    Copier,
+    FragmentEntry,
+    Item,
+    Listed,
+    Literal,
+    Mapped,
+    Piece,
+    from_data,
+    literal,
+)
+from noetl.language.migrating.names import template
+from noetl.language.migrating.tasks import task_entries
+from noetl.language.reading.nodes import Mapping, Node, scalars
+from noetl.language.reading.playbook import CaseRuleSyntax, RetrySyntax, StepSyntax, TaskSyntax
+
+
+def call_name(step: StepSyntax) -> str:
+    """The name a step's only task has in v10 as well (TASK-03)."""
+    return f"{prefix(step.name)}_task"
+
+
+def sink_name(step: StepSyntax, rule: CaseRuleSyntax | RetrySyntax | None = None) -> str:
+    """What a sink is called in v2-case (C-43), so that the log of the migrated playbook tells of the same tasks."""
+    part = ""
+    if isinstance(rule, CaseRuleSyntax):
+        rules = step.case.rules if step.case else ()
+        part = f"case_{next(index for index, one in enumerate(rules) if one is rule)}_"
+    elif rule is not None:
+        part = f"retry_{next(index for index, one in enumerate(step.retry) if one is rule)}_"
+    return f"{prefix(step.name)}_{part}sink"
+
+
+def pipeline_names(call: str) -> dict[str, str]:
+    """What the names of `then` blocks mean in the pipeline that the call stands in."""
+    return {"result": f"{call}.data", "response": f"{call}.result", "this": call}
+
+
+class TaskNames:
+    """Task names that are free in one pipeline."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+
+    def free(self, wanted: str) -> str:
+        name, number = wanted, 2
+        while name in self.taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+
+def plain_task(copier: Copier, task: TaskSyntax, name: str, label: bool = True) -> Mapped:
+    """A task of a rule or a sink in v10's form. Its args may have stood beside its tool."""
+    replaced = {}
+    args = task.inputs.get("args")
+    node = task.node
+    assert isinstance(node, Mapping)
+    if args is not None and args is not node.get("args"):
+        piece = args_piece(copier, args) if isinstance(args, Mapping) else copier.value(args)
+        replaced["args"] = FragmentEntry("args", piece)
+    origin = key_id(task.name_node) if label and task.name_node is not None else ""
+    entries = task_entries(copier, task, FragmentEntry("name", literal(name), origin), replaced=replaced)
+    return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)
+
+
+def rule_tasks(
+    copier: Copier, step: StepSyntax, rule: CaseRuleSyntax, tasks: tuple[TaskSyntax, ...], names: TaskNames
+) -> list[Item]:
+    """The tasks of one case rule, each under a name that is free."""
+    items = []
+    for task in tasks:
+        if task.name_node is not None:
+            origin = f"i{task.name_node.span.start}"
+        else:  # the sink of a mapped then
+            then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
+            origin = key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
+        items.append(Item(plain_task(copier, task, names.free(task.name or sink_name(step, rule))), origin))
+    return items
+
+
+def args_piece(copier: Copier, args: Mapping) -> Piece:
+    """A mapping of args that may come from two places of the document."""
+    entries: list[FragmentEntry] = [copier.renamed_entry(args, key, key) for key in args.values]
+    return Mapped(tuple(entries), flow=copier.sheet.is_flow(args))
+
+
+def setting_task(name: str, values: Piece) -> Item:
+    """A noop whose only purpose is to write `ctx` between two other tasks."""
+    then = FragmentEntry("then", Mapped((FragmentEntry("set_ctx", values),)))
+    rules = Listed((Item(Mapped((FragmentEntry("else", Mapped((then,))),))),))
+    policy = Mapped((FragmentEntry("policy", Mapped((FragmentEntry("rules", rules),))),))
+    return Item(
+        Mapped(
+            (
+                FragmentEntry("name", literal(name)),
+                FragmentEntry("kind", Literal("noop")),
+                FragmentEntry("spec", policy),
+            )
+        )
+    )
+
+
+def keeping_task(name: str, call: str) -> Item:
+    """A noop that makes the call's payload the step's result again."""
+    entries = (
+        FragmentEntry("name", literal(name)),
+        FragmentEntry("kind", Literal("noop")),
+        FragmentEntry("args", literal(f"{{{{ {call}.data }}}}")),
+    )
+    return Item(Mapped(entries, flow=True))
+
+
+def failing_task(name: str) -> Item:
+    """A noop that fails its step: what an error without a transition did."""
+    rule: dict[str, object] = {"else": {"then": {"do": "fail"}}}
+    policy = FragmentEntry("spec", from_data({"policy": {"rules": [rule]}}))
+    return Item(
+        Mapped((FragmentEntry("name", literal(name)), FragmentEntry("kind", Literal("noop")), policy), flow=True)
+    )
+
+
+def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
+    """`choose` with one branch: tasks that only run under a condition."""
+    branch = Item(Mapped((FragmentEntry("when", literal(when)), FragmentEntry("then", Listed(tuple(tasks))))))
+    return Item(Mapped((FragmentEntry("name", literal(name)), FragmentEntry("choose", Listed((branch,))))))
+
+
+def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str, FragmentEntry]:
+    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03). Those of the token lie over the
+    step's; what may read an iteration stays as it is written. A noop was not handed any."""
+    if step.args is None or call.kind == "noop":
+        return {}
+    own: Node | None = call.inputs.get("args")
+    outer = [key for key in step.args.values if not (isinstance(own, Mapping) and key in own)]
+    values = []
+    for key in outer:
+        node = step.args.values[key]
+        as_written = step.loop is not None and any(is_template(str(scalar.value)) for scalar in scalars(node))
+        read = f"args.{key}" if key.isidentifier() else f"args[{json.dumps(key)}]"
+        values.append(
+            FragmentEntry(key, copier.value(node, step.args.keys[key]) if as_written else literal(template(read)))
+        )
+    if isinstance(own, Mapping):
+        values += [copier.renamed_entry(own, key, key) for key in own.values]
+    return {"args": FragmentEntry("args", Mapped(tuple(values), flow=True))}

@@ -1,0 +1,76 @@
+"""Fixes: what a diagnostic's hint proposes, as a change that an editor can make by itself.
+
+A hint is written for people. Where it names one replacement, and the name it is for stands once in the place that the
+diagnostic points at, both together are a change; everything else stays advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.base.diagnostics import Diagnostic
+from noetl.base.source import Source
+
+_MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
+_COMMENT = re.compile(r"\s#.*$")
+_NAMED = re.compile(r'"([^"\n]{1,200})"')
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """Put `replacement` where the text stands from `column` to before `end_column`, both in `line`, from one."""
+
+    replacement: str
+    line: int
+    column: int
+    end_column: int
+
+
+def fix_for(found: Diagnostic, source: Source) -> Fix | None:
+    if found.code == "E_YAML":
+        return _quoted(found, source)
+    meant = _MEANT.search(found.hint)
+    if meant is None or found.span.line != found.span.end_line:
+        return None
+    covered = source.cut(found.span)
+    for name in _NAMED.findall(found.message):
+        at = _only_place(covered, name)
+        if at is not None and name != meant[1]:
+            column = found.span.column + at
+            return Fix(replacement=meant[1], line=found.span.line, column=column, end_column=column + len(name))
+    return None
+
+
+def _quoted(found: Diagnostic, source: Source) -> Fix | None:
+    """A template without quotes, with them: what stands in its place, or all that is left of the line."""
+    if not found.hint.startswith("quote it: ") or found.span.line != found.span.end_line:
+        return None
+    line = source.line(found.span.line)
+    whole = source.cut(found.span)
+    if "}}" not in whole:
+        whole = _COMMENT.sub("", line[found.span.column - 1 :]).rstrip()
+    quote = "'" if '"' in whole else '"'
+    if quote in whole or "\\" in whole:
+        return None
+    column = found.span.column
+    return Fix(
+        replacement=f"{quote}{whole}{quote}", line=found.span.line, column=column, end_column=column + len(whole)
+    )
+
+
+def apply_fixes(text: str, fixes: Iterable[Fix]) -> str:
+    """The text with every fix made; of two at one place the first."""
+    lines = text.split("\n")
+    places = {(fix.line, fix.column): fix for fix in reversed(list(fixes))}
+    for (number, column), fix in sorted(places.items(), reverse=True):
+        line = lines[number - 1]
+        lines[number - 1] = line[: column - 1] + fix.replacement + line[fix.end_column - 1 :]
+    return "\n".join(lines)
+
+
+def _only_place(text: str, name: str) -> int | None:
+    """Where `name` stands in `text` as a word of its own, if it does so once."""
+    places = [one.start() for one in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
+    return places[0] if len(places) == 1 else None

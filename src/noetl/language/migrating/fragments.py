@@ -1,0 +1,212 @@
+"""Pieces: the migrated document before it is text again.
+
+A piece is either a stretch of the old text, kept as it was written, or something new. What is new remembers the
+element it comes from (`origin`), so that comments and empty lines find their place again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.language.migrating.document_editor import Sheet, item_id, key_id
+from noetl.language.migrating.names import Renames, renamed
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+
+WIDTH = 110  # what fits on one line
+
+
+class Literal(msgspec.Struct, frozen=True):
+    """New text that is one YAML scalar on one line."""
+
+    text: str
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """A value as it was written. `base` is the column its continuation lines are measured from."""
+
+    start: int
+    end: int
+    base: int
+    block: bool = False
+    plain: bool = False
+    edits: tuple[tuple[int, int, str], ...] = ()
+
+
+class FragmentEntry(msgspec.Struct, frozen=True):
+    key: str
+    value: Piece
+    origin: str = ""
+
+
+class CopiedEntry(msgspec.Struct, frozen=True):
+    """A key with its value, both as they were written, and the comments between them."""
+
+    whole: Copied
+    origin: str = ""
+
+
+class CommentedEntry(msgspec.Struct, frozen=True):
+    """A key that v10 does not know, with its value: kept in the text as a comment, so that nothing is lost."""
+
+    whole: Copied
+    origin: str = ""
+
+
+class Mapped(msgspec.Struct, frozen=True):
+    """`flow`: on one line if it fits there and no comment has to stand inside."""
+
+    entries: tuple[FragmentEntry | CopiedEntry | CommentedEntry, ...]
+    flow: bool = False
+
+
+class Item(msgspec.Struct, frozen=True):
+    value: Piece
+    origin: str = ""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    items: tuple[Item, ...]
+    flow: bool = False
+
+
+Piece = Literal | Copied | Mapped | Listed
+
+_PLAIN = re.compile(r"[A-Za-z_/][\w./+ -]*[\w./+-]\Z|[A-Za-z_]\Z")
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+
+
+def scalar_text(value: object) -> str:
+    """A value as YAML on one line: bare where nothing could be misread, else in double quotes."""
+    if isinstance(value, str):
+        if _PLAIN.match(value) and value.lower() not in _WORDS:
+            return value
+        return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode()
+
+
+def literal(value: object) -> Literal:
+    return Literal(scalar_text(value))
+
+
+def from_data(value: object, *, flow: bool = True) -> Piece:
+    """Plain data as pieces."""
+    if isinstance(value, dict):
+        entries = tuple(FragmentEntry(scalar_text(key), from_data(inner)) for key, inner in value.items())
+        return Mapped(entries, flow=flow)
+    if isinstance(value, list):
+        return Listed(tuple(Item(from_data(inner)) for inner in value), flow=flow)
+    return literal(value)
+
+
+class Copier:
+    """Copies parts of the old text, with names in templates changed on the way."""
+
+    def __init__(self, sheet: Sheet, names: Renames | None = None) -> None:
+        self.sheet = sheet
+        self.names = names or {}
+
+    def with_names(self, names: Renames) -> Copier:
+        return Copier(self.sheet, {**self.names, **names})
+
+    def value(self, node: Node, key: Scalar | None = None) -> Piece:
+        """A value; `key` is the one it stood behind (a list item measures from its own column)."""
+        if self.sheet.aliased:
+            return self._expanded(node)
+        block = not isinstance(node, Scalar) and not self.sheet.is_flow(node)
+        base = (node if block or key is None else key).span.column  # a block begins on a line of its own
+        plain = isinstance(node, Scalar) and node.plain
+        return Copied(node.span.start, self._end(node, block), base, block, plain, self._edits(node))
+
+    def entry(self, owner: Mapping, key: str) -> FragmentEntry | CopiedEntry:
+        """One entry of a mapping, key and all."""
+        name, value = owner.keys[key], owner.values[key]
+        if self.sheet.aliased or self.sheet.is_flow(owner):
+            return self.renamed_entry(owner, key, key)
+        block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
+        edits = () if is_code(owner, key) else self._edits(value)
+        whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, edits)
+        return CopiedEntry(whole, key_id(name))
+
+    def commented(self, owner: Mapping, key: str) -> CommentedEntry:
+        """One entry of a mapping as a comment, to the letter."""
+        name, value = owner.keys[key], owner.values[key]
+        block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
+        whole = Copied(name.span.start, self._end(value, block), name.span.column, True)
+        return CommentedEntry(whole, key_id(name))
+
+    def entries(self, owner: Mapping, keys: Iterable[str]) -> list[FragmentEntry | CopiedEntry]:
+        return [self.entry(owner, key) for key in keys if key in owner]
+
+    def renamed_entry(self, owner: Mapping, key: str, new_key: str) -> FragmentEntry:
+        """The value of one key under another one."""
+        name = owner.keys[key]
+        raw = self.sheet.source.cut(name.span)
+        text = (renamed(raw, self.names) or raw) if new_key == key else scalar_text(new_key)
+        copier = Copier(self.sheet) if is_code(owner, key) else self
+        return FragmentEntry(text, copier.value(owner.values[key], name), key_id(name))
+
+    def listed(self, node: Sequence) -> Listed:
+        items = tuple(Item(self.value(item), item_id(item)) for item in node)
+        return Listed(items, flow=self.sheet.is_flow(node))
+
+    def text(self, node: Scalar) -> str:
+        """A scalar's value with its names changed."""
+        value = str(node.value)
+        return renamed(value, self.names) or value
+
+    def _end(self, node: Node, block: bool) -> int:
+        """Where a value ends; a block takes the comment behind its last line along."""
+        text, end = self.sheet.source.text, node.span.end
+        if not block:
+            return end
+        rest = re.compile(r"[ \t]+#[^\r\n]*").match(text, end)
+        return rest.end() if rest else end
+
+    def _edits(self, node: Node) -> tuple[tuple[int, int, str], ...]:
+        if not self.names:
+            return ()
+        edits = []
+        for scalar in _texts(node):
+            raw = self.sheet.source.cut(scalar.span)
+            changed = renamed(raw, self.names)
+            if changed is None:  # quoting hides the template's own quotes: write the value anew
+                changed = scalar_text(renamed(str(scalar.value), self.names) or scalar.value)
+            if changed != raw:
+                edits.append((scalar.span.start, scalar.span.end, changed))
+        return tuple(edits)
+
+    def _expanded(self, node: Node) -> Piece:
+        """A value written out from its data: anchors and aliases do not survive being moved."""
+        match node:
+            case Scalar():
+                return literal(self.text(node) if isinstance(node.value, str) else node.value)
+            case Sequence():
+                return Listed(tuple(Item(self._expanded(item)) for item in node), flow=True)
+            case Mapping():
+                copiers = {key: Copier(self.sheet) if is_code(node, key) else self for key in node.values}
+                entries = (
+                    FragmentEntry(scalar_text(key), copiers[key]._expanded(value)) for key, _, value in node.items()
+                )
+                return Mapped(tuple(entries), flow=True)
+
+
+def is_code(owner: Mapping, key: str) -> bool:
+    """Whether this is a task's code, which never is a template (O-11); among other data `code` is a key like any."""
+    return key == "code" and "kind" in owner
+
+
+def _texts(node: Node) -> list[Scalar]:
+    """Every text below `node` that may be a template, keys too."""
+    match node:
+        case Scalar():
+            return [node] if isinstance(node.value, str) else []
+        case Sequence():
+            return [scalar for item in node for scalar in _texts(item)]
+        case Mapping():
+            found = []
+            for name, key, value in node.items():
+                found += [key] if is_code(node, name) else [key, *_texts(value)]
+            return found

@@ -1,0 +1,152 @@
+"""Rescue: a document that no dialect reads as a whole, rewritten construct by construct (MIG-06, DIA-04).
+
+A step of v2-case alone becomes v10 as it would in a v2-case document; every other construct is rewritten where it
+stands, by the tables of spellings and repairs. What none of them knows stays as it was, and the check of the new text
+says so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.base.diagnostics import Diagnostic, Findings
+from noetl.base.source import Source
+from noetl.language.migrating.case_steps import CaseSteps
+from noetl.language.migrating.document_editor import Sheet
+from noetl.language.migrating.document_writer import write
+from noetl.language.migrating.fixes import apply_fixes, fix_for
+from noetl.language.migrating.fragments import Copier
+from noetl.language.migrating.migrator import MigratedPlaybook
+from noetl.language.migrating.notes import Note, Notes
+from noetl.language.migrating.repairs.table import OWN_DIALECT_REPAIRS, REPAIRS
+from noetl.language.migrating.root import root_pieces
+from noetl.language.migrating.tree_fragments import tree_pieces
+from noetl.language.reading.constructs import Anatomy, dissect
+from noetl.language.reading.markers import STRONG
+from noetl.language.reading.nodes import Mapping, Node, Sequence
+from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.shared_checks import ReadContext
+from noetl.language.reading.spellings.model import Rewriting
+from noetl.language.reading.spellings.respelling import respelled, respelled_step
+from noetl.language.reading.spellings.trees import with_items, with_value
+from noetl.language.reading.v2_case.reader import read_v2_case
+from noetl.language.reading.yaml import read_yaml
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """`problems` are what is still wrong with a step that no rule could rewrite."""
+
+    migration: MigratedPlaybook
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def respell(source: Source, dialect: Dialect) -> MigratedPlaybook:
+    """The text in the words of its dialect, with a note for every change."""
+    findings = Findings()
+    root = read_yaml(source, findings)
+    if root is None:
+        return MigratedPlaybook(source.text)
+    rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
+    repairs = [row for row in REPAIRS if row.id == "root-version"] if dialect is Dialect.V10_IO else []
+    return _written(source, root, respelled(root, rewriting, repairs), findings)
+
+
+def repaired(source: Source, dialect: Dialect) -> MigratedPlaybook:
+    """The text with what its own dialect does not forgive put right; unchanged where there is nothing of that kind."""
+    findings = Findings()
+    root = read_yaml(source, findings)
+    if root is None:
+        return MigratedPlaybook(source.text)
+    rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
+    return _written(source, root, respelled(root, rewriting, OWN_DIALECT_REPAIRS), findings)
+
+
+def rescue(source: Source) -> Rescued | None:
+    """The document as v10, as far as it goes; None when it is no YAML mapping."""
+    findings = Findings()
+    root = read_yaml(source, findings)
+    if root is None:
+        return None
+    case_steps = _case_steps(root)
+    rewritten = respelled(root, Rewriting(dialect=Dialect.V10, findings=findings, rescue=True), REPAIRS)
+    plain = _written(source, root, rewritten, findings)
+    if not case_steps:
+        return Rescued(plain)
+    apart = Findings()
+    rewritten = _with_case_steps(rewritten, case_steps, Rewriting(dialect=Dialect.V2_CASE, findings=apart, rescue=True))
+    kept = [one for one in findings if not any(_holds(step, one) for step in case_steps.values())]
+    migration = _written(source, root, rewritten, Findings([*kept, *apart]))
+    done = _with_case_migrated(Source(source.name, migration.text), root, migration, set(case_steps))
+    # A step that v2-case does not read either may still be rewritten like those of other dialects.
+    return msgspec.structs.replace(done, migration=plain) if done.problems else done
+
+
+def with_typos_fixed(source: Source, found: tuple[Diagnostic, ...]) -> MigratedPlaybook | None:
+    """The text with every misspelt word replaced by the one that was meant; None when no diagnostic names one."""
+    fixes = [(one, fix) for one in found if one.code[0] == "E" and (fix := fix_for(one, source)) is not None]
+    if not fixes:
+        return None
+    notes = tuple(Note(one.path, one.span, f'{one.message}; it is now "{fix.replacement}"') for one, fix in fixes)
+    return MigratedPlaybook(apply_fixes(source.text, [fix for _, fix in fixes]), notes)
+
+
+def _written(source: Source, root: Mapping, rewritten: Mapping, findings: Findings) -> MigratedPlaybook:
+    notes = tuple(Note(one.path, one.span, one.message) for one in findings if one.code == "I_ALIAS")
+    if rewritten is root:
+        return MigratedPlaybook(source.text)
+    sheet = Sheet(source, root)
+    return MigratedPlaybook(write(sheet, tree_pieces(rewritten, Copier(sheet))), notes)
+
+
+def _case_steps(root: Mapping) -> dict[int, Mapping]:
+    """The steps with marks of v2-case and of nothing else, by their number."""
+    workflow = root.get("workflow")
+    steps = dict(enumerate(workflow)) if isinstance(workflow, Sequence) else {}
+    return {number: step for number, step in steps.items() if isinstance(step, Mapping) and _is_case_step(step)}
+
+
+def _is_case_step(step: Mapping) -> bool:
+    if "step" not in step or isinstance(step.get("tool"), Sequence):
+        return False
+    alone = Sequence((step,), step.span, step.path)
+    parts = dissect(Mapping({"workflow": step.keys["step"]}, {"workflow": alone}, step.span, step.path))
+    return _dialects(parts) == {Dialect.V2_CASE}
+
+
+def _dialects(parts: Anatomy) -> set[Dialect]:
+    return {marker.dialect for marker in STRONG for _ in marker.find(parts)}
+
+
+def _holds(step: Node, found: Diagnostic) -> bool:
+    return step.span.start <= found.span.start < step.span.end
+
+
+def _with_case_steps(root: Mapping, steps: dict[int, Mapping], rewriting: Rewriting) -> Mapping:
+    workflow = root.get("workflow")
+    if not isinstance(workflow, Sequence) or not steps:
+        return root
+    items = [
+        respelled_step(steps[number], rewriting) if number in steps else item for number, item in enumerate(workflow)
+    ]
+    return with_value(root, "workflow", with_items(workflow, items))
+
+
+def _with_case_migrated(source: Source, old: Mapping, first: MigratedPlaybook, numbers: set[int]) -> Rescued:
+    """The text with its v2-case steps migrated; the others are v10 already."""
+    findings = Findings()
+    root = read_yaml(source, findings)
+    workflow = root.get("workflow") if root is not None else None
+    if root is None or not isinstance(workflow, Sequence):
+        return Rescued(first, tuple(findings))
+    playbook = read_v2_case(root, ReadContext(dialect=Dialect.V2_CASE, findings=findings))
+    steps = {item.span.start: number for number, item in enumerate(workflow)}
+    prefixes = tuple(f"workflow[{number}]" for number in numbers)
+    problems = tuple(one for one in findings if one.code[0] == "E" and one.path.startswith(prefixes))
+    if playbook is None or problems:
+        return Rescued(first, problems)
+    notes, sheet = Notes(), Sheet(source, root)
+    kept = {start for start, number in steps.items() if number not in numbers}
+    case = CaseSteps(playbook, Copier(sheet, {"vars": "ctx"}), notes, kept)
+    text = write(sheet, root_pieces(playbook, sheet, case.items(), case.task, notes))
+    done = MigratedPlaybook(text, notes.all_changed, notes.all_blocked, notes.all_differing).relocated(old)
+    return Rescued(msgspec.structs.replace(done, notes=(*first.notes, *done.notes)))

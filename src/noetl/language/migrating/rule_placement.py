@@ -1,0 +1,348 @@
+"""Sorting: each case rule of one step to its place in v10, in the rules' own order (V2C-06…12).
+
+What the rules become is collected here: tasks before and after the call, ways out, and steps of their own. A rule
+only runs if no other one took its event before; where that matters, the other's condition is excluded in so many words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.language.migrating.case_guards import (
+    DONE,
+    ENTER,
+    ERROR,
+    EXIT,
+    Guard,
+    event_condition,
+    joined,
+    reads,
+    rename_expression,
+)
+from noetl.language.migrating.case_routes import Choice, guard_of, targets_of, transition_options
+from noetl.language.migrating.case_rules import Looks, RuleParts, take_apart, then_part
+from noetl.language.migrating.case_tasks import (
+    TaskNames,
+    call_name,
+    choosing_task,
+    pipeline_names,
+    rule_tasks,
+    setting_task,
+)
+from noetl.language.migrating.document_editor import item_id
+from noetl.language.migrating.fragments import Copier, Item, Mapped
+from noetl.language.migrating.names import paths, template
+from noetl.language.migrating.notes import Notes
+from noetl.language.migrating.split_rules import Apart
+from noetl.language.reading.nodes import Mapping, Node, scalars
+
+_STATE = ("vars", "ctx")  # one store under two names (V2C-21)
+
+
+class CaseSorting:
+    def __init__(
+        self, looks: Looks, copier: Copier, notes: Notes, step_names: TaskNames, task_names: TaskNames, *, forks: bool
+    ) -> None:
+        self.looks, self.copier, self.notes, self.task_names = looks, copier, notes, task_names
+        self.apart = Apart(looks, copier, notes, step_names, forks=forks)
+        self.inclusive = looks.step.case_mode == "inclusive"
+        self.before: list[Item] = []
+        self.done: list[Item] = []
+        self.exit: list[Item] = []
+        self.set_ctx: list[Mapping] = []
+        self.choices: list[Choice] = []
+        self.extras: list[Item] = []
+        self._left: list[RuleParts] = []  # the rules that are steps of their own
+        case = looks.step.case
+        self._rules = [take_apart(rule, notes) for rule in case.rules] if case is not None else []
+
+    @property
+    def works(self) -> int:
+        """How many rules do more than lead on."""
+        return sum(bool(parts.works) for parts in self._rules)
+
+    @property
+    def is_success_and_failure(self) -> bool:
+        """Whether one rule works after every success and the other one after every failure, that of the first one's
+        work too (V2C-11): a pipeline and an arc on step.failed do the same."""
+        guards = [parts.guard for parts in self._rules if parts.guard is not None and not parts.guard.rest]
+        alone = len(self._rules) == 2 and not self.inclusive and not self.looks.looped and self.looks.step.tasks
+        return bool(alone) and [any(one.only(event) for one in guards) for event in (DONE, ERROR)] == [True, True]
+
+    def sort(self) -> None:
+        """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
+        early: list[Choice] = []
+        late: list[Choice] = []
+        for position, parts in enumerate(self._rules):
+            if parts.guard is None:
+                continue
+            self.choices = []
+            self._place(parts, parts.guard, position)
+            last = parts.rule.when is None or parts.guard.only(EXIT)
+            (late if last else early).extend(self.choices)
+        self.choices = [*early, *late]
+
+    def _place(self, parts: RuleParts, guard: Guard, position: int) -> None:
+        taken = self._taken_before(guard, position)
+        self._check_order(parts, guard)
+        self._check_turns(parts, guard, taken)
+        if parts.rule.when is None:
+            self._otherwise(parts, guard, position)
+        elif guard.only(ENTER) and self.looks.step.tasks:
+            self._ahead(parts, guard, taken)
+        elif not parts.works:
+            self._lead(parts, guard, taken)
+        elif self._is_certain(parts, guard, taken):
+            self._follow(parts, guard)
+        elif not self.looks.looped and (parts.transition is not None or guard.only(ERROR)):
+            self._leave(parts, guard, self._condition(parts, guard, taken))
+        elif parts.transition is None and guard.after_success:
+            self._choose(parts, guard, taken)
+        elif guard.waits:
+            hint = "write them as an on_event handler, or lead to a step that runs them"
+            self.notes.blocked(parts.rule, "tasks on an event that lead nowhere", hint)
+        elif parts.transition is None and guard.only(ERROR):
+            hint = "let the call's policy jump to them (do: jump), and the last of them end with do: fail"
+            self.notes.blocked(parts.rule, "tasks for an iteration whose call has failed, which leave it failed", hint)
+        else:
+            message = "this rule decides per iteration where the step leads, and a v10 router decides once"
+            self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")
+
+    def _is_certain(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> bool:
+        """Whether every successful call, and nothing else, comes to this rule."""
+        ends = guard.events is None or EXIT in guard.events  # after a failure too
+        both = ends and parts.transition is not None and bool(self.looks.step.tasks)
+        if guard.rest or _after_success(taken) or not guard.after_success:
+            return False
+        return self.looks.looped or not both
+
+    def _taken_before(self, guard: Guard, position: int) -> list[RuleParts]:
+        """The rules that keep this one from running when they match, and that no order of arcs puts before it."""
+        earlier = [other for other in self._rules[:position] if other.guard is not None and other.guard.competes(guard)]
+        taken = [other for other in earlier if other.transition is not None or not self.inclusive]
+        if guard.only(EXIT):
+            on_call = [other for other in self._rules if other.guard is not None and not other.guard.only(EXIT)]
+            taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
+        unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
+        return list(unique.values())
+
+    # kinds of rules --------------------------------------------------------------------------------------------
+
+    def _lead(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
+        """A rule that only leads on."""
+        if parts.transition is None:
+            hint = "leave the rule out, or guard the others against it"
+            self.notes.blocked(parts.rule, "a rule that does nothing keeps later ones from matching", hint)
+            return
+        if self.looks.looped and guard.rest:
+            hint = "collect what decides with set_ctx, and guard next.arcs with it"
+            self.notes.blocked(parts.rule, "this rule decides per iteration where the step leads", hint)
+        self.choices.append(self._choice(parts, guard, self._condition(parts, guard, taken)))
+
+    def _ahead(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
+        """Tasks on entry run before the call."""
+        if any(other.guard is not None and other.guard.only(ENTER) and not other.guard.rest for other in taken):
+            self.notes.changed(parts.rule, "this rule never ran: the one before it took the event; it is left out")
+            return
+        if parts.transition is not None or guard.rest:
+            hint = "split the step: what happens on entry becomes the step before"
+            self.notes.blocked(parts.rule, "a rule on entry that decides before the call", hint)
+        self.before += self._work(parts, self.copier, in_pipeline=True)
+
+    def _follow(self, parts: RuleParts, guard: Guard) -> None:
+        """Tasks after every successful call join the pipeline."""
+        self._note_failures(parts, guard)
+        in_turn = bool(parts.tasks) or self.looks.looped or self._is_before_vars(parts)
+        items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
+        (self.exit if guard.only(EXIT) else self.done).extend(items)
+        if parts.transition is not None:
+            if (
+                parts.tasks and not self.looks.step.tasks
+            ):  # what can fail here is the rule's own work: then it leads nowhere
+                guard = Guard(frozenset({DONE}), guard.rest)
+            self.choices.append(self._choice(parts, guard, self._condition(parts, guard, [])))
+
+    def _choose(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
+        """Tasks under a condition, without a way out: a choose after the call."""
+        copier = self._in_pipeline()
+        names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
+        others = _after_success(taken)
+        if any(not other.rest for other in others):
+            if guard.after_failure:
+                hint = "name the event: event.name == 'call.error', with a step to lead to"
+                self.notes.differs(parts.rule, "this rule ran after a failed call only, and is left out", hint)
+            else:
+                self.notes.changed(parts.rule, "this rule never ran after a successful call, and is left out")
+            return
+        excluded = [f"not ({joined([rename_expression(part, names) for part in other.rest])})" for other in others]
+        conditions = [rename_expression(part, names) for part in guard.rest]
+        if any(reads(part, "response") for part in [*conditions, *excluded]):
+            hint = "read the task that gives it by its name"
+            self.notes.blocked(parts.rule, "this condition reads the response, and the step makes no call", hint)
+        if any(reads(part, "event") for part in [*conditions, *excluded]):
+            hint = "compare event.name with and, apart from the rest"
+            self.notes.blocked(parts.rule, "this condition reads the event, which a pipeline does not see", hint)
+        self._note_failures(parts, guard)
+        tasks = self._work(parts, copier, in_pipeline=True)
+        name = self.task_names.free(f"choose_{len(self.done) + len(self.exit)}")
+        chosen = choosing_task(name, template(joined([*conditions, *excluded])), tasks)
+        (self.exit if guard.only(EXIT) else self.done).append(Item(chosen.value, item_id(parts.rule.node)))
+
+    def _otherwise(self, parts: RuleParts, guard: Guard, position: int) -> None:
+        """`else`: no condition of the others was true."""
+        others = [(other, other.guard) for other in self._rules[:position]]
+        conditions = [self._condition(other, its, []) if its is not None else None for other, its in others]
+        if any(condition is None for condition in conditions):
+            return
+        when = " and ".join(f"not ({condition})" for condition in conditions) or None
+        self._note_failed_tasks(parts, self._rules[:position])
+        if parts.works:
+            self._leave(parts, guard, when)
+        elif parts.transition is not None:
+            self.choices.append(self._choice(parts, guard, when))
+
+    def _leave(self, parts: RuleParts, guard: Guard, when: str | None) -> None:
+        """Tasks that lead on, or that a failed call leads to: a step of their own."""
+        if parts.transition is None and self._goes_on(parts):
+            hint = "put these tasks before the transition of the rule that leads on"
+            self.notes.blocked(parts.rule, "after these tasks something else still decided where the step leads", hint)
+        others = self._tasks() - {task.name for task in parts.tasks}
+        self._check_reads(parts, others, _texts([then_part(parts.rule)]))
+        self._check_reads(parts, self._tasks(), [template(when)] if when else [])
+        on_failure = [] if guard.only(ERROR) else self._failure_choices()
+        step, target = self.apart.step(parts, guard, on_failure)
+        self.extras.append(step)
+        self._left.append(parts)
+        self.choices.append(Choice(when or self._any_end, guard, (target,), self.copier))
+
+    # their parts -----------------------------------------------------------------------------------------------
+
+    @property
+    def _any_end(self) -> str:
+        """What is always true of an arc, written out: one without a guard would not take failures (ROUTE-05)."""
+        return str(event_condition(frozenset({EXIT}), looped=self.looks.looped))
+
+    def _in_pipeline(self) -> Copier:
+        if not self.looks.step.tasks:
+            return self.copier
+        return self.copier.with_names(pipeline_names(call_name(self.looks.step)))
+
+    def _is_before_vars(self, parts: RuleParts) -> bool:
+        """Whether the step's vars write or read what this rule sets before them (O-29): set_ctx writes all at once."""
+        step_vars = self.looks.step.vars
+        if step_vars is None:
+            return False
+        keys = {key for one in parts.sets for key in one.values.values}
+        read = {path for text in _texts([step_vars]) for path in paths(text)}
+        names = {path[:2] if path[0] in _STATE else path[:1] for path in read}
+        return bool(keys & step_vars.values.keys()) or any(name[-1] in keys or name[-1] in _STATE for name in names)
+
+    def _note_failures(self, parts: RuleParts, guard: Guard) -> None:
+        """A pipeline ends with its first failure, and only an arc sees that one."""
+        if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
+            message = "these tasks now run after a successful call only; after a failed one they ran too"
+            self.notes.differs(parts.rule, message, "if they must, lead there with an arc guarded by step.failed")
+
+    def _note_failed_tasks(self, parts: RuleParts, others: list[RuleParts]) -> None:
+        """Such a rule had matched, so that else was out (V2C-08); an arc cannot tell its failure from the call's.
+        A rule that is a step of its own fails there, where no else is."""
+        guards = [other.guard for other in others if other.guard is not None]
+        here = [other for other in others if not any(other is left for left in self._left)]
+        takes_failures = any(its.after_failure and not its.rest for its in guards)
+        if not takes_failures and any(other.tasks for other in here):
+            message = "this else is now taken when a task of another rule fails, too"
+            self.notes.differs(parts.rule, message, "write a rule on call.error before it")
+
+    def _goes_on(self, parts: RuleParts) -> bool:
+        """Whether a failed call whose rule leads nowhere could still lead on: by another rule, or tolerated."""
+        others = [other for other in self._rules if other is not parts and other.rule.when is not None]
+        guards = [other.guard for other in others if other.guard is not None and other.guard.after_failure]
+        later = [its for its in guards if self.inclusive or its.events is None or EXIT in its.events]
+        return bool(later) or self.looks.step.on_error == "continue" or parts.rule.when is None
+
+    def _failure_choices(self) -> list[Choice]:
+        """Where the rules on call.error lead, for the steps that came out of this one."""
+        leading = [parts for parts in self._rules if not parts.works and parts.transition is not None]
+        on_error = [(parts, parts.guard) for parts in leading if parts.guard is not None and parts.guard.only(ERROR)]
+        return [self._choice(parts, guard, self._condition(parts, guard, [])) for parts, guard in on_error]
+
+    def _condition(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> str | None:
+        """The rule's condition as an arc's, without the cases that a rule which leads nowhere took before it."""
+        read = {path[:2] for part in guard.rest for path in paths(template(part))}
+        if guard.events is None and read & {("response", "status_code"), ("response", "error")}:
+            hint = "add event.name == 'call.done' or event.name == 'call.error'"
+            self.notes.blocked(parts.rule, "this condition reads the response without saying of which event", hint)
+        own = self.looks.arc_condition(guard)
+        silent = [other.guard for other in taken if other.transition is None and other.guard is not None]
+        excluded = [f"not ({self.looks.arc_condition(other)})" for other in silent]
+        conditions = [own, *excluded] if own is not None else excluded
+        return joined(conditions) if conditions else None
+
+    def _choice(self, parts: RuleParts, guard: Guard, when: str | None) -> Choice:
+        transition = parts.transition
+        assert transition is not None
+        copier = self.copier.with_names(self.looks.arc_names(guard))
+        narrowed = guard_of(transition, copier)
+        if narrowed is not None:
+            when = joined([when, narrowed]) if when else narrowed
+        when = when or self._any_end
+        self._check_reads(parts, self._tasks(), [template(when), *_texts(arc.args for arc in transition.targets)])
+        targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
+        origin = item_id(parts.rule.node)
+        first = [msgspec.structs.replace(target, origin=origin) for target in targets[:1]]
+        return Choice(when, guard, (*first, *targets[1:]), copier)
+
+    def _check_turns(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
+        """A rule of two events, of which another took the one, still has the other: an arc is only looked at once."""
+        stays = guard.is_wide and parts.transition is None
+        rivals = [other.guard for other in taken if other.guard is not None and (stays or other.transition is None)]
+        if parts.rule.when is not None and rivals and (guard.is_wide or any(other.is_wide for other in rivals)):
+            hint = "name one event in each: event.name == 'call.done' and …"
+            message = "one of two rules takes any event: the one that the other leaves, or the next one"
+            self.notes.blocked(parts.rule, message, hint)
+
+    def _check_order(self, parts: RuleParts, guard: Guard) -> None:
+        """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
+        others = [other for other in self._rules if other is not parts and other.guard is not None]
+        told = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
+        if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not told:
+            hint = "ask for step.exit, or leave the rule out"
+            self.notes.blocked(parts.rule, "this rule asks how a call went, and the step makes none", hint)
+        rivals = [one.values for other in others if other.guard and other.guard.competes(guard) for one in other.sets]
+        if self.looks.step.vars is not None and not guard.only(EXIT):
+            rivals.append(self.looks.step.vars)
+        written = {key.partition(".")[0] for values in rivals for key in values.values}
+        read = {path[1] for part in guard.rest for path in paths(template(part)) if path[0] in _STATE and len(path) > 1}
+        for name in sorted(read & written):
+            message = f'this condition reads "{name}" as it was before the step set it, and arcs see it afterwards'
+            self.notes.blocked(parts.rule, message, "give one of them another name")
+
+    def _tasks(self) -> set[str]:
+        return {task.name for parts in self._rules for task in parts.tasks if task.name}
+
+    def _check_reads(self, parts: RuleParts, tasks: set[str], texts: list[str]) -> None:
+        """Arcs and other steps see no results of tasks, only those of steps (SCOPE-10)."""
+        for name in sorted({path[0] for text in texts for path in paths(text)} & tasks):
+            message = f'the task "{name}" is read where v10 only sees the results of steps'
+            self.notes.blocked(parts.rule, message, "keep the value with set_ctx, and read it from ctx")
+
+    def _work(self, parts: RuleParts, copier: Copier, *, in_pipeline: bool) -> list[Item]:
+        items = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, self.task_names)
+        for values in parts.sets:
+            if in_pipeline:
+                written = tuple(copier.renamed_entry(values.values, key, key) for key in values.values.values)
+                items.append(setting_task(self.task_names.free("set_vars"), Mapped(written)))
+            else:
+                self.set_ctx.append(values.values)
+        return items
+
+
+def _texts(nodes: Iterable[Node | None]) -> list[str]:
+    return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]
+
+
+def _after_success(rules: list[RuleParts]) -> list[Guard]:
+    """The conditions of those rules that a successful call can meet."""
+    return [parts.guard for parts in rules if parts.guard is not None and parts.guard.after_success]

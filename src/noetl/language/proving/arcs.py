@@ -1,0 +1,105 @@
+"""Arcs with the guards that govern them: an arc is also taken because the ones before it were not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from noetl.language.proving.events import FAILED, boundary_events
+from noetl.language.proving.firings import arc_truth
+from noetl.net.debug import arc_address, part_address, transition_address
+from noetl.net.net import Net, Transition
+from noetl.net.routing import Arc, Mode, Router
+from noetl.templates.authored import Authored
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """One way from step to step. `guards` decide whether it is taken, `admission` whether its token is let in there;
+    `reason`: why it cannot be taken round after round, whatever they say."""
+
+    source: str
+    target: str
+    address: str
+    guards: tuple[Authored, ...] = ()
+    admission: tuple[Authored, ...] = ()
+    args: Authored | None = None
+    reason: str | None = None
+
+
+def edges(net: Net, inside: set[str] | None = None) -> list[Edge]:
+    """All ways between the steps of `net`, or those that leave the steps `inside`."""
+    admission = {
+        step.name: tuple(rule.when for rule in step.admission.rules if rule.when is not None)
+        for step in net.transitions
+        if step.admission is not None
+    }
+    bounded = {step.name for step in net.transitions if "max_runs" in step.quotas}
+    found: list[Edge] = []
+    for step in net.transitions:
+        if inside is None or step.name in inside:
+            for edge in (*_routed(step), *_decided(step), *_timed_out(step)):
+                reason = edge.reason or _reason(step, edge.target in bounded)
+                admitting = admission.get(edge.target, ())
+                found.append(msgspec.structs.replace(edge, admission=admitting, reason=reason))
+    return found
+
+
+def args_to_anywhere(net: Net) -> list[Authored]:
+    """What arcs pass along whose computed target could not be told: it may come to any step (C-27)."""
+    routed = [arc for step in net.transitions if step.router is not None for arc in step.router.arcs]
+    actions = [act for step in net.transitions if step.case for rule in step.case.rules for act in rule.actions]
+    arcs = [*routed, *(arc for act in actions for arc in act.transition)]
+    return [arc.args for arc in arcs if arc.computed is not None and not arc.candidates and arc.args is not None]
+
+
+def _reason(step: Transition, bounded: bool) -> str | None:
+    if step.waits:
+        return f"{step.name} waits in each round"
+    if step.case is not None and step.case.on_event:
+        return f"{step.name} waits for an event in each round"
+    return "quotas.max_runs bounds it" if bounded else None
+
+
+def _routed(step: Transition) -> Iterator[Edge]:
+    router = step.router or Router()
+    decided = tuple(rule.when for rule in step.case.rules if rule.when is not None) if step.case else ()
+    before: list[Authored] = []
+    for at, arc in enumerate(router.arcs):
+        own = (arc.when,) if arc.when is not None else ()
+        guards = (*own, *(before if router.mode is Mode.EXCLUSIVE else ()), *decided)
+        reason = "a repeated key is dropped (dedupe)" if arc.dedupe is not None else _after_failure(step, arc, router)
+        yield from _ways(step.name, arc, arc_address(step.name, at), guards, reason)
+        before += own
+
+
+def _after_failure(step: Transition, arc: Arc, router: Router) -> str | None:
+    calm = [event for event in boundary_events(step) if event != FAILED]
+    only = arc.when is not None and all(arc_truth(arc, event, router) is False for event in calm)
+    return f"{step.name} goes round only after a failure" if only else None
+
+
+def _decided(step: Transition) -> Iterator[Edge]:
+    """Transitions of case rules; in exclusive mode the rules before one govern it too."""
+    before: list[Authored] = []
+    for at, rule in enumerate(step.case.rules if step.case else ()):
+        own = (rule.when,) if rule.when is not None else ()
+        for position, action in enumerate(rule.actions):
+            extra = (action.guard,) if action.guard is not None else ()
+            address = transition_address(step.name, at, position)
+            for arc in action.transition:
+                yield from _ways(step.name, arc, address, (*own, *extra, *before), None)
+        before += own
+
+
+def _ways(source: str, arc: Arc, address: str, guards: tuple[Authored, ...], reason: str | None) -> Iterator[Edge]:
+    if arc.computed is not None:
+        guards = (arc.computed, *guards)
+    for target in arc.candidates if arc.computed is not None else (arc.target,):
+        yield Edge(source, target, address, guards, args=arc.args, reason=reason)
+
+
+def _timed_out(step: Transition) -> Iterator[Edge]:
+    if step.timeout is not None and step.timeout.on_timeout == "alternative" and step.timeout.alternative:
+        address = part_address(step.name, "timeout")
+        yield Edge(step.name, step.timeout.alternative, address, reason=f"{step.name} goes round only after a timeout")

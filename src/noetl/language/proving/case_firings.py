@@ -1,0 +1,80 @@
+"""Firings of v2-case steps: transitions decided by case rules, else the `next` shortcut (V2C-04, 06…08, 13, 15, 23).
+
+A run sees several events of its own (`step.enter`, `call.done` or `call.error`, `step.exit`); whichever rule
+decides a transition first ends the evaluation. Only that a rule can or must decide is known here.
+"""
+
+from __future__ import annotations
+
+from noetl.events.legacy_names import ENTERING
+from noetl.language.proving import guards
+from noetl.language.proving.events import FAILED, boundary_events
+from noetl.language.proving.graph import Firing, StepEnding
+from noetl.language.proving.targets import Targets
+from noetl.net.case import Action, Case, CaseRule
+from noetl.net.debug import arc_address, transition_address
+from noetl.net.net import Transition
+
+Transitions = list[tuple[CaseRule, Action, tuple[StepEnding, ...]]]
+
+
+def case_firings(step: Transition, case: Case, targets: Targets) -> list[Firing]:
+    """How a run of a step with case rules can end."""
+    transitions = _transitions(step, case, targets)
+    if case.on_event:  # it listens until a transition is taken, to events of any name (V2C-13)
+        return [Firing("case", ways) for _, _, ways in transitions]
+    if step.loop is not None:  # each iteration decides; the distinct transitions are taken after the loop (V2C-23)
+        decided = tuple(dict.fromkeys(way for _, _, ways in transitions for way in ways))
+        together = [Firing("loop.done", (), decided)] if decided else []
+        return together + _shortcut(step, "loop.done", targets)
+    found: list[Firing] = []
+    for event in boundary_events(step):
+        seen = (*ENTERING, event)
+        certain = _always_decides(case)
+        for rule, action, ways in transitions:
+            truths = _rule_truths(rule, seen)
+            if True in truths or None in truths:
+                found.append(Firing(event, ways))
+            certain = certain or (True in truths and action.guard is None)
+        if not certain:
+            found += _shortcut(step, event, targets)
+    return found
+
+
+def _transitions(step: Transition, case: Case, targets: Targets) -> Transitions:
+    found: Transitions = []
+    for at, rule in enumerate(case.rules):
+        for position, action in enumerate(rule.actions):
+            if not action.transition:
+                continue
+            address = transition_address(step.name, at, position)
+            ways = tuple(
+                targets.way(address, index, arc.target, arc.computed, arc.candidates, arc.tokens, arc.cancel)
+                for index, arc in enumerate(action.transition)
+            )
+            found.append((rule, action, ways))
+    return found
+
+
+def _always_decides(case: Case) -> bool:
+    """Whether every rule, an else among them, takes a transition: then one of them always does."""
+    deciding = [any(action.transition and action.guard is None for action in rule.actions) for rule in case.rules]
+    return all(deciding) and any(rule.when is None for rule in case.rules)
+
+
+def _rule_truths(rule: CaseRule, events: tuple[str, ...]) -> list[bool | None]:
+    if rule.when is None:  # else is decided by the other rules' guards, which are over-approximated
+        return [None]
+    return [guards.truth(rule.when, event) for event in events]
+
+
+def _shortcut(step: Transition, event: str, targets: Targets) -> list[Firing]:
+    """The step-level `next`, a fork when it has several targets; failures take it only with on_error: continue."""
+    if event == FAILED and not step.on_error_continue:
+        return []
+    arcs = step.router.arcs if step.router else ()
+    ways = tuple(
+        targets.way(arc_address(step.name, at), at, arc.target, arc.computed, arc.candidates, arc.tokens, arc.cancel)
+        for at, arc in enumerate(arcs)
+    )
+    return [Firing(event, ways)]

@@ -1,0 +1,147 @@
+"""Data flow: values read where no path can have set them before (BEYOND §2).
+
+May-analysis: a value counts as set when any run, on any path or beside it, may have set it; so what is reported is
+read in vain on every path. Reads with a default are exempt, and a computed key silences its whole namespace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from noetl.language.proving.arcs import args_to_anywhere, edges
+from noetl.language.proving.graph import Graph
+from noetl.language.proving.pipelines import reached_from, task_hops
+from noetl.language.proving.reads import ReadKeys, keys
+from noetl.language.proving.sites import AFTER, BEFORE, ReadSite, sites
+from noetl.language.proving.source_positions import PlacedFinding
+from noetl.language.proving.writes import beside_ctx, ending_ctx, step_ctx, task_ctx
+from noetl.net.net import Net, Transition
+from noetl.templates.logic import GuardReference
+
+
+def used_before_set(net: Net, graph: Graph) -> list[PlacedFinding]:
+    """Reads of `ctx`, `args` and step results that are undefined on every path."""
+    flow = _Flow(net, graph)
+    reached = graph.reachable(graph.entry)
+    found: dict[tuple[str, str], PlacedFinding] = {}
+    for index, step in enumerate(net.transitions):
+        if index not in reached:
+            continue
+        for site in sites(step):
+            for finding in flow.check(step, index, site):
+                found.setdefault((site.address, finding.message), finding)
+    return list(found.values())
+
+
+class _Flow:
+    def __init__(self, net: Net, graph: Graph) -> None:
+        self._net = net
+        self._graph = graph
+        self._index = {step.name: at for at, step in enumerate(net.transitions)}
+        self._writers: dict[str, list[int]] = {}
+        self._everywhere = keys(net.ctx)  # there from the beginning
+        for at, step in enumerate(net.transitions):
+            written = step_ctx(step)
+            self._everywhere |= beside_ctx(step) | ReadKeys(unknown=written.unknown)
+            for key in written.names:
+                self._writers.setdefault(key, []).append(at)
+        self._passed: dict[str, ReadKeys] = {}
+        self._anywhere = keys(*args_to_anywhere(net))
+        self._arriving = Counter(edge.target for edge in edges(net))
+        for edge in edges(net):
+            self._passed[edge.target] = self._passed_to(edge.target) | keys(edge.args)
+        self._after: dict[int, set[int]] = {}
+        self._forks = [step.index for step in graph.steps if step.forks]
+
+    def check(self, step: Transition, index: int, site: ReadSite) -> Iterator[PlacedFinding]:
+        for read in site.reads:
+            if read.defaulted:
+                continue
+            key = str(read.path[0]) if read.path and isinstance(read.path[0], str) else ""
+            if read.root in ("ctx", "vars") and key:
+                yield from self._ctx(step, index, site, read.root, key)
+            elif read.root == "args" and key and not site.own_args:
+                yield from self._args(step, site, key)
+            elif read.root in self._index:
+                yield from self._result(step, index, site, read)
+
+    def _ctx(self, step: Transition, index: int, site: ReadSite, root: str, key: str) -> Iterator[PlacedFinding]:
+        if key in self._everywhere or key in self._own(step, site):
+            return
+        writers = self._writers.get(key, [])
+        if any(self._may_precede(at, index) for at in writers):
+            return
+        hint = f"set it with set_ctx in an earlier step, or give it a default: {{{{ {root}.{key} | default(…) }}}}"
+        near = [] if writers else get_close_matches(key, sorted(self._writers), 1, 0.75)
+        if near:
+            hint = f'did you mean "{root}.{near[0]}"?'
+        where = "only later steps set it" if writers else "nothing sets it"
+        yield _finding(site, f'"{root}.{key}" is read here, but {where}', hint)
+
+    def _own(self, step: Transition, site: ReadSite) -> ReadKeys:
+        """What the run itself may have set by then."""
+        if site.position == BEFORE:
+            return ReadKeys()
+        if site.position == AFTER or step.loop is not None:
+            return step_ctx(step)
+        hops = task_hops(step)
+        own = ending_ctx(step) if step.case is not None else ReadKeys()
+        for at, task in enumerate(step.tasks):
+            if site.position in reached_from(hops, at) or (at == site.position and _retries(step, at)):
+                own |= task_ctx(task)
+        return own
+
+    def _passed_to(self, step: str) -> ReadKeys:
+        return self._passed.get(step, self._anywhere)
+
+    def _args(self, step: Transition, site: ReadSite, key: str) -> Iterator[PlacedFinding]:
+        if key in self._passed_to(step.name) or key in keys(step.args):
+            return
+        message = f'"args.{key}" is read here, but no arc passes "{key}" to step "{step.name}"'
+        hint = f"pass it in the args of an arc that leads here, or give it a default: {{{{ args.{key} | default(…) }}}}"
+        yield _finding(site, message, hint)
+
+    def _result(self, step: Transition, index: int, site: ReadSite, read: GuardReference) -> Iterator[PlacedFinding]:
+        name = read.root
+        if self._is_something_else(step, name):
+            return
+        source = self._index[name]
+        done = source == index and site.position == AFTER
+        if done or self._may_precede(source, index):
+            return
+        message = f'the result of step "{name}" is read here, but it cannot have run before'
+        hint = "read it in a step that comes after it" if source != index else "read the task's result by its own name"
+        yield _finding(site, message, hint)
+
+    def _is_something_else(self, step: Transition, name: str) -> bool:
+        """Whether a name that is a step's means something else here, or falls through to it (TPL-06)."""
+        loop, names = step.loop, {task.name for task in step.tasks}
+        while loop is not None:
+            names.add(loop.iterator)
+            loop = loop.inner
+        elsewhere = name in self._net.workload or name in self._writers or name in self._passed_to(step.name)
+        return name in names or elsewhere or self._everywhere.unknown
+
+    def _may_precede(self, source: int, target: int) -> bool:
+        """Whether a run of `source` may end before one of `target` begins: ahead of it, or beside it in a fork."""
+        if target in self._following(source):
+            return True
+        if source == target and self._arriving[self._graph.name(target)] < 2:
+            return False
+        return any(source in self._following(f) and target in self._following(f) for f in self._forks)
+
+    def _following(self, index: int) -> set[int]:
+        if index not in self._after:
+            self._after[index] = self._graph.reachable(*self._graph[index].successors)
+        return self._after[index]
+
+
+def _retries(step: Transition, at: int) -> bool:
+    policy = step.tasks[at].policy
+    return policy is not None and any(rule.retry is not None for rule in policy.rules)
+
+
+def _finding(site: ReadSite, message: str, hint: str) -> PlacedFinding:
+    return PlacedFinding("W_USED_BEFORE_SET", (site.address,), message, hint)

@@ -1,0 +1,103 @@
+"""Settling: joins fire as soon as they can, so after every move the marking is brought to rest (O-01)."""
+
+from __future__ import annotations
+
+from noetl.language.proving.graph import Graph
+from noetl.language.proving.joins import needed
+from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, holders, ordered, tokens
+from noetl.language.proving.outcomes import NOBODY, Fault
+from noetl.net.routing import JoinMode
+
+
+class Settling:
+    """Fires joins in a marking; the outermost level of a marking is the group of nobody."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        active = any(step.join is not None and step.join.mode is JoinMode.ACTIVE for step in graph.steps)
+        self._reach = {s.index: graph.reachable(*s.successors) for s in graph.steps} if active else {}
+
+    def settle(self, root: TokenGroup) -> tuple[TokenGroup, list[Fault]]:
+        """`root` with every join fired that can fire, and the faults seen on the way."""
+        faults: list[Fault] = []
+        while True:
+            after = root._replace(items=ordered(self._level(root, root, faults, outer=True)[0]))
+            if after == root:
+                return root, faults
+            root = after
+
+    def _level(
+        self, group: TokenGroup, root: TokenGroup, faults: list[Fault], *, outer: bool
+    ) -> tuple[list[Item], TokenGroup]:
+        """The items of a level after its inner groups and then its own joins have fired."""
+        items: list[Item] = []
+        ended = group.ended
+        for item in group.items:
+            if isinstance(item, MarkedToken):
+                items.append(item)
+                continue
+            sent, inner = self._inner(item, root, faults)
+            items += sent
+            if inner.items:
+                items.append(inner)
+            elif not inner.fired and not sent and inner.ended != NOBODY and ended == NOBODY:
+                ended = inner.ended
+        return items, group._replace(ended=NOBODY if outer else ended)
+
+    def _inner(self, group: TokenGroup, root: TokenGroup, faults: list[Fault]) -> tuple[list[Item], TokenGroup]:
+        """One group: tokens that its joins send to the level around, and what is left of it."""
+        items, group = self._level(group, root, faults, outer=False)
+        group = group._replace(items=ordered(items))
+        for join in sorted({i.step for i in group.items if isinstance(i, MarkedToken) and i.waits}):
+            if join in group.fired:
+                return [], self._drop(group, join)
+            if self._can_fire(group, join, root):
+                return [MarkedToken(join)], self._fire(group, join, faults)
+        return [], self._fail_unfilled(group, faults)
+
+    def _can_fire(self, group: TokenGroup, join: int, root: TokenGroup) -> bool:
+        rule = self._graph[join].join
+        assert rule is not None
+        if rule.rest == "block" and holders(root, join) > 0:
+            return False
+        waiting = sum(i == MarkedToken(join, waits=True) for i in group.items)
+        others = [i for i in group.items if i != MarkedToken(join, waits=True)]
+        match rule.mode:
+            case JoinMode.ALL:
+                return not others
+            case JoinMode.ACTIVE:
+                return not any(self._may_come(item, join) for item in others)
+            case _:
+                return waiting >= needed(rule)
+
+    def _may_come(self, item: Item, join: int) -> bool:
+        """Whether a token of the group may still arrive; one held at another join of it may not."""
+        if isinstance(item, MarkedToken):
+            return not item.waits and (item.step == join or join in self._reach[item.step])
+        return any(join in self._reach[token.step] or token.step == join for token in tokens(item))
+
+    def _fire(self, group: TokenGroup, join: int, faults: list[Fault]) -> TokenGroup:
+        rule = self._graph[join].join
+        assert rule is not None
+        if rule.mode is JoinMode.ALL and group.ended != NOBODY:
+            faults.append(Fault("W_TOKEN_LEFT", (join, group.ended)))
+        left = self._drop(group, join)
+        if rule.rest == "cancel":
+            left = left._replace(items=())
+        return left._replace(fired=tuple(sorted({*left.fired, join})))
+
+    def _drop(self, group: TokenGroup, join: int) -> TokenGroup:
+        return group._replace(items=tuple(i for i in group.items if i != MarkedToken(join, waits=True)))
+
+    def _fail_unfilled(self, group: TokenGroup, faults: list[Fault]) -> TokenGroup:
+        """Joins that can no longer fill, once every token of the group waits."""
+        held = [i for i in group.items if isinstance(i, MarkedToken) and i.waits]
+        if len(held) < len(group.items):
+            return group
+        for token in held:
+            rule = self._graph[token.step].join
+            count = held.count(token)
+            if rule is not None and rule.mode is JoinMode.COUNT and count < needed(rule):
+                faults.append(Fault("W_JOIN_UNFILLED", (token.step,), count))
+                return self._drop(group, token.step)
+        return group

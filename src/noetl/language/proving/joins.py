@@ -1,0 +1,78 @@
+"""Meeting: what the joins of one fork group do once all its tokens have arrived or ended (O-01).
+
+Within a group the order of arrivals changes nothing: `any` and `{count: n}` fire once, `active` never waits for a
+token that is held at another join of the group, and `all` waits for everyone. So the final arrivals tell all.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.language.proving.graph import Graph
+from noetl.language.proving.outcomes import NOBODY, Fault, Normal
+from noetl.net.routing import Join, JoinMode
+
+
+class Meeting(msgspec.Struct, frozen=True):
+    """The joins that run once for the group, and what is wrong; `stuck`: some wait for each other for ever. `maybe`:
+    joins that run unless another one withdrew their tokens first.
+
+    A join that fails unfilled ends its tokens as failed (O-01); the failure itself is not followed further.
+    """
+
+    fired: tuple[int, ...]
+    faults: tuple[Fault, ...] = ()
+    stuck: bool = False
+    maybe: tuple[int, ...] = ()
+
+
+def needed(join: Join) -> int:
+    """How many arrivals of one group a join tells apart."""
+    return max(join.count or 1, 1) if join.mode is JoinMode.COUNT else 1
+
+
+def caps(graph: Graph) -> dict[int, int]:
+    return {step.index: needed(step.join) for step in graph.steps if step.join is not None}
+
+
+def meet(graph: Graph, group: Normal) -> Meeting:
+    """How the joins of a group settle, given where its tokens came to."""
+    cancelling = [at for at, count in group.arrived if _cancels(graph, at, count)]
+    if cancelling:
+        return _withdrawing(graph, group, cancelling)
+    fired: list[int] = []
+    waiting: list[int] = []
+    faults: list[Fault] = []
+    for at, count in group.arrived:
+        join = graph[at].join
+        assert join is not None
+        if join.mode is JoinMode.ALL:
+            waiting.append(at)
+        elif count >= needed(join):
+            fired.append(at)
+        else:
+            faults.append(Fault("W_JOIN_UNFILLED", (at,), count))
+    if len(waiting) == 1:
+        fired += waiting
+        if group.ended != NOBODY:
+            faults.append(Fault("W_TOKEN_LEFT", (waiting[0], group.ended)))
+    elif waiting:
+        faults.append(Fault("W_DEADLOCK", tuple(waiting)))
+    return Meeting(tuple(fired), tuple(faults), stuck=len(waiting) > 1)
+
+
+def _cancels(graph: Graph, at: int, count: int) -> bool:
+    join = graph[at].join
+    return join is not None and join.rest == "cancel" and join.mode is not JoinMode.ALL and count >= needed(join)
+
+
+def _withdrawing(graph: Graph, group: Normal, cancelling: list[int]) -> Meeting:
+    """A join with `rest: cancel` fires as soon as it is filled and ends the group: nobody waits any longer, and the
+    other joins have run only if they were quicker. `all` never was: it waits for the tokens that filled this one."""
+    quicker = [
+        at
+        for at, count in group.arrived
+        if (join := graph[at].join) is not None and join.mode is not JoinMode.ALL and count >= needed(join)
+    ]
+    first = cancelling[0]
+    return Meeting((first,), maybe=tuple(at for at in quicker if at != first))

@@ -1,0 +1,218 @@
+"""Search: all markings of the reduced net, one after another, within a budget.
+
+Stubborn sets keep it small: a token that nothing can withdraw, and whose move disturbs nobody, is moved alone;
+every interleaving with the others comes to the same. Used where order matters: cancel lists, `rest: block | cancel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import msgspec
+
+from noetl.language.proving.fixpoint import Settling
+from noetl.language.proving.graph import Firing, Graph, StepEnding
+from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, ordered, tokens, without
+from noetl.language.proving.outcomes import NOBODY, Fault
+from noetl.language.proving.reduction import Shortcuts
+from noetl.language.proving.token_outcomes import OutOfBudget
+from noetl.language.proving.witness import Move, sent
+
+_HERE = MarkedToken(-1)  # stands where a token was taken off, until the new ones are put there
+_OPTIONAL = 10  # guarded arcs of one firing that are tried in all combinations
+
+
+class SearchStep(msgspec.Struct, frozen=True):
+    """One edge of the search: the marking it leads to, what moved, and what went wrong."""
+
+    marking: TokenGroup
+    moves: tuple[Move, ...]
+    faults: tuple[Fault, ...] = ()
+
+
+class StateSearch:
+    """Explores from the start token. `faults` maps each fault to the witness it was found by; they stand even when
+    the budget ended before the search was `finished`."""
+
+    def __init__(self, graph: Graph, budget: int) -> None:
+        self._graph = graph
+        self._budget = budget
+        self._shortcuts = Shortcuts(graph)
+        self._settling = Settling(graph)
+        self._loud = _loud_steps(graph)
+        self._parents: dict[TokenGroup, tuple[TokenGroup, tuple[Move, ...]] | None] = {}
+        self.faults: dict[Fault, tuple[Move, ...]] = {}
+        self.states = 0
+        self.finished = True
+        try:
+            self._explore()
+        except OutOfBudget:
+            self.finished = False
+
+    def _explore(self) -> None:
+        first, _ = self._shortcuts[self._graph.entry]
+        start = TokenGroup((MarkedToken(first),))
+        self._parents[start] = None
+        on_path = {start}
+        path: list[tuple[TokenGroup, Iterator[SearchStep]]] = [(start, self._steps(start, on_path))]
+        while path:
+            marking, steps = path[-1]
+            step = next(steps, None)
+            if step is None:
+                path.pop()
+                on_path.discard(marking)
+                continue
+            for fault in step.faults:
+                if fault not in self.faults:
+                    self.faults[fault] = (*self._trace(marking), *step.moves)
+            if step.marking not in self._parents:
+                self._parents[step.marking] = (marking, step.moves)
+                self._judge(step.marking)
+                on_path.add(step.marking)
+                path.append((step.marking, self._steps(step.marking, on_path)))
+
+    def _judge(self, marking: TokenGroup) -> None:
+        """Count the marking, and see whether everything left in it waits for ever."""
+        self.states += 1
+        if self.states > self._budget:
+            raise OutOfBudget
+        left = list(tokens(marking))
+        if left and all(token.waits for token in left):
+            joins = tuple(sorted({token.step for token in left}))
+            fault = Fault("W_DEADLOCK", joins)
+            if fault not in self.faults:
+                self.faults[fault] = self._trace(marking)
+
+    def _trace(self, marking: TokenGroup) -> tuple[Move, ...]:
+        moves: list[Move] = []
+        at = self._parents[marking]
+        while at is not None:
+            moves[:0] = at[1]
+            at = self._parents[at[0]]
+        return tuple(moves)
+
+    def _steps(self, marking: TokenGroup, on_path: set[TokenGroup]) -> Iterator[SearchStep]:
+        """The moves to try: those of one quiet token when there is one and it makes no circle, else all."""
+        running = list(dict.fromkeys(token for token in tokens(marking) if not token.waits))
+        quiet = next((token for token in running if token.step not in self._loud), None)
+        if quiet is not None:
+            alone = list(self._moves(marking, next(_places(marking, quiet))))
+            if not any(step.marking in on_path for step in alone):
+                yield from alone
+                return
+        for token in running:
+            for at in _places(marking, token):
+                yield from self._moves(marking, at)
+
+    def _moves(self, marking: TokenGroup, at: tuple[int, ...]) -> Iterator[SearchStep]:
+        """Every way the token at `at` (positions from the outermost level inwards) can go."""
+        token = _item(marking, at)
+        assert isinstance(token, MarkedToken)
+        node = self._graph[token.step]
+        grouped = len(at) > 1
+        if node.may_deny:
+            yield self._step(marking, at, [], (), f"{node.name} refuses its token", ended=False)
+        for firing in node.firings:
+            if firing.stops:
+                continue  # the execution is over; nothing wrong can follow
+            for ways in _chosen(firing):
+                if not ways:
+                    yield self._step(marking, at, [], (), f"{node.name} ends", ended=grouped)
+                    continue
+                for targets in _spread(ways):
+                    text = sent(self._graph, token.step, targets, firing.event)
+                    made = self._made(targets, grouped)
+                    yield self._step(marking, at, made, ways, text, ended=False)
+
+    def _made(self, targets: tuple[int, ...], grouped: bool) -> list[Item]:
+        if len(targets) == 1:
+            return [self._entering(targets[0], grouped)]
+        return [TokenGroup(ordered([self._entering(target, True) for target in targets]))]
+
+    def _entering(self, target: int, grouped: bool) -> MarkedToken:
+        at, _ = self._shortcuts[target]
+        return MarkedToken(at, waits=grouped and self._graph[at].join is not None)
+
+    def _step(
+        self,
+        marking: TokenGroup,
+        at: tuple[int, ...],
+        made: list[Item],
+        ways: tuple[StepEnding, ...],
+        text: str,
+        *,
+        ended: bool,
+    ) -> SearchStep:
+        token = _item(marking, at)
+        assert isinstance(token, MarkedToken)
+        after = _replaced(marking, at, [_HERE], token.step if ended else NOBODY)
+        cancelled = frozenset(step for way in ways for step in way.cancels)
+        if cancelled:  # those that were there before; a new token may go to the very step that was cleared
+            after = without(after, cancelled)
+        after = _replaced(after, next(_places(after, _HERE)), made, NOBODY)
+        after, faults = self._settling.settle(after)
+        names = tuple(self._graph.name(t.step) for t in tokens(after))
+        move = Move(self._graph.name(token.step), tuple(dict.fromkeys(w.address for w in ways)), names, text)
+        return SearchStep(after, (move,), tuple(faults))
+
+
+def _loud_steps(graph: Graph) -> frozenset[int]:
+    """Steps whose tokens may be withdrawn, or whose moves withdraw others, stop all, or race to a blocking join."""
+    if any(step.join is not None and step.join.rest == "cancel" for step in graph.steps):
+        return frozenset(range(len(graph.steps)))
+    racing = {s.index for s in graph.steps if s.join is not None and s.join.rest == "block"}
+    return graph.cancelled | {
+        step.index
+        for step in graph.steps
+        if any(f.stops or any(w.cancels for w in f.ways) for f in step.firings) or racing & set(step.successors)
+    }
+
+
+def _chosen(firing: Firing) -> Iterator[tuple[StepEnding, ...]]:
+    """The sets of arcs that can fire together; the empty one where the token may end."""
+    if len(firing.optional) > _OPTIONAL:
+        raise OutOfBudget
+    for size in range(len(firing.optional) + 1):
+        for extra in combinations(firing.optional, size):
+            ways = firing.fixed + extra
+            if ways or firing.ends:
+                yield ways
+
+
+def _spread(ways: tuple[StepEnding, ...]) -> Iterator[tuple[int, ...]]:
+    """The targets of `ways`, one for each token; a computed target is one of its candidates."""
+    if not ways:
+        yield ()
+        return
+    for target in ways[0].targets:
+        for rest in _spread(ways[1:]):
+            yield (target,) * ways[0].tokens + rest
+
+
+def _places(group: TokenGroup, wanted: MarkedToken) -> Iterator[tuple[int, ...]]:
+    """Where in the nested groups tokens like `wanted` stand, one for each level that has some."""
+    if wanted in group.items:
+        yield (group.items.index(wanted),)
+    for position, item in enumerate(group.items):
+        if isinstance(item, TokenGroup):
+            for inner in _places(item, wanted):
+                yield (position, *inner)
+
+
+def _item(group: TokenGroup, at: tuple[int, ...]) -> Item:
+    item = group.items[at[0]]
+    return _item(item, at[1:]) if isinstance(item, TokenGroup) and len(at) > 1 else item
+
+
+def _replaced(group: TokenGroup, at: tuple[int, ...], made: list[Item], ended: int) -> TokenGroup:
+    """The marking with the token at `at` replaced by `made`; `ended` notes a token that ended unasked."""
+    items = list(group.items)
+    if len(at) == 1:
+        items[at[0] : at[0] + 1] = made
+        noted = ended if group.ended == NOBODY else group.ended
+        return group._replace(items=ordered(items), ended=noted)
+    inner = items[at[0]]
+    assert isinstance(inner, TokenGroup)
+    items[at[0]] = _replaced(inner, at[1:], made, ended)
+    return group._replace(items=ordered(items))

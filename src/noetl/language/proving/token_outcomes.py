@@ -1,0 +1,215 @@
+"""Fates: for every step, everything a token there can come to; the least solution of the net's equations.
+
+A fork group is settled inside and stands in its parent as one move, so structured nets collapse level by level:
+series, choices, loops, forks with their joins, and dead ends are all absorbed by equal outcomes. Cycles are solved
+by iteration; outcomes are finite, so it ends. Cancel lists are over-approximated here (`soundness` has the search
+confirm what is found then), and `rest: block` is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from noetl.language.proving.derivations import (
+    Derivation,
+    Derived,
+    EndedDerivation,
+    Forked,
+    Member,
+    MovedDerivation,
+    RefusedDerivation,
+)
+from noetl.language.proving.forks import group_outcomes
+from noetl.language.proving.graph import Firing, Graph, NetStep
+from noetl.language.proving.joins import Meeting, caps, meet
+from noetl.language.proving.outcomes import NOBODY, NOTHING, STOP, WITHDRAWN, Normal, Outcome, product
+
+Node = tuple[int, bool]  # a step, and whether its token belongs to a fork group
+
+_ENDS_KEPT = 6  # different steps at which a token may end, kept apart for one node; more would only repeat a finding
+
+
+class OutOfBudget(Exception):  # noqa: N818 - control flow inside analysis, never an error for anybody
+    """The work allowed was not enough."""
+
+
+class Fates:
+    """The solved table. `table[step, grouped]` maps outcomes of a token running there to how they came about."""
+
+    def __init__(self, graph: Graph, budget: int) -> None:
+        self.graph = graph
+        self.table: dict[Node, Derived] = {}
+        self.spent = 0
+        self._budget = budget
+        self._caps = caps(graph)
+        self._withdrawn = graph.cancelled
+        self._sweeping = any(step.sweeps for step in graph.steps)
+        self._readers: dict[Node, dict[Node, None]] = {}
+        self._missing: list[Node] = []
+        self._dirty: dict[Node, None] = {}  # in the order they became so, each once
+        self.root: Node = (graph.entry, False)
+        self._solve(self.root)
+
+    def outcomes(self, step: int, grouped: bool) -> Derived:
+        """What a token running at `step` can come to; empty where it was never needed or can never end."""
+        return self.table.get((step, grouped), {})
+
+    @property
+    def can_end(self) -> bool:
+        """Whether an execution can be over at all; nobody is left to withdraw its last token."""
+        return any(not (isinstance(o, Normal) and o.withdrawn) for o in self.outcomes(*self.root))
+
+    def enters(self, step: int, grouped: bool, reader: Node) -> list[Outcome]:
+        """What a token sent to `step` can come to: at a join of its group it arrives, elsewhere it runs."""
+        if grouped and self.graph[step].join is not None:
+            arrived: list[Outcome] = [Normal(((step, 1),))]
+            return [*arrived, NOTHING] if step in self._withdrawn else arrived
+        return list(self._read((step, grouped), reader))
+
+    def _read(self, node: Node, reader: Node) -> Derived:
+        if node not in self.table:
+            self._missing.append(node)
+        self._readers.setdefault(node, {})[reader] = None
+        return self.table.get(node, {})
+
+    def _spend(self, work: int) -> None:
+        self.spent += work
+        if self.spent > self._budget:
+            raise OutOfBudget
+
+    def _solve(self, root: Node) -> None:
+        """Demand-driven: what a node needs is solved first, what it fed is solved again when it grew."""
+        stack, opened = [root], set[Node]()
+        while stack or self._dirty:
+            node = stack.pop() if stack else next(iter(self._dirty))
+            self._dirty.pop(node, None)
+            if node not in opened:
+                opened.add(node)
+                wanted = [n for n in self._needs(node) if n not in opened]
+                if wanted:
+                    stack += [node, *wanted]
+                    continue
+            grew = self._evaluate(node)
+            missing = [n for n in dict.fromkeys(self._missing) if n not in opened]
+            if missing:
+                stack += [node, *missing]
+            if grew:
+                self._dirty |= dict.fromkeys(self._readers.get(node, ()))
+
+    def _needs(self, node: Node) -> Iterable[Node]:
+        step, grouped = node
+        needs: dict[Node, None] = {}
+        for firing in self.graph[step].firings:
+            members = firing.ways if firing.most_tokens >= 2 else ()
+            for ways, inside in ((members, True), (firing.alone, grouped)):
+                for target in (target for way in ways for target in way.targets):
+                    if not (inside and self.graph[target].join is not None):
+                        needs[(target, inside)] = None
+        return needs
+
+    def _evaluate(self, node: Node) -> bool:
+        known = self.table.setdefault(node, {})
+        before = len(known)
+        self._missing = []
+        step = self.graph[node[0]]
+        self._spend(1)
+        if step.may_deny or step.index in self._withdrawn:
+            known.setdefault(NOTHING, RefusedDerivation())
+        if self._sweeping:
+            known.setdefault(WITHDRAWN, RefusedDerivation())
+        for firing in step.firings:
+            self._fire(node, step, firing, known)
+        return len(known) > before
+
+    def _fire(self, node: Node, step: NetStep, firing: Firing, known: Derived) -> None:
+        grouped = node[1]
+        if firing.stops:
+            known.setdefault(STOP, EndedDerivation(firing))
+            return
+        if firing.ends:
+            _keep(known, Normal(ended=step.index) if grouped else NOTHING, EndedDerivation(firing))
+        for way in firing.alone:
+            for target in way.targets:
+                for outcome in self.enters(target, grouped, node):
+                    _keep(known, outcome, MovedDerivation(firing, Member(way, target, outcome)))
+        if firing.most_tokens >= 2:
+            self._fork(node, firing, known)
+
+    def _fork(self, node: Node, firing: Firing, known: Derived) -> None:
+        def enter(target: int) -> list[Outcome]:
+            return self.enters(target, True, node)
+
+        for outcome, members in group_outcomes(firing, enter, self._caps, self._spend):
+            if not isinstance(outcome, Normal):
+                if outcome not in known:
+                    known[outcome] = Forked(firing, members())
+                continue
+            meeting = meet(self.graph, outcome)
+            if outcome.withdrawn and not any(self._is_cancelling(join) for join in meeting.fired):
+                known.setdefault(
+                    WITHDRAWN, RefusedDerivation()
+                )  # somebody outside did it, and took those who wait here too
+                continue
+            for fault in meeting.faults:
+                if fault not in known and (fault.kind != "W_DEADLOCK" or self._goes_on(node, meeting)):
+                    known[fault] = Forked(firing, members(), outcome)
+            if meeting.stuck:
+                if STOP not in known and (ender := self._ender(node, meeting)) is not None:
+                    known[STOP] = Forked(firing, members(), outcome, ((ender, STOP),))
+                continue
+            for result, joined in self._after(node, outcome, meeting):
+                if result not in known:
+                    _keep(known, result, Forked(firing, members(), outcome, joined))
+
+    def _after(
+        self, node: Node, group: Normal, meeting: Meeting
+    ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
+        """What the group leaves in the group around it: the runs of its joins, or nothing but an end."""
+        if not meeting.fired:
+            return [(Normal(ended=group.ended) if node[1] else NOTHING, ())]
+        sizes = range(len(meeting.maybe) + 1)
+        extras = [extra for size in sizes for extra in combinations(meeting.maybe, size)]
+        return [result for extra in extras for result in self._run_joins(node, meeting.fired + extra)]
+
+    def _goes_on(self, node: Node, meeting: Meeting) -> bool:
+        """Whether the joins that have run may have left the others waiting: what ends the whole execution, or was
+        withdrawn with all around it, has not."""
+        runs = [self._read((join, node[1]), node) for join in meeting.fired]
+        return all(any(outcome not in (STOP, WITHDRAWN) for outcome in run) for run in runs)
+
+    def _ender(self, node: Node, meeting: Meeting) -> int | None:
+        """A join that has run and can have ended the whole execution."""
+        return next((join for join in meeting.fired if STOP in self._read((join, node[1]), node)), None)
+
+    def _is_cancelling(self, join: int) -> bool:
+        rule = self.graph[join].join
+        return rule is not None and rule.rest == "cancel"
+
+    def _run_joins(
+        self, node: Node, fired: tuple[int, ...]
+    ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
+        grouped = node[1]
+        runs = [list(self._read((join, grouped), node)) for join in fired]
+        if len(fired) == 1:
+            return [(outcome, ((fired[0], outcome),)) for outcome in runs[0]]
+        self._spend(sum(map(len, runs)))
+        return [
+            (outcome, tuple((join, _likeliest(run, outcome)) for join, run in zip(fired, runs, strict=True)))
+            for outcome in product(runs, self._caps)
+        ]
+
+
+def _keep(known: Derived, outcome: Outcome, derivation: Derivation) -> None:
+    if outcome in known:
+        return
+    if isinstance(outcome, Normal) and outcome.ended != NOBODY:
+        alike = sum(isinstance(o, Normal) and o.ended != NOBODY and o.arrived == outcome.arrived for o in known)
+        if alike >= _ENDS_KEPT:
+            return
+    known[outcome] = derivation
+
+
+def _likeliest(run: list[Outcome], wanted: Outcome) -> Outcome:
+    """An outcome of one of several runs that fits what they came to together, for the witness."""
+    return wanted if wanted in run else next((o for o in run if isinstance(o, Normal)), run[0])

@@ -1,0 +1,348 @@
+"""Playbook: a document as its author wrote it, understood but not yet lowered.
+
+The readers (`v10`, `v2_eval`, `v2_case`) check shapes and fill these; the compiler turns them into a `Net`.
+Every authored value stays a `Node`, so that whatever is wrong with it later can be shown in place. The fields
+of older dialects (`case`, `retry`, `sink`, `vars`, `set_vars` …) are empty in a v10 document.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from noetl.base.source import Source, Span
+from noetl.language.reading.nodes import Mapping, Node, Scalar
+
+
+class Dialect(StrEnum):
+    """How a document is written. `rules`: the dialect by whose rules it runs."""
+
+    V10 = "v10"
+    V10_IO = "v10-io"  # another spelling of v10
+    V2_EVAL = "v2-eval"
+    V2_CASE = "v2-case"
+
+    @property
+    def rules(self) -> Dialect:
+        return Dialect.V10 if self is Dialect.V10_IO else self
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Something written in the document; `node` is where."""
+
+    node: Node
+
+    @property
+    def path(self) -> str:
+        return self.node.path
+
+    @property
+    def span(self) -> Span:
+        return self.node.span
+
+
+class Then(_Part, frozen=True, kw_only=True):
+    """What a task policy rule does. Fields that may be templates stay nodes."""
+
+    do: str = "continue"  # retry | jump | continue | break | fail
+    to: Scalar | None = None
+    attempts: Node | None = None
+    backoff: str | None = None  # none | linear | exponential (`fixed` is read as none)
+    delay: Node | None = None
+    max_delay: Node | None = None
+    jitter: Node | None = None
+    on_exhausted: str | None = None  # continue | fail
+    set_iter: Mapping | None = None
+    set_ctx: Mapping | None = None
+    set_vars: Mapping | None = None
+    set_shared: Mapping | None = None
+    set_prev: Node | None = None
+
+
+class RuleSyntax(_Part, frozen=True, kw_only=True):
+    """`when` is None for else."""
+
+    when: Scalar | None
+    then: Then
+
+
+class PolicySyntax(_Part, frozen=True, kw_only=True):
+    """A task's outcome policy. `strict` (v2-eval): an unmatched error fails, whatever on_unmatched says."""
+
+    rules: tuple[RuleSyntax, ...]
+    on_unmatched: str | None = None  # continue | fail
+    strict: bool = False
+    before: tuple[TaskSyntax, ...] = ()
+    after: tuple[TaskSyntax, ...] = ()
+    finally_: tuple[TaskSyntax, ...] = ()
+
+
+class TaskSyntax(_Part, frozen=True, kw_only=True):
+    """One tool call. `inputs` are its keys but name, kind, desc, spec and policy; `name` is None if not given.
+
+    The last fields are the compiler's: `generated` names the sugar a task was made from, `bound` holds the args of
+    the workbook references it was reached through (outermost first), `knobs` the options written beside kind.
+    """
+
+    name: str | None
+    kind: str
+    inputs: dict[str, Node]
+    spec: Mapping | None = None  # as written, policy included
+    policy: PolicySyntax | None = None
+    name_node: Scalar | None = None
+    kind_node: Scalar | None = None
+    generated: str | None = None  # choose | while | until
+    bound: tuple[Mapping, ...] = ()
+    knobs: dict[str, Node] = {}
+
+
+class Branch(_Part, frozen=True, kw_only=True):
+    """A branch of `choose` (`when` None for else)."""
+
+    when: Scalar | None
+    body: tuple[TaskSyntax | Sugar, ...]
+
+
+class Sugar(_Part, frozen=True, kw_only=True):
+    """choose (several branches), while and until (one each), expanded by the compiler (SUGAR-01…05)."""
+
+    construct: str  # choose | while | until
+    name: str | None
+    branches: tuple[Branch, ...]
+    max_rounds: Node | None = None
+    name_node: Scalar | None = None
+
+
+class LoopSyntax(_Part, frozen=True, kw_only=True):
+    """One level of a loop; `inner` is the loop inside it (LOOP-07)."""
+
+    items: Node  # `in`
+    iterator: Scalar
+    spec: Mapping | None = None  # as written; policy included
+    mode: str = "sequential"  # sequential | parallel
+    max_in_flight: Node | None = None
+    on_error: str | None = None  # v2-case: fail | continue
+    inner: LoopSyntax | None = None
+
+
+class AdmitRuleSyntax(_Part, frozen=True, kw_only=True):
+    when: Scalar | None
+    allow: bool
+    park: bool = False
+    set_token: Mapping | None = None
+
+
+class Admit(_Part, frozen=True, kw_only=True):
+    rules: tuple[AdmitRuleSyntax, ...]
+    mode: str = "exclusive"
+
+
+class ArcSyntax(_Part, frozen=True, kw_only=True):
+    """A way to the next step. `template` says that the target is computed (v2-case only)."""
+
+    target: Scalar
+    when: Scalar | None = None
+    args: Mapping | None = None
+    set_ctx: Mapping | None = None
+    spec: Mapping | None = None
+    template: bool = False
+
+
+class RouterSyntax(_Part, frozen=True, kw_only=True):
+    arcs: tuple[ArcSyntax, ...]
+    mode: str = "exclusive"
+    spec: Mapping | None = None  # as written
+
+
+class TimerSyntax(_Part, frozen=True, kw_only=True):
+    id: Node | None = None
+    duration: Node | None = None
+    until: Node | None = None
+    cancellable: bool = False
+
+
+class MessageSyntax(_Part, frozen=True, kw_only=True):
+    name: Node
+    correlation: Mapping | None = None
+    timeout: Node | None = None
+    timeout_action: str = "escalate"  # escalate | fail | ignore
+
+
+class SignalSyntax(_Part, frozen=True, kw_only=True):
+    name: Node
+
+
+class FormFieldSyntax(_Part, frozen=True, kw_only=True):
+    field: str
+    type: str = "string"
+    options: tuple[Node, ...] = ()
+    required: bool = False
+    default: Node | None = None
+
+
+class HumanTaskSyntax(_Part, frozen=True, kw_only=True):
+    title: Node | None = None
+    role: Node | None = None
+    user: Node | None = None
+    form: tuple[FormFieldSyntax, ...] = ()
+    due_date: Node | None = None
+    escalate_after: Node | None = None
+    escalate_to_role: Node | None = None
+    escalate_to_user: Node | None = None
+    escalation_mode: str = "reassign"  # reassign | notify
+
+
+class TimeoutSyntax(_Part, frozen=True, kw_only=True):
+    duration: Node
+    on_timeout: str = "fail"  # alternative | fail | ignore
+    alternative: Scalar | None = None
+
+
+class Compensate(_Part, frozen=True, kw_only=True):
+    tasks: tuple[TaskSyntax, ...]
+    idempotent: bool = False
+
+
+class HandlerSyntax(_Part, frozen=True, kw_only=True):
+    event: Scalar
+    when: Scalar | None
+    tasks: tuple[TaskSyntax | Sugar, ...]
+
+
+class OnEvent(_Part, frozen=True, kw_only=True):
+    handlers: tuple[HandlerSyntax, ...]
+    interrupting: bool = False
+
+
+# v2-case only ---------------------------------------------------------------------------------------------------
+
+
+class CollectSyntax(_Part, frozen=True, kw_only=True):
+    path_text: str
+    into: str
+    strategy: str = "append"  # append | push | replace | merge
+
+
+class RetrySyntax(_Part, frozen=True, kw_only=True):
+    """One retry policy of a v2-case step (V2C-16…19). `when` None: on errors."""
+
+    when: Scalar | None
+    max_attempts: Node | None = None
+    initial_delay: Node | None = None
+    multiplier: Node | None = None
+    max_delay: Node | None = None
+    mode: str | None = None  # exponential | linear | fixed (mapping form)
+    jitter: Node | None = None
+    on_exhausted: str | None = None
+    next_call: Mapping | None = None
+    collect: CollectSyntax | None = None
+    sink: TaskSyntax | None = None
+
+
+class CaseExit(_Part, frozen=True, kw_only=True):
+    """A `next` task: where a case rule leads."""
+
+    targets: tuple[ArcSyntax, ...]
+    delay: Node | None = None
+    guard: Scalar | None = None
+    trigger_compensation: bool = False
+
+
+class SetVars(_Part, frozen=True, kw_only=True):
+    values: Mapping
+
+
+Action = TaskSyntax | CaseExit | SetVars
+
+
+class CaseRuleSyntax(_Part, frozen=True, kw_only=True):
+    """`when` None for else. `strict` and `cache` are the condition's spec (TPL-04)."""
+
+    when: Scalar | None
+    actions: tuple[Action, ...]
+    strict: bool = False
+    cache: bool = False
+    retry: tuple[RetrySyntax, ...] = ()
+
+
+class CaseSyntax(_Part, frozen=True, kw_only=True):
+    rules: tuple[CaseRuleSyntax, ...]
+
+
+# -----------------------------------------------------------------------------------------------------------------
+
+
+class StepSyntax(_Part, frozen=True, kw_only=True):
+    """One step. Everything optional is None or empty when it was not written."""
+
+    node: Mapping
+    name: str
+    name_node: Scalar
+    desc: str | None = None
+    spec: Mapping | None = None  # as written; its parts below are read from it
+    args: Mapping | None = None
+    set_ctx: Mapping | None = None
+    result: Mapping | None = None
+    admit: Admit | None = None
+    loop: LoopSyntax | None = None
+    tasks: tuple[TaskSyntax | Sugar, ...] = ()
+    single: bool = False  # `tool` was one mapping, not a list (TASK-03)
+    router: RouterSyntax | None = None
+    timer: TimerSyntax | None = None
+    message: MessageSyntax | None = None
+    signal: SignalSyntax | None = None
+    human_task: HumanTaskSyntax | None = None
+    timeout: TimeoutSyntax | None = None
+    compensate: Compensate | None = None
+    on_event: OnEvent | None = None
+    # v2-case
+    case: CaseSyntax | None = None
+    case_mode: str = "exclusive"
+    eval_mode: str = "on_entry"
+    on_error: str | None = None  # fail | continue
+    retry: tuple[RetrySyntax, ...] = ()
+    sink: TaskSyntax | None = None
+    vars: Mapping | None = None
+
+
+class KeychainEntrySyntax(_Part, frozen=True, kw_only=True):
+    node: Mapping
+    name: str
+    kind: str
+
+
+class ExecutorSyntax(_Part, frozen=True, kw_only=True):
+    """`kind` is local or distributed (its synonym `profile` is already resolved)."""
+
+    kind: str | None = None
+    version: str | None = None
+    spec: Mapping | None = None
+
+
+class TriggerSyntax(_Part, frozen=True, kw_only=True):
+    cron: Scalar
+    timezone: Scalar | None = None
+    spec: Mapping | None = None
+
+
+class Playbook(_Part, frozen=True, kw_only=True):
+    """A whole document, of one dialect."""
+
+    node: Mapping
+    dialect: Dialect
+    api_version: str
+    strict: bool = False  # --strict: unknown keys are errors under noetl.io/v2 too
+    source: Source | None = None  # the text, for places inside block scalars
+    name: str
+    catalog_path: str  # metadata.path
+    version: str | None = None
+    description: str | None = None
+    metadata: Mapping | None = None
+    keychain: tuple[KeychainEntrySyntax, ...] = ()
+    executor: ExecutorSyntax | None = None
+    workload: Mapping | None = None
+    ctx: Mapping | None = None  # the initial context
+    workbook: dict[str, TaskSyntax] = {}
+    trigger: TriggerSyntax | None = None
+    steps: tuple[StepSyntax, ...] = ()

@@ -1,0 +1,122 @@
+"""Routers and arcs: where a step leads (ROUTE-01, ROUTE-13, V2E-09, C-31).
+
+v10 writes a router object, v2-eval a list; both are the same router. Whether a target exists is not known here.
+"""
+
+from __future__ import annotations
+
+from noetl.language.reading.arc_options import check_arc_options
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.numbers import is_templated
+from noetl.language.reading.playbook import ArcSyntax, Dialect, RouterSyntax
+from noetl.language.reading.policy_keys import check_parts
+from noetl.language.reading.rule_lists import read_condition
+from noetl.language.reading.scope_policies import CONTROL, read_scope_policy, refuse_control
+from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, sequence, text
+
+MODES = ("exclusive", "inclusive")
+_CODE = "E_NEXT_SHAPE"
+_ROUTER = "next: {spec: {mode: exclusive}, arcs: [{step: …}]}"
+_LIST = "next: [{step: …, when: …}]"
+
+
+def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
+    """v10's `next`. An older shape is refused, and read all the same, so that its targets still count."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if not isinstance(node, Mapping):
+        found = describe(node)
+        reading.error(_CODE, node, f"next must be a router with arcs, and this is {found}", _ROUTER)
+        return _read_older_shape(reading, node)
+    if "arcs" not in node:
+        reading.error(_CODE, opening(node), "next has no arcs", _ROUTER)
+        return None
+    known_keys(reading, node, ("spec", "arcs"), _CODE, "next", closed=True)
+    spec = mapping(reading, node.get("spec"), _CODE, "next.spec", _ROUTER)
+    mode = _read_router_spec(reading, spec) if spec else None
+    arcs = sequence(reading, node.values["arcs"], _CODE, "next.arcs", _ROUTER)
+    return RouterSyntax(node=node, arcs=_read_arcs(reading, arcs), mode=mode or "exclusive", spec=spec)
+
+
+def read_next_list(reading: ReadContext, node: Node | None, step_spec: Mapping | None) -> RouterSyntax | None:
+    """v2-eval's `next` list with its mode in `step.spec.next_mode`."""
+    mode = choice(reading, step_spec.get("next_mode") if step_spec else None, MODES, _CODE, "next_mode")
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if isinstance(node, Sequence):
+        return RouterSyntax(node=node, arcs=_read_arcs(reading, node), mode=mode or "exclusive")
+    reading.error(_CODE, node, f"next must be a list of {{step, when, args}}, and this is {describe(node)}", _LIST)
+    return _read_older_shape(reading, node)
+
+
+def read_unguarded(reading: ReadContext, node: Node | None, what: str) -> None:
+    """`unguarded: always`, on a router or on the executor (ROUTE-05)."""
+    hint = "write always, or leave it out: then a failure needs an arc that asks for it"
+    choice(reading, node, ("always",), "E_SPEC_OPTION", what, hint)
+
+
+def _read_older_shape(reading: ReadContext, node: Node) -> RouterSyntax | None:
+    """The targets of a name or a list of steps; other mistakes in it are not reported on top."""
+    items = node.items if isinstance(node, Sequence) else (node,)
+    found = ((item, item.get("step") if isinstance(item, Mapping) else item) for item in items)
+    arcs = tuple(
+        ArcSyntax(node=item, target=target) for item, target in found if isinstance(target, Scalar) and _is_name(target)
+    )
+    return RouterSyntax(node=node, arcs=arcs, mode="inclusive") if arcs else None
+
+
+def _is_name(node: Scalar) -> bool:
+    return isinstance(node.value, str) and bool(node.value.strip()) and not is_templated(node)
+
+
+def _read_router_spec(reading: ReadContext, spec: Mapping) -> str | None:
+    keys = ("mode", "unguarded", "policy")
+    refuse_control(reading, spec, "next.spec")
+    known_keys(reading, spec, keys, "E_SPEC_OPTION", "next.spec", closed=True, handled=CONTROL)
+    check_parts(reading, read_scope_policy(reading, spec.get("policy"), "next"), "next")
+    read_unguarded(reading, spec.get("unguarded"), "next.spec.unguarded")
+    return choice(reading, spec.get("mode"), MODES, _CODE, "next.spec.mode")
+
+
+def _read_arcs(reading: ReadContext, items: Sequence | None) -> tuple[ArcSyntax, ...]:
+    arcs = (_read_arc(reading, item) for item in items or ())
+    return tuple(arc for arc in arcs if arc is not None)
+
+
+def _read_arc(reading: ReadContext, item: Node) -> ArcSyntax | None:
+    if not isinstance(item, Mapping):
+        hint = f"- step: {item.value}" if isinstance(item, Scalar) and item.value else "- step: …"
+        if reading.dialect is Dialect.V2_EVAL and isinstance(item, Scalar):
+            hint += "; names alone are v2-case, where several fork (metadata.dialect: v2-case)"
+        reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
+        return None
+    handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
+    keys = ("step", "when", "args", "set_ctx", "spec")
+    known_keys(reading, item, keys, _CODE, "an arc", handled=handled)
+    if "then" in item:
+        hint = "give the arc a step; what runs there is that step's tool"
+        reading.error(_CODE, item.keys["then"], "an arc has no then", hint)
+    if "expr" in item and reading.dialect is Dialect.V10:
+        reading.error("E_EXPR", item.keys["expr"], 'v10 has no "expr"', "write it as when")
+    target = _read_target(reading, item)
+    condition = item.get("when")
+    when = read_condition(reading, condition) if condition is not None else None
+    args = mapping(reading, item.get("args"), _CODE, "args", "args: {name: value}")
+    set_ctx = mapping(reading, item.get("set_ctx"), _CODE, "set_ctx", "set_ctx: {name: value}")
+    spec = mapping(reading, item.get("spec"), _CODE, "an arc's spec", "spec: {priority: 5}")
+    check_arc_options(reading, spec)
+    if target is None or (condition is not None and when is None):
+        return None
+    return ArcSyntax(node=item, target=target, when=when, args=args, set_ctx=set_ctx, spec=spec)
+
+
+def _read_target(reading: ReadContext, item: Mapping) -> Scalar | None:
+    if "step" not in item:
+        reading.error(_CODE, opening(item), "this arc has no step to lead to", "- step: …")
+        return None
+    target = text(reading, item.values["step"], _CODE, "step", "name the step that comes next")
+    if is_templated(target):
+        hint = "write one guarded arc per target: {step: a, when: …}, {step: b, when: …}"
+        reading.error("E_TARGET_TEMPLATE", item.values["step"], "an arc's step must be a name, not a template", hint)
+        return None
+    return target

@@ -1,0 +1,201 @@
+"""Small readings that every reader shares: keys, words, guards, and what to say when they are wrong.
+
+A reader never stops at a mistake: it notes it, takes the nearest sensible value or none, and goes on, so that an
+author sees everything at once (VAL-19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from collections.abc import Mapping as Table
+from difflib import get_close_matches
+
+import msgspec
+
+from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic
+from noetl.base.source import is_template
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.playbook import Dialect
+
+
+class ReadContext(msgspec.Struct):
+    """What a reader carries along: the dialect, where findings go, and how strict to be about unknown keys."""
+
+    dialect: Dialect
+    findings: Findings
+    strict: bool = False  # --strict
+    v10_api: bool = False  # apiVersion: noetl.io/v10
+
+    def error(self, code: str, place: PositionedDiagnostic, message: str, hint: str = "") -> None:
+        self.findings.add(code, place, message, hint)
+
+
+def distance(a: str, b: str) -> int:
+    """Edits between two words (insert, delete, replace, swap neighbours), for typos."""
+    previous: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, previous, row = previous, row, [i]
+        for j, y in enumerate(b, 1):
+            best = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+    return row[-1]
+
+
+def nearest(word: str, allowed: Collection[str]) -> str | None:
+    """The allowed word this one was probably meant to be."""
+    close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(word: str, allowed: Collection[str], otherwise: str = "") -> str:
+    """A hint for an unknown word: the nearest allowed one, else the allowed set when it is short."""
+    guess = nearest(word, allowed)
+    if guess:
+        return f'did you mean "{guess}"?'
+    return otherwise or f"allowed here: {', '.join(allowed)}"
+
+
+def is_typo(word: str, allowed: Collection[str]) -> bool:
+    """One or two letters from a known key (DOC-10); a short word must also begin like it, or most words would be."""
+    return any(0 < distance(word, known) <= _reach(word, known) for known in allowed)
+
+
+def _reach(word: str, known: str) -> int:
+    return 2 if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
+
+
+def known_keys(
+    reading: ReadContext,
+    node: Mapping,
+    allowed: Collection[str],
+    code: str,
+    what: str,
+    *,
+    closed: bool = False,
+    handled: Collection[str] = (),
+    elsewhere: Table[str, str] | None = None,
+) -> None:
+    """Note every key of `node` outside `allowed` (DOC-10).
+
+    An error under noetl.io/v10, --strict, `closed`, or for a typo; else the warning W_UNKNOWN_KEY. Keys with a code of
+    their own are `handled` by the caller: they are passed over here and never suggested. `elsewhere` has the hints of
+    keys that exist, only not here.
+    """
+    for key, key_node, _ in node.items():
+        if key in allowed or key in handled:
+            continue
+        hint = (elsewhere or {}).get(key) or did_you_mean(key, allowed)
+        if closed or reading.strict or reading.v10_api or is_typo(key, allowed):
+            reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
+        else:
+            reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is not a key of {what} and is ignored', hint)
+
+
+def opening(node: Node) -> DiagnosticPosition:
+    """Where something stands as a whole, shown at its first key: for what is missing in it."""
+    if isinstance(node, Mapping) and node.keys:
+        return DiagnosticPosition(node.path, next(iter(node.keys.values())).span)
+    return DiagnosticPosition(node.path, node.span)
+
+
+def mapping(reading: ReadContext, node: Node | None, code: str, what: str, hint: str = "") -> Mapping | None:
+    """`node` as a mapping; anything else but null or absence is noted."""
+    if node is None or isinstance(node, Mapping):
+        return node
+    if not (isinstance(node, Scalar) and node.value is None):
+        reading.error(code, node, f"{what} must be a mapping, and this is {describe(node)}", hint)
+    return None
+
+
+def sequence(reading: ReadContext, node: Node | None, code: str, what: str, hint: str = "") -> Sequence | None:
+    """`node` as a list; anything else but null or absence is noted."""
+    if node is None or isinstance(node, Sequence):
+        return node
+    if not (isinstance(node, Scalar) and node.value is None):
+        reading.error(code, node, f"{what} must be a list, and this is {describe(node)}", hint)
+    return None
+
+
+def text(reading: ReadContext, node: Node | None, code: str, what: str, hint: str = "") -> Scalar | None:
+    """`node` as a scalar holding non-empty text; anything else is noted (absence is the caller's business)."""
+    if isinstance(node, Scalar) and isinstance(node.value, str) and node.value.strip():
+        return node
+    if node is not None:
+        found = "empty" if isinstance(node, Scalar) and node.value in ("", None) else describe(node)
+        reading.error(code, node, f"{what} must be text, and this is {found}", hint)
+    return None
+
+
+def option(spec: Mapping | None, key: str) -> Node | None:
+    """What a spec says under a key. An empty spec says nothing, and is false like any empty mapping: `spec and …` would
+    give the spec itself."""
+    return spec.get(key) if spec is not None else None
+
+
+def boolean(reading: ReadContext, node: Node | None, code: str, what: str, default: bool = False) -> bool:
+    if node is None:
+        return default
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return node.value
+    reading.error(code, node, f"{what} must be true or false, and this is {describe(node)}")
+    return default
+
+
+def choice(
+    reading: ReadContext, node: Node | None, allowed: Collection[str], code: str, what: str, hint: str = ""
+) -> str | None:
+    """One of the allowed words, or None with a note. A template is not a word: these are read before anything runs."""
+    if node is None:
+        return None
+    if isinstance(node, Scalar) and isinstance(node.value, str) and node.value in allowed:
+        return node.value
+    found = f'"{node.value}"' if isinstance(node, Scalar) else describe(node)
+    guess = hint or did_you_mean(
+        str(node.value) if isinstance(node, Scalar) else "", allowed, f"write one of {', '.join(allowed)}"
+    )
+    reading.error(code, node, f"{what} must be one of {', '.join(allowed)}, and this is {found}", guess)
+    return None
+
+
+_BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # booleans of YAML 1.1, text today
+
+
+def guard(reading: ReadContext, node: Node | None, what: str = "when") -> Scalar | None:
+    """A condition: a boolean, a template, or the text true/false; bare text would always be true (VAL-16)."""
+    if node is None:
+        return None
+    if not isinstance(node, Scalar) or (isinstance(node.value, int | float) and not isinstance(node.value, bool)):
+        reading.error(
+            "E_GUARD_LITERAL",
+            node,
+            f"{what} must be a template or a boolean, and this is {describe(node)}",
+            'write "{{ … }}"',
+        )
+        return None
+    if node.value is None:
+        reading.error("E_GUARD_LITERAL", node, f"{what} is empty", 'write "{{ … }}", or leave it out')
+        return None
+    if (
+        isinstance(node.value, str)
+        and not is_template(node.value)
+        and node.value.strip().lower() not in ("true", "false")
+    ):
+        reading.error(
+            "E_GUARD_LITERAL",
+            node,
+            f"{what} is plain text and would always be true",
+            _guard_hint(node.value.strip()),
+        )
+        return None
+    return node
+
+
+def _guard_hint(text: str) -> str:
+    if text.lower() in _BOOLEAN_WORDS:
+        return f'write {_BOOLEAN_WORDS[text.lower()]}: YAML 1.2 reads "{text}" as text'
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()  # single braces, where double ones were meant
+    return f'write "{{{{ {text} }}}}"'

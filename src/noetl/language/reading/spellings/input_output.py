@@ -1,0 +1,277 @@
+"""v10-io: v10 with `input` for `args`, `set` for `set_ctx` and `set_iter`, `output` for the outcome.
+
+Everything else is v10. These are the words of a dialect of their own, so they draw no notes one by one.
+"""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings.model import V10_IO, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.rules import with_writes
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_items,
+    with_names,
+    with_value,
+    without,
+)
+
+_ON_ERROR, _ON_SUCCESS = "{{ outcome.status == 'error' }}", "{{ outcome.status == 'success' }}"
+_GOING_ON = ("continue", "break", "jump")
+_ANYWHERE = {"input": "args"}
+_IN_TASKS = {**_ANYWHERE, "output": "_prev"}
+_IN_POLICIES = {**_ANYWHERE, "output": "outcome"}
+_ON_STEPS = {**_ANYWHERE, "output.data": "event.result", "output.result": "event.result", "output": "event"}
+_AFTER_TASK = ("set", "set_ctx", "set_iter", "output", "retry")
+_AFTER_STEP = ("set", "set_ctx", "next")
+
+
+def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`input` and `output` in the templates of a step, by the place they stand at."""
+    for key, value in node.values.items():
+        if key in ("tool", "compensate", "on_event"):
+            node = with_value(node, key, _in_tasks(value))
+        elif key == "retry":
+            node = with_value(node, key, with_names(value, _IN_POLICIES))
+        else:
+            node = with_value(node, key, with_names(value, _ON_STEPS if key in _AFTER_STEP else _ANYWHERE))
+    return node
+
+
+def _in_tasks(node: Node) -> Node:
+    if isinstance(node, Sequence):
+        return with_items(node, [_in_tasks(item) for item in node])
+    if not isinstance(node, Mapping):
+        return with_names(node, _IN_TASKS)
+    is_task = "kind" in node
+    for key, value in node.values.items():
+        if is_task and key == "code":
+            continue  # never a template
+        if key == "policy" or (is_task and key in _AFTER_TASK):
+            node = with_value(node, key, with_names(value, _IN_POLICIES))
+        elif is_task and key != "spec":
+            node = with_value(node, key, with_names(value, _IN_TASKS))
+        else:
+            node = with_value(node, key, _in_tasks(value))
+    return node
+
+
+def _set_on_step(node: Mapping, rewriting: Rewriting) -> Mapping:
+    written = node.get("set")
+    return with_writes(node, written, rewriting) if isinstance(written, Mapping) else node
+
+
+def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """What a task sets when it has succeeded, as a part of its rules."""
+    writes = _writes_of(node, rewriting)
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    rules = policy.get("rules") if isinstance(policy, Mapping) else None
+    if not writes or "kind" not in node or (policy is not None and not isinstance(rules, Sequence)):
+        return node
+    at = node.values["set"]
+    listed = [_with_task_writes(rule, writes) for rule in rules] if isinstance(rules, Sequence) else [_fail_rule(at)]
+    if not any(isinstance(rule, Mapping) and "else" in rule for rule in listed):
+        then = made_mapping([("do", made_text("continue", at)), *writes], at)
+        listed.append(made_mapping([("when", made_text(_ON_SUCCESS, at)), ("then", then)], at))
+    block = policy if isinstance(policy, Mapping) else made_mapping((), at)
+    outer = spec if isinstance(spec, Mapping) else made_mapping((), at)
+    changed = with_value(block, "rules", made_list(listed, at))
+    return with_value(without(node, "set"), "spec", with_value(outer, "policy", changed))
+
+
+def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
+    """`set` of a task as `set_ctx` and `set_iter`."""
+    written = node.get("set")
+    if not isinstance(written, Mapping):
+        return []
+    alone = with_writes(made_mapping([("set", written)], written), written, rewriting)
+    return list(alone.values.items())
+
+
+def _with_task_writes(rule: Node, writes: list[tuple[str, Node]]) -> Node:
+    """A rule that goes on after a success also sets what the task sets; its own values win."""
+    if not isinstance(rule, Mapping):
+        return rule
+    held = rule.get("else")
+    if isinstance(held, Mapping) and "then" in held:
+        return with_value(rule, "else", with_value(held, "then", _merged(held.values["then"], writes)))
+    if isinstance(held, Mapping):
+        return with_value(rule, "else", _merged(held, writes))
+    when = rule.get("when")
+    about_errors = isinstance(when, Scalar) and "error" in str(when.value)
+    if about_errors or "then" not in rule:
+        return rule
+    return with_value(rule, "then", _merged(rule.values["then"], writes))
+
+
+def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
+    do = then.get("do") if isinstance(then, Mapping) else None
+    if not isinstance(then, Mapping) or (isinstance(do, Scalar) and do.value not in _GOING_ON):
+        return then
+    for target, values in writes:
+        own = then.get(target)
+        if isinstance(own, Mapping) and isinstance(values, Mapping):
+            keys, merged = {**values.keys, **own.keys}, {**values.values, **own.values}
+            values = Mapping(keys, merged, own.span, own.path, made=True)
+        then = with_value(then, target, values)
+    return then
+
+
+def _fail_rule(at: Node) -> Mapping:
+    then = made_mapping([("do", made_text("fail", at))], at)
+    return made_mapping([("when", made_text(_ON_ERROR, at)), ("then", then)], at)
+
+
+def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`output: {rules: […]}`, or the rules alone: what happens with the outcome."""
+    written = node.get("output")
+    rules = written.get("rules") if isinstance(written, Mapping) else written
+    spec = node.get("spec")
+    if not isinstance(rules, Sequence) or (isinstance(spec, Mapping) and "policy" in spec):
+        return node
+    block = written if isinstance(written, Mapping) else made_mapping([("rules", rules)], rules)
+    outer = spec if isinstance(spec, Mapping) else made_mapping((), rules)
+    return with_value(without(node, "output"), "spec", with_value(outer, "policy", block))
+
+
+SPELLINGS = (
+    Spelling(
+        id="io-names",
+        where=Where.STEP,
+        own=V10_IO,
+        older="`{{ output.data }}`, `{{ output.status }}`, `{{ input.name }}`",
+        canonical=(
+            "`{{ outcome.data }}`, `{{ outcome.status }}` in rules, `{{ event.result }}` on steps and arcs, "
+            "`{{ args.name }}`"
+        ),
+        dialects=(V10_IO,),
+        before="""
+- step: start
+  input: {n: 1}
+  tool:
+    - name: a
+      kind: noop
+      args: {n: "{{ input.n }}"}
+      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ output.data.n }}"}}}}]}}
+  next: {arcs: [{step: b, when: "{{ output.data.n == 1 }}"}]}
+- step: b
+""",
+        after="""
+- step: start
+  args: {n: 1}
+  tool:
+    - name: a
+      kind: noop
+      args: {n: "{{ args.n }}"}
+      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}}]}}
+  next: {arcs: [{step: b, when: "{{ event.result.n == 1 }}"}]}
+- step: b
+""",
+        rewrite=_name_outputs,
+    ),
+    Spelling(
+        id="step-input",
+        where=Where.STEP,
+        own=V10_IO,
+        older="`input` of a step",
+        canonical="`args`",
+        dialects=(V10_IO,),
+        before="- step: start\n  input: {n: 1}\n  tool: {kind: noop}\n",
+        after="- step: start\n  args: {n: 1}\n  tool: {kind: noop}\n",
+        rewrite=renames("a step", {"input": "args"}),
+    ),
+    Spelling(
+        id="task-input",
+        where=Where.TASK,
+        own=V10_IO,
+        older="`input` of a task",
+        canonical="`args`",
+        dialects=(V10_IO,),
+        before="- step: start\n  tool: {kind: noop, input: {n: 1}}\n",
+        after="- step: start\n  tool: {kind: noop, args: {n: 1}}\n",
+        rewrite=renames("a task", {"input": "args"}),
+    ),
+    Spelling(
+        id="arc-input",
+        where=Where.ARC,
+        own=V10_IO,
+        older="`input` of an arc",
+        canonical="`args`",
+        dialects=(V10_IO,),
+        before="- step: start\n  next: {arcs: [{step: b, input: {n: 1}}]}\n- step: b\n",
+        after="- step: start\n  next: {arcs: [{step: b, args: {n: 1}}]}\n- step: b\n",
+        rewrite=renames("an arc", {"input": "args"}),
+    ),
+    Spelling(
+        id="step-set",
+        where=Where.STEP,
+        own=V10_IO,
+        older="`set: {name: …}` of a step",
+        canonical="`set_ctx: {name: …}`",
+        dialects=(V10_IO,),
+        before='- step: start\n  tool: {kind: noop, args: {n: 1}}\n  set: {ctx.seen: "{{ output.data.n }}"}\n',
+        after='- step: start\n  tool: {kind: noop, args: {n: 1}}\n  set_ctx: {seen: "{{ event.result.n }}"}\n',
+        rewrite=_set_on_step,
+    ),
+    Spelling(
+        id="arc-set",
+        where=Where.ARC,
+        own=V10_IO,
+        older="`set: {name: …}` of an arc",
+        canonical="`set_ctx: {name: …}`",
+        dialects=(V10_IO,),
+        before="- step: start\n  next: {arcs: [{step: b, set: {seen: 1}}]}\n- step: b\n",
+        after="- step: start\n  next: {arcs: [{step: b, set_ctx: {seen: 1}}]}\n- step: b\n",
+        rewrite=_set_on_step,
+    ),
+    Spelling(
+        id="task-output",
+        where=Where.TASK,
+        own=V10_IO,
+        older="`output: {rules: […]}` of a task",
+        canonical="`spec: {policy: {rules: […]}}`",
+        dialects=(V10_IO,),
+        before="""
+- step: start
+  tool:
+    kind: noop
+    input: {n: 1}
+    output: {rules: [{else: {then: {do: continue, set: {seen: "{{ output.data.n }}"}}}}]}
+""",
+        after="""
+- step: start
+  tool:
+    kind: noop
+    args: {n: 1}
+    spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}}]}}
+""",
+        rewrite=_name_policy,
+    ),
+    Spelling(
+        id="task-set",
+        where=Where.TASK,
+        own=V10_IO,
+        older="`set: {name: …}` of a task",
+        canonical="`set_ctx: {name: …}` in a rule for success",
+        dialects=(V10_IO,),
+        before="""
+- step: start
+  tool: {kind: noop, args: {n: 1}, set: {seen: "{{ output.data.n }}"}}
+""",
+        after="""
+- step: start
+  tool:
+    kind: noop
+    args: {n: 1}
+    spec:
+      policy:
+        rules:
+          - {when: "{{ outcome.status == 'error' }}", then: {do: fail}}
+          - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}
+""",
+        rewrite=_set_on_task,
+    ),
+)

@@ -1,0 +1,202 @@
+"""Respelling: a document in the words of its dialect, every construct visited from the outside in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from collections.abc import Sequence as Rows
+
+from noetl.base.source import is_template
+from noetl.language.reading.constructs import SUGAR
+from noetl.language.reading.nodes import Mapping, Node, Sequence, scalars
+from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where
+from noetl.language.reading.spellings.table import BY_PLACE
+from noetl.language.reading.spellings.trees import with_items, with_value
+
+_ITER_NAME = re.compile(r"\biter\.([A-Za-z_]\w*)")
+Visit = Callable[[Mapping], Mapping]
+
+
+def respelled(root: Mapping, rewriting: Rewriting, repairs: Rows[Spelling] = ()) -> Mapping:
+    """The document at `root` in the words of the rewriting's dialect; the very same where nothing was to be changed.
+    `repairs` are further rows, which come before those of the table and after them."""
+    return _Visitor(rewriting, repairs).document(root)
+
+
+def respelled_step(step: Mapping, rewriting: Rewriting) -> Mapping:
+    """One step in the words of the rewriting's dialect, whatever the others are written in."""
+    return _Visitor(rewriting, ()).step(step)
+
+
+class _Visitor:
+    """Knows where the constructs of a document stand; each is rewritten before what it holds."""
+
+    def __init__(self, rewriting: Rewriting, repairs: Rows[Spelling]) -> None:
+        self._rewriting = rewriting
+        more = {where: tuple(one for one in repairs if one.where is where) for where in Where}
+        # Repairs come twice: what the table puts into its place may be something that they know.
+        self._rows = {
+            where: tuple(row for row in (*more[where], *rows, *more[where]) if row.applies(rewriting))
+            for where, rows in BY_PLACE.items()
+        }
+
+    def document(self, node: Mapping) -> Mapping:
+        node = self._rewritten(node, Where.DOCUMENT)
+        node = _inside(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
+        node = _each(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
+        node = self._workbook(node)
+        return _each(node, "workflow", self.step)
+
+    def _rewritten(self, node: Mapping, where: Where) -> Mapping:
+        for row in self._rows[where]:
+            if row.rewrite is not None:
+                self._rewriting.quiet = row.own is self._rewriting.dialect
+                node = row.rewrite(node, self._rewriting)
+        return node
+
+    def _workbook(self, node: Mapping) -> Mapping:
+        book = node.get("workbook")
+        if isinstance(book, Sequence):
+            return _each(node, "workbook", self._workbook_task)
+        if isinstance(book, Mapping):
+            tasks = book.get("tasks")
+            if isinstance(tasks, Mapping) and "kind" not in tasks:
+                return with_value(node, "workbook", with_value(book, "tasks", _values(tasks, self._workbook_task)))
+            return with_value(node, "workbook", _values(book, self._workbook_task))
+        return node
+
+    def _workbook_task(self, node: Mapping) -> Mapping:
+        if "kind" not in node and isinstance(node.get("tool"), Mapping):
+            return _inside(node, "tool", self._task)
+        return self._task(node)
+
+    def step(self, node: Mapping) -> Mapping:
+        self._rewriting.iter_names = _names_read_of_iter(node) if "loop" in node else frozenset()
+        node = self._rewritten(node, Where.STEP)
+        node = _inside(node, "loop", self._loop)
+        node = self._tasks(node, "tool")
+        node = _inside(node, "next", self._router)
+        node = _each(node, "next", lambda arc: self._rewritten(arc, Where.ARC))
+        node = _below(node, ("spec", "policy", "admit"), lambda admit: _each(admit, "rules", self._rule))
+        node = _inside(node, "compensate", lambda block: self._tasks(block, "tool"))
+        node = _inside(node, "on_event", self._handlers)
+        node = _each(node, "on_event", self._handler)
+        node = _each(node, "case", self._rule)
+        node = _inside(node, "sink", self._tool_holder)
+        return self._retry(node)
+
+    def _retry(self, node: Mapping) -> Mapping:
+        """`retry` of v2-case: one policy, or a list of `{when, then}`."""
+        if self._rewriting.dialect is not V2_CASE:
+            return node
+        node = _inside(node, "retry", self._retry_policy)
+        return _each(node, "retry", self._listed_retry)
+
+    def _listed_retry(self, node: Mapping) -> Mapping:
+        return _inside(self._rewritten(node, Where.RULE), "then", self._retry_policy)
+
+    def _retry_policy(self, node: Mapping) -> Mapping:
+        return _inside(self._rewritten(node, Where.RETRY), "sink", self._tool_holder)
+
+    def _tool_holder(self, node: Mapping) -> Mapping:
+        """A sink, or a labelled task of v2-case: `{tool, args}`."""
+        return _inside(node, "tool", self._task)
+
+    def _loop(self, node: Mapping) -> Mapping:
+        return _inside(self._rewritten(node, Where.LOOP), "loop", self._loop)
+
+    def _router(self, node: Mapping) -> Mapping:
+        return _each(self._rewritten(node, Where.ROUTER), "arcs", lambda arc: self._rewritten(arc, Where.ARC))
+
+    def _handlers(self, node: Mapping) -> Mapping:
+        return _each(node, "handlers", self._handler)
+
+    def _handler(self, node: Mapping) -> Mapping:
+        return self._tasks(self._rewritten(node, Where.RULE), "then")
+
+    def _tasks(self, node: Mapping, key: str) -> Mapping:
+        """The tasks under `key`: one mapping, or a list."""
+        return _each(_inside(node, key, self._task), key, self._task)
+
+    def _task(self, node: Mapping) -> Mapping:
+        node = self._rewritten(node, Where.TASK)
+        for word in SUGAR:
+            if "kind" not in node and word in node:
+                node = _each(_inside(node, word, self._branch), word, self._branch)
+        if self._rewriting.dialect is V2_EVAL:
+            return self._labelled(_each(node, "eval", self._entry))
+        return _below(node, ("spec", "policy"), self._policy)
+
+    def _labelled(self, node: Mapping) -> Mapping:
+        """v2-eval: what stands under a label."""
+        if "kind" in node or len(node) != 1:
+            return node
+        return _values(node, lambda task: self._task(task) if "kind" in task else task)
+
+    def _branch(self, node: Mapping) -> Mapping:
+        node = self._rewritten(node, Where.RULE)
+        return _inside(self._tasks(node, "then"), "else", lambda inner: self._tasks(inner, "then"))
+
+    def _policy(self, node: Mapping) -> Mapping:
+        for hooks in ("before", "after", "finally"):
+            node = self._tasks(node, hooks)
+        return _each(node, "rules", self._rule)
+
+    def _rule(self, node: Mapping) -> Mapping:
+        node = self._rewritten(node, Where.RULE)
+        node = _inside(node, "then", self._action)
+        node = _each(node, "then", self._listed_action)
+        held = node.get("else")
+        if isinstance(held, Mapping) and "then" in held:
+            return with_value(node, "else", self._rule(held))
+        return _inside(node, "else", self._action)
+
+    def _entry(self, node: Mapping) -> Mapping:
+        """An entry of `eval`, which is both condition and action."""
+        node = self._rewritten(self._rewritten(node, Where.RULE), Where.ACTION)
+        return _inside(node, "else", self._action)
+
+    def _action(self, node: Mapping) -> Mapping:
+        node = self._rewritten(node, Where.ACTION)
+        node = _inside(node, "sink", self._tool_holder)
+        return self._retry(node)
+
+    def _listed_action(self, node: Mapping) -> Mapping:
+        """One entry of a `then` list of v2-case: a labelled task, or one action."""
+        if self._rewriting.dialect is not V2_CASE or len(node) != 1:
+            return node
+        return _values(self._action(node), self._tool_holder)
+
+
+def _names_read_of_iter(step: Mapping) -> frozenset[str]:
+    texts = (scalar.value for scalar in scalars(step) if isinstance(scalar.value, str))
+    return frozenset(name for text in texts if is_template(text) for name in _ITER_NAME.findall(text))
+
+
+def _inside(node: Mapping, key: str, visit: Visit) -> Mapping:
+    """`node` with the mapping under `key` visited, if it is one."""
+    held = node.get(key)
+    return with_value(node, key, visit(held)) if isinstance(held, Mapping) else node
+
+
+def _each(node: Mapping, key: str, visit: Visit) -> Mapping:
+    """`node` with every mapping of the list under `key` visited, if it is a list."""
+    held = node.get(key)
+    return with_value(node, key, _items(held, visit)) if isinstance(held, Sequence) else node
+
+
+def _below(node: Mapping, path: tuple[str, ...], visit: Visit) -> Mapping:
+    if not path:
+        return visit(node)
+    return _inside(node, path[0], lambda held: _below(held, path[1:], visit))
+
+
+def _items(node: Sequence, visit: Visit) -> Sequence:
+    return with_items(node, [visit(item) if isinstance(item, Mapping) else item for item in node])
+
+
+def _values(node: Mapping, visit: Visit) -> Mapping:
+    for key, value in node.values.items():
+        changed: Node = visit(value) if isinstance(value, Mapping) else value
+        node = with_value(node, key, changed)
+    return node

@@ -1,0 +1,290 @@
+"""`retry` blocks of v10 as rules of the task's policy, and the other words of a retry in any dialect.
+
+A block means what it means in v2-case: on errors unless it has a condition, with a growing delay unless it says
+otherwise. What v10 cannot say in the same way is left as it is, and its reader refuses it.
+"""
+
+from __future__ import annotations
+
+from noetl.base.template_names import renamed
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
+from noetl.language.reading.spellings.model import V2_CASE, V10, Rewriting, Spelling, Where
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    moved_into,
+    with_key,
+    with_value,
+    without,
+)
+
+_ON_ERROR = "{{ outcome.status == 'error' }}"
+_NAMES = {
+    "response": "outcome.result",
+    "error": "outcome.error",
+    "status_code": "outcome.http.status",
+    "_retry.index": "_attempt",
+    "_retry.count": "_attempt",
+}
+_BACKOFFS = {
+    **dict.fromkeys(("fixed", "constant", "none"), "none"),
+    **dict.fromkeys(("exponential", "linear"), ""),
+}
+_MODE_WORDS = ("backoff", "strategy", "mode")
+_DELAYS = ("initial_delay", "delay")
+_KEYS = (
+    "max_attempts",
+    "attempts",
+    *_DELAYS,
+    *_MODE_WORDS,
+    "backoff_multiplier",
+    "max_delay",
+    "jitter",
+    "on_exhausted",
+)
+_SHARED = ("max_delay", "jitter", "on_exhausted")
+_FACTORS: dict[float, str] = {1: "none", 2: "exponential"}
+
+
+def rule_of(block: Mapping, *, listed: bool) -> Mapping | None:
+    """One policy of a `retry` block as a v10 rule; None when v10 has no words for it."""
+    flat = _flattened(block)
+    attempts = flat.get("max_attempts") or flat.get("attempts")
+    backoff = _backoff(flat, listed=listed)
+    if attempts is None or backoff is None or any(key not in ("when", *_KEYS) for key in flat.values):
+        return None
+    then: list[tuple[str, Node]] = [("do", made_text("retry", block)), ("attempts", attempts)]
+    delay = flat.get("initial_delay") or flat.get("delay")
+    if delay is not None:
+        then += [("backoff", backoff), ("delay", delay)]
+    then += [(key, flat.values[key]) for key in _SHARED if key in flat]
+    when = flat.get("when")
+    condition = made_text(_ON_ERROR, block) if when is None else _in_outcome_names(when)
+    return made_mapping([("when", condition), ("then", made_mapping(then, block))], block)
+
+
+def _flattened(block: Mapping) -> Mapping:
+    """A policy with its `then` and its `spec` beside its condition."""
+    for inner in ("then", "spec"):
+        held = block.get(inner)
+        if isinstance(held, Mapping):
+            rest = without(block, inner)
+            keys, values = {**rest.keys, **held.keys}, {**rest.values, **held.values}
+            block = Mapping(keys, values, block.span, block.path, made=True)
+    return block
+
+
+def _backoff(flat: Mapping, *, listed: bool) -> Scalar | None:
+    """v10's word for the growth of the delay; None when it has none."""
+    for key in _MODE_WORDS:
+        word = flat.get(key)
+        if isinstance(word, Scalar) and isinstance(word.value, str) and "backoff_multiplier" not in flat:
+            return made_text(_BACKOFFS[word.value] or word.value, word) if word.value in _BACKOFFS else None
+        if word is not None:
+            return None
+    factor = flat.get("backoff_multiplier")
+    if factor is None:
+        return made_text("none" if listed else "exponential", flat)
+    value = data(factor)
+    found = _FACTORS.get(value) if isinstance(value, int | float) else None
+    return made_text(found, factor) if found is not None else None
+
+
+def _in_outcome_names(node: Node) -> Node:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return node
+    text = renamed(node.value, _NAMES) or node.value
+    return node if text == node.value else made_text(text, node)
+
+
+def rules_of(retry: Node) -> list[Mapping] | None:
+    """The rules of a whole `retry` block, or None when one of its policies cannot be said in v10."""
+    items = [retry] if isinstance(retry, Mapping) else list(retry) if isinstance(retry, Sequence) else []
+    rules = [rule_of(item, listed=item is not retry) if isinstance(item, Mapping) else None for item in items]
+    found = [rule for rule in rules if rule is not None]
+    return found if found and len(found) == len(rules) else None
+
+
+def _give_to_tasks(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A step's `retry` is one for each of its tasks that has none of its own."""
+    retry, tool = node.get("retry"), node.get("tool")
+    if retry is None or rules_of(retry) is None:
+        return node
+    if isinstance(tool, Mapping) and "kind" in tool:
+        given: Node | None = tool if "retry" in tool else with_value(tool, "retry", retry, node.keys["retry"])
+    else:
+        given = _given_items(tool, retry, node.keys["retry"])
+    return with_value(without(node, "retry"), "tool", given) if given is not None else node
+
+
+def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None:
+    items: list[Node] = []
+    for item in tool if isinstance(tool, Sequence) else ():
+        task = item if isinstance(item, Mapping) and "kind" in item else _labelled(item)
+        if task is None:
+            return None
+        changed = task if "retry" in task else with_value(task, "retry", retry, key)
+        if isinstance(item, Mapping) and task is not item:
+            changed = with_value(item, next(iter(item.values)), changed)
+        items.append(changed)
+    return made_list(items, tool) if isinstance(tool, Sequence) and items else None
+
+
+def _labelled(item: Node) -> Mapping | None:
+    inside = next(iter(item.values.values())) if isinstance(item, Mapping) and len(item) == 1 else None
+    return inside if isinstance(inside, Mapping) and "kind" in inside else None
+
+
+def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A task's `retry` as rules: after its own rules, before their else; without rules an error still fails."""
+    retry = node.get("retry")
+    added = rules_of(retry) if retry is not None else None
+    if added is None or retry is None:
+        return node
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    rules = policy.get("rules") if isinstance(policy, Mapping) else None
+    if (spec is not None and not isinstance(spec, Mapping)) or (policy is not None and not isinstance(rules, Sequence)):
+        return node
+    rewriting.note(node.keys["retry"], '"retry" of a task', "a rule with do: retry in spec.policy.rules")
+    listed: list[Node] = list(rules) if isinstance(rules, Sequence) else []
+    end = next((i for i, rule in enumerate(listed) if isinstance(rule, Mapping) and "else" in rule), len(listed))
+    listed[end:end] = added
+    if policy is None and any("when" in _flattened(one) for one in _policies(retry)):
+        listed.append(_fail_rule(retry))
+    block = policy if isinstance(policy, Mapping) else made_mapping((), retry)
+    changed = with_value(block, "rules", made_list(listed, retry))
+    outer = spec if isinstance(spec, Mapping) else made_mapping((), retry)
+    return with_value(without(node, "retry"), "spec", with_value(outer, "policy", changed))
+
+
+def _policies(retry: Node) -> list[Mapping]:
+    items = [retry] if isinstance(retry, Mapping) else list(retry) if isinstance(retry, Sequence) else []
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _fail_rule(at: Node) -> Mapping:
+    then = made_mapping([("do", made_text("fail", at))], at)
+    return made_mapping([("when", made_text(_ON_ERROR, at)), ("then", then)], at)
+
+
+def _name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """v2-case: options beside `spec`, under the words of v10 and others."""
+    for key, name in (("backoff", "mode"), ("strategy", "mode"), ("mode", "mode"), *((one, one) for one in _OPTIONS)):
+        spec = node.get("spec")
+        if key not in node or (isinstance(spec, Mapping) and name in spec):
+            continue
+        rewriting.note(node.keys[key], f'"{key}" of a retry', f"spec.{name}")
+        node = moved_into(node, "spec", key, name)
+    spec = node.get("spec")
+    mode = spec.get("mode") if isinstance(spec, Mapping) else None
+    if isinstance(spec, Mapping) and isinstance(mode, Scalar) and mode.value in ("none", "constant"):
+        rewriting.note(mode, f"the mode {mode.value} of a retry", "fixed")
+        node = with_value(node, "spec", with_value(spec, "mode", made_text("fixed", mode)))
+    return node
+
+
+_OPTIONS = ("jitter", "backoff_base", "on_exhausted")
+
+
+def _name_attempts(node: Mapping, rewriting: Rewriting) -> Mapping:
+    if "attempts" in node and "max_attempts" not in node:
+        rewriting.note(node.keys["attempts"], '"attempts" of a retry', '"max_attempts"')
+        node = with_key(node, "attempts", "max_attempts")
+    return node
+
+
+def _name_params(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """Inputs of the next call written beside the bounds."""
+    for key in ("params", "headers", "payload", "json", "data", "body", "url", "endpoint", "args"):
+        inner = node.get("next_call")
+        if key in node and not (isinstance(inner, Mapping) and key in inner):
+            rewriting.note(node.keys[key], f'"{key}" of a retry', f"next_call.{key}")
+            node = moved_into(node, "next_call", key, key)
+    return node
+
+
+_CASE = '- step: start\n  tool: {kind: http, url: "http://localhost/"}\n  retry: %s\n'
+
+SPELLINGS = (
+    Spelling(
+        id="step-retry",
+        where=Where.STEP,
+        older="`retry: {max_attempts, initial_delay, …}` on a step",
+        canonical="a rule with `do: retry` in `task.spec.policy.rules`",
+        dialects=(V10,),
+        before="""
+- step: start
+  tool: {kind: noop}
+  retry: {max_attempts: 3, initial_delay: 1}
+""",
+        after="""
+- step: start
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules:
+          - when: "{{ outcome.status == 'error' }}"
+            then: {do: retry, attempts: 3, backoff: exponential, delay: 1}
+""",
+        rewrite=_give_to_tasks,
+    ),
+    Spelling(
+        id="task-retry",
+        where=Where.TASK,
+        older="`retry: {max_attempts, …}` on a task",
+        canonical="a rule with `do: retry` in `task.spec.policy.rules`",
+        dialects=(V10,),
+        before="""
+- step: start
+  tool:
+    - {name: a, kind: noop, retry: {when: "{{ error.retryable }}", attempts: 3, delay: 1, backoff: fixed}}
+""",
+        after="""
+- step: start
+  tool:
+    - name: a
+      kind: noop
+      spec:
+        policy:
+          rules:
+            - when: "{{ outcome.error.retryable }}"
+              then: {do: retry, attempts: 3, backoff: none, delay: 1}
+            - when: "{{ outcome.status == 'error' }}"
+              then: {do: fail}
+""",
+        rewrite=_write_rules,
+    ),
+    Spelling(
+        id="retry-options",
+        where=Where.RETRY,
+        older="`retry.backoff`, `retry.mode`, `retry.jitter`, `retry.on_exhausted`; the mode `none`",
+        canonical="`backoff`, `jitter`, `on_exhausted` of a rule with `do: retry`",
+        dialects=(V2_CASE,),
+        before=_CASE % "{max_attempts: 3, delay: 1, backoff: fixed}",
+        after=_CASE % "{max_attempts: 3, delay: 1, spec: {mode: fixed}}",
+        rewrite=_name_mode,
+    ),
+    Spelling(
+        id="retry-attempts",
+        where=Where.RETRY,
+        older="`retry.attempts`",
+        canonical="`attempts` of a rule with `do: retry`",
+        dialects=(V2_CASE,),
+        before=_CASE % "{attempts: 3, delay: 1}",
+        after=_CASE % "{max_attempts: 3, delay: 1}",
+        rewrite=_name_attempts,
+    ),
+    Spelling(
+        id="retry-params",
+        where=Where.RETRY,
+        older="`retry.params`, and other inputs of the next call beside the bounds",
+        canonical="a task that reads `iter`, and a rule with `do: jump`",
+        dialects=(V2_CASE,),
+        before=_CASE % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, params: {page: 2}}}]',
+        after=_CASE % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, next_call: {params: {page: 2}}}}]',
+        rewrite=_name_params,
+    ),
+)

@@ -1,0 +1,130 @@
+"""Steps and tasks in other words: `vars`, `description`, labels."""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar
+from noetl.language.reading.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.rules import read_pairs
+from noetl.language.reading.spellings.trees import made_text, with_key, with_names, with_value
+
+_EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
+
+
+def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`vars` writes when the call has answered, as `set_ctx` on the step does; its templates read the result."""
+    if "vars" not in node or "set_ctx" in node:
+        return node
+    rewriting.note(node.keys["vars"], '"vars" of a step', '"set_ctx"')
+    node = with_key(node, "vars", "set_ctx")
+    return with_value(node, "set_ctx", with_names(node.values["set_ctx"], _EVENT_NAMES))
+
+
+def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`{label: {kind: …}}` as a task with a name."""
+    if len(node) != 1:
+        return node
+    ((label, key, inside),) = node.items()
+    if not isinstance(inside, Mapping) or "kind" not in inside or "name" in inside:
+        return node
+    rewriting.note(key, f'the label "{label}" of a task', f"name: {label}")
+    keys = {"name": made_text("name", key), **inside.keys}
+    values: dict[str, Node] = {"name": made_text(label, key), **inside.values}
+    return Mapping(keys, values, node.span, node.path, made=True)
+
+
+def _name_log(node: Mapping, rewriting: Rewriting) -> Mapping:
+    kind = node.get("kind")
+    if isinstance(kind, Scalar) and kind.value == "event_log":
+        rewriting.note(kind, "kind: event_log", "kind: log")
+        return with_value(node, "kind", made_text("log", kind))
+    return node
+
+
+_ABOUT = renames("a step or task", {"description": "desc"})
+
+SPELLINGS = (
+    Spelling(
+        id="step-vars",
+        where=Where.STEP,
+        older="`vars: {name: …}` on a step",
+        canonical="`set_ctx: {name: …}` on the step",
+        dialects=(V10, V2_EVAL),
+        refused_by_v10=True,
+        before="""
+- step: start
+  tool: {kind: noop, args: {n: 1}}
+  vars: {seen: "{{ result.n }}"}
+""",
+        after="""
+- step: start
+  tool: {kind: noop, args: {n: 1}}
+  set_ctx: {seen: "{{ event.result.n }}"}
+""",
+        rewrite=_name_vars,
+    ),
+    Spelling(
+        id="step-set-pairs",
+        where=Where.STEP,
+        older="`set_ctx: [{name: n, value: v}]` on a step",
+        canonical="`set_ctx: {n: v}`",
+        dialects=EVERYWHERE,
+        before="""
+- step: start
+  tool: {kind: noop}
+  set_ctx: [{name: seen, value: 1}]
+""",
+        after="""
+- step: start
+  tool: {kind: noop}
+  set_ctx: {seen: 1}
+""",
+        rewrite=read_pairs,
+    ),
+    Spelling(
+        id="step-description",
+        where=Where.STEP,
+        older="`description` of a step",
+        canonical="`desc`",
+        dialects=EVERYWHERE,
+        before="""
+- step: start
+  description: begins
+  tool: {kind: noop}
+""",
+        after="""
+- step: start
+  desc: begins
+  tool: {kind: noop}
+""",
+        rewrite=_ABOUT,
+    ),
+    Spelling(
+        id="task-event-log",
+        where=Where.TASK,
+        older="`kind: event_log`",
+        canonical="`kind: log`",
+        dialects=EVERYWHERE,
+        before="- step: start\n  tool: {kind: event_log, message: seen}\n",
+        after="- step: start\n  tool: {kind: log, message: seen}\n",
+        rewrite=_name_log,
+    ),
+    Spelling(
+        id="task-label",
+        where=Where.TASK,
+        older="`- label: {kind: …}`",
+        canonical="`- {name: label, kind: …}`",
+        dialects=(V10,),
+        refused_by_v10=True,
+        before="""
+- step: start
+  tool:
+    - fetch: {kind: noop, args: {n: 1}}
+""",
+        after="""
+- step: start
+  tool:
+    - {name: fetch, kind: noop, args: {n: 1}}
+""",
+        rewrite=_name_task,
+    ),
+)

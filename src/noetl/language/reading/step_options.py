@@ -1,0 +1,89 @@
+"""Options of a step's `spec`: join, concurrency, rate, end, pool, lease, timeout (O-01, WRK-03, BEYOND §1).
+
+Everything else under `spec` is a default for the step's tasks (SPEC-02) and is not judged here.
+"""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
+from noetl.language.reading.numbers import count, shown, timeout
+from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, text
+from noetl.language.reading.waits.times import duration
+
+_CODE = "E_SPEC_OPTION"
+_JOINS = ("all", "any", "active")
+_JOIN_FORMS = "write all, any, active, {count: 2}, or {mode: any, rest: ignore | block | cancel}"
+
+
+def check_step_options(reading: ReadContext, spec: Mapping | None) -> None:
+    """Note every shared option of `spec` that holds what it cannot mean."""
+    if spec is None:
+        return
+    if "join" in spec:
+        check_join(reading, spec.values["join"])
+    check_concurrency(reading, spec.get("concurrency"), "concurrency")
+    _check_rate(reading, spec.get("rate"))
+    choice(reading, spec.get("end"), ("execution",), _CODE, "end", "end: execution ends every token with this step")
+    text(reading, spec.get("pool"), _CODE, "pool", "pool: default")
+    check_lease(reading, spec.get("lease"))
+    timeout(reading, spec.get("timeout"), "timeout")
+
+
+def check_join(reading: ReadContext, node: Node) -> None:
+    """`all`, `any`, `active`, `{count: n}`, or the long form with `rest` (O-01)."""
+    if isinstance(node, Scalar):
+        choice(reading, node, _JOINS, _CODE, "join", _JOIN_FORMS)
+        return
+    if not isinstance(node, Mapping):
+        reading.error(_CODE, node, f"join must be a word or a mapping, and this is {describe(node)}", _JOIN_FORMS)
+        return
+    known_keys(reading, node, ("mode", "count", "rest"), _CODE, "join", closed=True)
+    if ("mode" in node) == ("count" in node):
+        found = "both" if "mode" in node else "neither"
+        reading.error(_CODE, opening(node), f"join needs one of mode and count, and has {found}", _JOIN_FORMS)
+    choice(reading, node.get("mode"), _JOINS, _CODE, "join.mode", _JOIN_FORMS)
+    # A number, not a template: how many tokens a join waits for is part of the net.
+    if isinstance(size := node.get("count"), Scalar) and isinstance(size.value, str):
+        message = f"join.count must be a whole number of at least 1, and this is {shown(size)}"
+        reading.error(_CODE, size, message, _JOIN_FORMS)
+    else:
+        count(reading, size, _CODE, "join.count", hint=_JOIN_FORMS)
+    choice(reading, node.get("rest"), ("ignore", "block", "cancel"), _CODE, "join.rest")
+
+
+def check_concurrency(reading: ReadContext, node: Node | None, what: str) -> None:
+    """`{key, limit, on_limit}`, on a step or on the executor."""
+    shape = f'{what}: {{key: "{{{{ … }}}}", limit: 1, on_limit: queue}}'
+    block = mapping(reading, node, _CODE, what, shape)
+    if block is None:
+        return
+    known_keys(reading, block, ("key", "limit", "on_limit"), _CODE, what, closed=True)
+    if "limit" not in block:
+        reading.error(_CODE, opening(block), f"{what} needs a limit", shape)
+    count(reading, block.get("limit"), _CODE, f"{what}.limit")
+    choice(reading, block.get("on_limit"), ("queue", "drop", "cancel_oldest"), _CODE, f"{what}.on_limit")
+
+
+def _check_rate(reading: ReadContext, node: Node | None) -> None:
+    """`{key, limit, per}` (DESIGN §8)."""
+    shape = 'rate: {key: "{{ … }}", limit: 10, per: 1m}'
+    block = mapping(reading, node, _CODE, "rate", shape)
+    if block is None:
+        return
+    known_keys(reading, block, ("key", "limit", "per"), _CODE, "rate", closed=True)
+    for key in ("limit", "per"):
+        if key not in block:
+            reading.error(_CODE, opening(block), f"rate needs {key}", shape)
+    count(reading, block.get("limit"), _CODE, "rate.limit")
+    duration(reading, block.get("per"), "rate.per")
+
+
+def check_lease(reading: ReadContext, node: Node | None) -> None:
+    """`{mode: single_owner, ttl, heartbeat}` (WRK-03)."""
+    block = mapping(reading, node, _CODE, "lease", "lease: {mode: single_owner, ttl: 30, heartbeat: 5}")
+    if block is None:
+        return
+    known_keys(reading, block, ("mode", "ttl", "heartbeat"), _CODE, "lease", closed=True)
+    choice(reading, block.get("mode"), ("single_owner",), _CODE, "lease.mode")
+    duration(reading, block.get("ttl"), "lease.ttl")
+    duration(reading, block.get("heartbeat"), "lease.heartbeat")

@@ -1,0 +1,56 @@
+"""What the steps of v10 and v2-eval have in common: words, data, loop and tasks (DOC-10, DESIGN §5, §8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.language.reading.loops import read_loop
+from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.numbers import plain_text
+from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping, sequence, text
+from noetl.language.reading.step_options import check_step_options
+from noetl.language.reading.tasks import is_single, read_tool
+
+COMMON_KEYS = ("step", "desc", "spec", "args", "loop", "tool", "set_ctx", "result", "next")
+_CODE = "E_STEP_KEY"
+_OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
+# Keys that people write on a step and that stand somewhere else.
+ELSEWHERE = {"description": "write desc", **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
+ELSEWHERE["kind"] = ELSEWHERE["type"] = "move it into tool: {kind: …}"
+ELSEWHERE["save"] = "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool"
+
+
+def read_common(reading: ReadContext, node: Mapping, name: Scalar) -> dict[str, Any]:
+    """The Step fields that both dialects write alike."""
+    spec = mapping(reading, node.get("spec"), _CODE, "a step's spec", "spec: {timeout: 60}")
+    check_step_options(reading, spec)
+    tool = node.get("tool")
+    return {
+        "node": node,
+        "name": str(name.value),
+        "name_node": name,
+        "desc": plain_text(reading, node.get("desc"), _CODE, "desc"),
+        "spec": spec,
+        "args": mapping(reading, node.get("args"), _CODE, "args", "args: {name: value}"),
+        "set_ctx": mapping(reading, node.get("set_ctx"), _CODE, "set_ctx", "set_ctx: {name: value}"),
+        "result": read_result(reading, node, spec),
+        "loop": read_loop(reading, node.get("loop")),
+        "tasks": read_tool(reading, tool),
+        "single": is_single(tool),
+    }
+
+
+def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Mapping | None:
+    """Where the step's result is kept, written as `result` or as `spec.result` (DESIGN §5)."""
+    shape = "result: {store: {kind: …}, output_select: [path, …]}"
+    written = node.get("result") or (spec.get("result") if spec else None)
+    result = mapping(reading, written, _CODE, "result", shape)
+    if result is None:
+        return None
+    known_keys(reading, result, ("store", "output_select"), _CODE, "result")
+    store = mapping(reading, result.get("store"), _CODE, "result.store", shape)
+    if store is not None:
+        text(reading, store.get("kind"), _CODE, "result.store.kind", shape)
+    for path in sequence(reading, result.get("output_select"), _CODE, "result.output_select", shape) or ():
+        text(reading, path, _CODE, "a path of output_select", "output_select: [data.count]")
+    return result

@@ -1,0 +1,272 @@
+"""The tree builder: parser events to nodes, with an explicit stack and a budget for everything.
+
+It keeps going after what can be skipped (a second key of one name, a tag, a merge key), so that an author sees all of
+them; it stops at what cannot, or must not, be read on: a limit of RELIABILITY 2.7, or a second document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+import yaml
+
+from noetl.base.diagnostics import DiagnosticPosition
+from noetl.base.source import Span, is_unicode
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.syntax import problems
+from noetl.language.reading.syntax.aliases import Anchored, below, moved
+from noetl.language.reading.syntax.limits import MAX_EVENTS, Budget, check_depth
+from noetl.language.reading.syntax.plain_scalars import NotJsonError, Value, resolve
+from noetl.language.reading.syntax.positions import Places
+from noetl.language.reading.syntax.problems import YamlProblem, refuse
+
+_TAG = re.compile(r"![^\s,\[\]{}]*")
+
+
+class _Open(msgspec.Struct):
+    """A collection whose end has not come yet."""
+
+    event: yaml.CollectionStartEvent
+    path: str
+    problems: int  # how many there were when it began
+    nodes: int  # likewise
+    is_mapping: bool
+    keys: dict[str, Scalar] = {}
+    values: dict[str, Node] = {}
+    items: list[Node] = []
+    key: Scalar | None = None  # of the value that comes next; None when that value has no place to go
+    expects_key: bool = False
+    is_template: bool = False  # it is no mapping at all, but an unquoted {{ … }}
+    height: int = 0
+    last: Span | None = None
+
+    def next_path(self) -> str:
+        """Where the value that begins now stands."""
+        if not self.is_mapping:
+            return f"{self.path}[{len(self.items)}]"
+        return self.key.path if self.key is not None else self.path
+
+    def await_value(self, key: Scalar | None) -> None:
+        self.key, self.expects_key = key, False
+
+    def add(self, node: Node, height: int) -> None:
+        self.height = max(self.height, height + 1)
+        self.last = node.span
+        if not self.is_mapping:
+            self.items.append(node)
+            return
+        if self.key is not None:
+            name = str(self.key.value)
+            self.keys[name], self.values[name] = self.key, node
+        self.key, self.expects_key = None, True
+
+
+class TreeBuilder:
+    """Builds one tree from the events of one document; `problems` are those it could read past."""
+
+    def __init__(self, places: Places) -> None:
+        self.problems: list[YamlProblem] = []
+        self._places = places
+        self._budget = Budget()
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, Anchored | None] = {}  # None while its value is still open
+        self._root: Node | None = None
+
+    def build(self, events: Iterable[yaml.Event]) -> Node:
+        """The root of the only document, null if there is none."""
+        documents = 0
+        for count, event in enumerate(events):
+            if count >= MAX_EVENTS:
+                refuse(self._places.span(event), f"the document has more than {MAX_EVENTS:,} parts")
+            match event:
+                case yaml.ScalarEvent():
+                    self._scalar(event)
+                case yaml.CollectionStartEvent():
+                    self._open(event)
+                case yaml.CollectionEndEvent():
+                    self._close(event)
+                case yaml.AliasEvent():
+                    self._alias(event)
+                case yaml.DocumentStartEvent():
+                    documents += 1
+                    if documents > 1:
+                        refuse(
+                            self._places.span(event),
+                            "a second document begins here",
+                            "keep each playbook in its own file",
+                        )
+                case _:
+                    pass  # the stream's own start and end, the document's end
+        return self._root if self._root is not None else Scalar(None, self._places.between(0, 0), "")
+
+    @property
+    def open_bracket(self) -> int | None:
+        """Where the innermost open `[` or `{` stands, for explaining why reading stopped."""
+        flow = self._stack and self._stack[-1].event.flow_style
+        return self._places.start(self._stack[-1].event) if flow else None
+
+    # values
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        span = self._places.scalar(event)
+        if event.tag:
+            self._tag(event)
+        if self._expects_key():
+            self._scalar_key(event, span)
+            return
+        path = self._next_path(span)
+        self._budget.spend(1, span)
+        node = Scalar(self._value(event, span, path), span, path, not event.style)
+        if event.anchor:
+            self._anchors[event.anchor] = Anchored(node)
+        self._add(node)
+
+    def _value(self, event: yaml.ScalarEvent, span: Span, path: str) -> Value:
+        text: str = event.value
+        if not event.style and not event.tag:
+            try:
+                return resolve(text)
+            except NotJsonError as error:
+                self.problems.append(problems.not_json(DiagnosticPosition(path, span), str(error), text))
+        elif event.style == '"' and ("\0" in text or not is_unicode(text)):
+            self.problems.append(problems.unstorable_text(DiagnosticPosition(path, span)))
+            return ""
+        return text
+
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        span = self._places.span(event)
+        path = self._next_path(span)
+        check_depth(len(self._stack) + 1, span)
+        if event.tag:
+            self._tag(event)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        before = len(self.problems), self._budget.nodes
+        self._stack.append(_Open(event, path, *before, is_mapping, expects_key=is_mapping))
+        self._budget.spend(1, span)
+
+    def _close(self, event: yaml.CollectionEndEvent) -> None:
+        done = self._stack.pop()
+        node: Node
+        if done.is_template:
+            node = self._unquoted_template(done, event)
+        elif done.is_mapping:
+            node = Mapping(done.keys, done.values, self._collection_span(done, event), done.path)
+        else:
+            node = Sequence(tuple(done.items), self._collection_span(done, event), done.path)
+        if done.event.anchor:
+            self._anchors[done.event.anchor] = Anchored(node, self._budget.nodes - done.nodes, done.height)
+        if self._expects_key():
+            self._collection_key(node)
+        else:
+            self._add(node, done.height)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        span = self._places.span(event)
+        path = self._next_path(span)
+        name = str(event.anchor)
+        anchored = self._anchors.get(name)
+        if anchored is None:
+            self.problems.append(
+                problems.unknown_alias(DiagnosticPosition(path, span), name, inside=name in self._anchors)
+            )
+            anchored = Anchored(Scalar("", span, path))
+        if self._expects_key():
+            self._alias_key(anchored.node, span)
+            return
+        check_depth(len(self._stack) + anchored.height, span)
+        self._budget.spend(anchored.nodes, span)
+        self._add(moved(anchored.node, path, self._budget), anchored.height)
+
+    # keys
+
+    def _scalar_key(self, event: yaml.ScalarEvent, span: Span) -> None:
+        top = self._stack[-1]
+        name: str = event.value
+        key = Scalar(name, span, below(top.path, name), not event.style)
+        self._budget.spend_path(key.path, span)
+        if event.anchor:
+            self._anchors[event.anchor] = Anchored(key)
+        if key.plain and name == "<<":
+            self.problems.append(problems.merge_key(DiagnosticPosition(top.path, span)))
+            top.await_value(None)
+            return
+        if key.plain:
+            self._check_key_type(name, key)
+        self._key(key)
+
+    def _key(self, key: Scalar) -> None:
+        """A key of the open mapping; of two with one name the first stays."""
+        top = self._stack[-1]
+        earlier = top.keys.get(str(key.value))
+        if earlier is not None:
+            self.problems.append(problems.duplicate_key(key, earlier))
+        top.await_value(None if earlier is not None else key)
+
+    def _check_key_type(self, name: str, key: Scalar) -> None:
+        try:
+            value = resolve(name)
+        except NotJsonError:
+            value = 0.0
+        if not isinstance(value, str):
+            self.problems.append(problems.typed_key(DiagnosticPosition(key.path, key.span), name, value))
+
+    def _collection_key(self, node: Node) -> None:
+        top = self._stack[-1]
+        if top.event.flow_style and self._places.text.startswith("{{", self._places.start(top.event)):
+            top.is_template = True
+        else:
+            self.problems.append(problems.collection_key(node))
+        top.await_value(None)
+
+    def _alias_key(self, node: Node, span: Span) -> None:
+        top = self._stack[-1]
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            self._key(Scalar(node.value, span, below(top.path, node.value)))
+            return
+        self.problems.append(problems.alias_key(DiagnosticPosition(top.path, span), node))
+        top.await_value(None)
+
+    # what all of them need
+
+    def _expects_key(self) -> bool:
+        return bool(self._stack) and self._stack[-1].expects_key
+
+    def _next_path(self, span: Span) -> str:
+        if not self._stack:
+            return ""
+        path = self._stack[-1].next_path()
+        self._budget.spend_path(path, span)
+        return path
+
+    def _add(self, node: Node, height: int = 0) -> None:
+        if self._stack:
+            self._stack[-1].add(node, height)
+        else:
+            self._root = node
+
+    def _collection_span(self, done: _Open, event: yaml.CollectionEndEvent) -> Span:
+        """From first to last character; a block collection ends with its last value, not where the next one begins."""
+        if done.event.flow_style:
+            return self._places.span(done.event, event)
+        first = self._places.span(done.event)
+        last = done.last if done.last is not None and done.last.end > first.start else first
+        return Span(first.line, first.column, last.end_line, last.end_column, first.start, last.end)
+
+    def _unquoted_template(self, done: _Open, event: yaml.CollectionEndEvent) -> Scalar:
+        """The text the author meant, so that nothing else is said about it."""
+        del self.problems[done.problems :]
+        span = self._places.span(done.event, event)
+        text = self._places.text[self._places.start(done.event) : self._places.end(event)]
+        self.problems.append(problems.unquoted_template(DiagnosticPosition(done.path, span), text))
+        return Scalar(text, span, done.path)
+
+    def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+        found = _TAG.search(self._places.text, self._places.start(event))
+        if found is not None:
+            span = self._places.between(found.start(), found.end())
+            path = self._stack[-1].next_path() if self._stack else ""
+            self.problems.append(problems.tag(DiagnosticPosition(path, span), found[0]))

@@ -1,0 +1,167 @@
+"""Tasks and the shapes of `tool` (TASK-01…06, V2E-01): a list of tasks, or one mapping.
+
+A task's own keys but name, kind, desc, spec (and v2-eval's eval) are its inputs; which inputs a kind has is the
+compiler's business, and so are the names of unnamed tasks.
+"""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.numbers import timeout
+from noetl.language.reading.old_keys import TASK, refuse
+from noetl.language.reading.playbook import Dialect, PolicySyntax, Sugar, TaskSyntax
+from noetl.language.reading.policies import read_eval, read_policy
+from noetl.language.reading.shared_checks import ReadContext, is_typo, mapping, opening, text
+from noetl.language.reading.sugar import CONSTRUCTS, read_sugar
+
+_OWN_KEYS = ("name", "kind", "desc", "spec")
+_TOOL = "tool: {kind: …}, or a list of {name: …, kind: …}"
+
+
+def read_tool(reading: ReadContext, node: Node | None, what: str = "tool") -> tuple[TaskSyntax | Sugar, ...]:
+    """The tasks of `tool`, whatever its shape; `what` names the key in messages."""
+    match node:
+        case None:
+            return ()
+        case Sequence():
+            read = (_read_item(reading, item) for item in node)
+            return tuple(task for task in read if task is not None)
+        case Mapping():
+            return _read_single(reading, node)
+        case Scalar():
+            if node.value is not None:
+                message = f"{what} must be a task or a list of tasks, and this is {describe(node)}"
+                is_word = isinstance(node.value, str) and node.value.isidentifier()
+                hint = f"tool: {{kind: {node.value}, …}}, with its inputs inside" if is_word else _TOOL
+                reading.error("E_TOOL_KIND", node, message, hint)
+            return ()
+
+
+def is_single(node: Node | None) -> bool:
+    """Whether `tool` is one mapping, whose task takes its name from the step (TASK-03)."""
+    return isinstance(node, Mapping) and "kind" in node
+
+
+def read_task(reading: ReadContext, node: Node, label: Scalar | None = None) -> TaskSyntax | None:
+    """One task as a mapping with `kind`; `label` is its name where that stands outside of it."""
+    if not isinstance(node, Mapping):
+        message = f"a task must be a mapping with kind, and this is {describe(node)}"
+        reading.error("E_TOOL_KIND", node, message, "{kind: …}")
+        return None
+    refusals = TASK[reading.dialect]
+    refuse(reading, node, refusals)
+    own = (*_OWN_KEYS, *(("eval",) if reading.dialect is Dialect.V2_EVAL else ()), *refusals)
+    name = label or _read_name(reading, node)
+    kind = _read_kind(reading, node)
+    spec = mapping(reading, node.get("spec"), "E_TASK_KEY", "a task's spec", "spec: {timeout: 30}")
+    timeout(reading, spec.get("timeout") if spec else None, "timeout")
+    inputs = {key: value for key, value in node.values.items() if key not in own}
+    if kind and kind.value == "workbook" and label is not None and label is not node.get("name") and "name" in node:
+        inputs["name"] = node.values["name"]  # the task it refers to (DESIGN §5), since the label names this one
+    return TaskSyntax(
+        node=node,
+        name=str(name.value) if name else None,
+        kind=str(kind.value) if kind else "noop",  # a stand-in: its name still serves jumps and templates
+        inputs=inputs if kind else {},
+        spec=spec,
+        policy=_read_policy(reading, node, spec),
+        name_node=name,
+        kind_node=kind,
+    )
+
+
+def _read_policy(reading: ReadContext, node: Mapping, spec: Mapping | None) -> PolicySyntax | None:
+    if reading.dialect is Dialect.V10:
+        return read_policy(reading, spec.get("policy") if spec else None, _read_hooks)
+    if reading.dialect is Dialect.V2_EVAL:
+        if spec and "policy" in spec:
+            hint = "write eval on the task, or migrate to v10"
+            reading.error("E_SPEC_OPTION", spec.keys["policy"], "v2-eval has no task policy", hint)
+        return read_eval(reading, node.get("eval"))
+    return None
+
+
+def _read_name(reading: ReadContext, node: Mapping) -> Scalar | None:
+    return text(reading, node.get("name"), "E_TASK_KEY", "name", "name: a word of its own in this step")
+
+
+def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
+    if "kind" in node:
+        return text(reading, node.values["kind"], "E_TOOL_KIND", "kind", "kind: http")
+    misspelt = next((key for key in node.values if is_typo(key, ("kind",))), None)
+    if misspelt:
+        message = f'"{misspelt}" is not a key of a task'
+        reading.error("E_TASK_KEY", node.keys[misspelt], message, 'did you mean "kind"?')
+    else:
+        reading.error("E_TOOL_KIND", opening(node), "this task has no kind", "kind: http, python, postgres, noop, …")
+    return None
+
+
+def _read_hooks(reading: ReadContext, node: Node, what: str) -> tuple[TaskSyntax, ...]:
+    """Tasks without control flow: no policies of their own, no sugar (POL-13)."""
+    plain = []
+    for task in read_tool(reading, node, what):
+        if isinstance(task, Sugar):
+            message = f'"{task.construct}" in {what}: hooks have no control flow'
+            reading.error("E_POLICY_SCOPE", opening(task.node), message, "list plain tasks")
+        else:
+            if task.policy is not None:
+                reading.error("E_POLICY_SCOPE", task.policy, f"a task in {what} has no policy", "leave the policy out")
+            plain.append(task)
+    return tuple(plain)
+
+
+def _read_single(reading: ReadContext, node: Mapping) -> tuple[TaskSyntax | Sugar, ...]:
+    """One task; or labels without their list, which no dialect writes."""
+    if "kind" in node or not _looks_labelled(node):
+        task = _read_item(reading, node) if reading.dialect is Dialect.V10 else read_task(reading, node)
+        return (task,) if task is not None else ()
+    tasks = []
+    for label, label_node, value in node.items():
+        _refuse_label(reading, label_node, f'this task is labelled "{label}", and tool is not a list')
+        tasks.append(read_task(reading, value, label_node))
+    return tuple(task for task in tasks if task is not None)
+
+
+def _read_item(reading: ReadContext, item: Node) -> TaskSyntax | Sugar | None:
+    """One item of a task list, in the dialect's own form."""
+    if not isinstance(item, Mapping):
+        return read_task(reading, item)
+    if any(construct in item for construct in CONSTRUCTS):
+        return read_sugar(reading, item, read_tool)
+    if reading.dialect is Dialect.V10:
+        return _read_canonical(reading, item)
+    return _read_labelled(reading, item)
+
+
+def _read_canonical(reading: ReadContext, item: Mapping) -> TaskSyntax | None:
+    if "kind" not in item and len(item) == 1 and _looks_labelled(item):
+        label, label_node, value = next(item.items())
+        _refuse_label(reading, label_node, f'this task is labelled "{label}", and v10 names tasks with name', value)
+        return read_task(reading, value, label_node)
+    return read_task(reading, item)
+
+
+def _read_labelled(reading: ReadContext, item: Mapping) -> TaskSyntax | None:
+    if "kind" not in item and len(item) == 1:
+        _, label_node, value = next(item.items())
+        return read_task(reading, value, label_node)
+    empty = next((key for key, _, value in item.items() if isinstance(value, Scalar) and value.value is None), None)
+    message = "a task of v2-eval stands under its label"
+    hint = f"indent its keys under {empty}:" if empty else "- label: {kind: …}"
+    reading.error("E_TASK_LABEL", opening(item), message, hint)
+    return read_task(reading, item)
+
+
+def _looks_labelled(node: Mapping) -> bool:
+    """Whether every key could be a label: its value is a task."""
+    return len(node) > 0 and all(isinstance(value, Mapping) and "kind" in value for value in node.values.values())
+
+
+def _refuse_label(reading: ReadContext, label: Scalar, message: str, task: Node | None = None) -> None:
+    kind = task.get("kind") if isinstance(task, Mapping) else None
+    found = kind.value if isinstance(kind, Scalar) else "…"
+    hint = f"- {label.value}: {{kind: {found}}}"
+    if reading.dialect is Dialect.V10:
+        hint = f"- name: {label.value}, kind: {found}"
+    reading.error("E_TASK_LABEL", label, message, hint)

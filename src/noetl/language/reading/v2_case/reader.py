@@ -1,0 +1,103 @@
+"""The reader of v2-case: `tool`, `case`, `retry`, `sink`, `vars` and a plain `next` (V2C-01…27).
+
+From nodes to a `Playbook` of that dialect; nothing is lowered here. How the events of a step meet its rules is the
+compiler's and the engine's business.
+"""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar
+from noetl.language.reading.numbers import plain_text
+from noetl.language.reading.playbook import Playbook, StepSyntax
+from noetl.language.reading.root import read_root
+from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping
+from noetl.language.reading.step_options import check_step_options
+from noetl.language.reading.steps import ELSEWHERE, read_result
+from noetl.language.reading.v2_case.loop import read_loop
+from noetl.language.reading.v2_case.options import read_options
+from noetl.language.reading.v2_case.retry import read_retry
+from noetl.language.reading.v2_case.rules import read_case
+from noetl.language.reading.v2_case.targets import read_shortcut
+from noetl.language.reading.v2_case.tools import read_labelled_tasks, read_sink, read_tool
+from noetl.language.reading.waits.blocks import BLOCKS, WAITS, read_wait_blocks
+
+_KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
+STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
+_EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (DESIGN §8)
+_MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
+_REFUSED = {
+    "when": ("E_STEP_KEY", "a v2-case step has no when", "put the condition in the case of the step before"),
+    "eval": ("E_EVAL", "eval belongs to another dialect", "write the condition in case or retry"),
+    "pipe": ("E_PIPE", "pipe does not exist", "name the tasks one after another in a case rule's then list"),
+}
+
+
+def read_v2_case(root: Mapping, reading: ReadContext) -> Playbook | None:
+    """The whole document; what is wrong with it is noted in `reading`, and what is right is kept."""
+    return read_root(root, reading, _step, read_tool, lifted_identity=True)
+
+
+def _step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
+    keys = (*_KEYS, *_EVERYWHERE, *BLOCKS)
+    known_keys(reading, node, keys, "E_STEP_KEY", "a step", handled=tuple(_REFUSED), elsewhere=_MOVED)
+    for key, (code, message, hint) in _REFUSED.items():
+        if key in node:
+            reading.error(code, node.keys[key], message, hint)
+    _refuse_empty(reading, node, name)
+    spec = read_options(reading, node, "step")
+    check_step_options(reading, spec)
+    case_mode, eval_mode, on_error = _modes(reading, spec)
+    tool = read_tool(reading, node.values["tool"]) if "tool" in node else None
+    return StepSyntax(
+        node=node,
+        name=str(name.value),
+        name_node=name,
+        desc=plain_text(reading, node.get("desc"), "E_STEP_KEY", "desc"),
+        spec=spec,
+        args=_block(reading, node, "args"),
+        set_ctx=_block(reading, node, "set_ctx"),
+        result=read_result(reading, node, spec),
+        loop=read_loop(reading, node.get("loop")),
+        tasks=(tool,) if tool is not None else (),
+        single=tool is not None,
+        router=read_shortcut(reading, node.get("next")),
+        case=read_case(reading, node.get("case")),
+        case_mode=case_mode,
+        eval_mode=eval_mode,
+        on_error=on_error,
+        retry=read_retry(reading, node.get("retry")),
+        sink=read_sink(reading, node.values["sink"]) if "sink" in node else None,
+        vars=_block(reading, node, "vars"),
+        **read_wait_blocks(reading, node, read_labelled_tasks),
+    )
+
+
+def _block(reading: ReadContext, node: Mapping, key: str) -> Mapping | None:
+    return mapping(reading, node.get(key), "E_STEP_KEY", key, f"write {key}: {{name: value}}")
+
+
+def _refuse_empty(reading: ReadContext, node: Mapping, name: Scalar) -> None:
+    """A step that does nothing and leads nowhere is a slip, unless it is the end (VAL-05, C-29)."""
+    if name.value == "end" or any(is_written(node.get(key)) for key in STEP_CONTENT):
+        return
+    reading.error(
+        "E_STEP_EMPTY",
+        name,
+        f'the step "{name.value}" has none of tool, next, case or a wait block',
+        "add one of them, or lead to end instead",
+    )
+
+
+def is_written(node: Node | None) -> bool:
+    """Whether a key is there and says something."""
+    return node is not None and not (isinstance(node, Scalar) and node.value is None)
+
+
+def _modes(reading: ReadContext, spec: Mapping | None) -> tuple[str, str, str | None]:
+    """The step's own options: how cases are chosen, on which events, and whether errors are fatal."""
+    if spec is None:
+        return "exclusive", "on_entry", None
+    case_mode = choice(reading, spec.get("case_mode"), ("exclusive", "inclusive"), "E_SPEC_OPTION", "case_mode")
+    eval_mode = choice(reading, spec.get("eval_mode"), ("on_entry", "on_event"), "E_SPEC_OPTION", "eval_mode")
+    on_error = choice(reading, spec.get("on_error"), ("fail", "continue"), "E_SPEC_OPTION", "on_error")
+    return case_mode or "exclusive", eval_mode or "on_entry", on_error

@@ -1,0 +1,178 @@
+"""Wait blocks and their kin: what a step may carry besides its pipeline, in v10 and v2-case (TMR, MSG, HUM, SAGA, ADV).
+
+The two dialects write these blocks the same; only the tasks inside them differ, so the caller brings the
+reader of its task lists along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.source import is_template
+from noetl.language.reading.nodes import Mapping, Node
+from noetl.language.reading.playbook import MessageSyntax, SignalSyntax, TimeoutSyntax, TimerSyntax
+from noetl.language.reading.shared_checks import (
+    ReadContext,
+    boolean,
+    choice,
+    known_keys,
+    mapping,
+    opening,
+    option,
+    text,
+)
+from noetl.language.reading.waits.handlers import ReadTasks, read_compensate, read_on_event
+from noetl.language.reading.waits.human import read_human_task
+from noetl.language.reading.waits.times import duration, moment
+
+WAITS = ("timer", "message", "signal", "human_task")
+BLOCKS = (*WAITS, "timeout", "compensate", "on_event")
+
+
+def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> dict[str, Any]:
+    """The Step fields of the blocks that are written; `read_tasks(reading, node, what)` reads a list of tasks."""
+    _refuse_loops(reading, step)
+    blocks: dict[str, Any] = {}
+    for name in BLOCKS:
+        node = step.get(name)
+        if node is None:
+            continue
+        block = _read_block(reading, name, node, read_tasks)
+        if block is not None:
+            blocks[name] = block
+    return blocks
+
+
+def _read_block(reading: ReadContext, name: str, node: Node, read_tasks: ReadTasks) -> Any:
+    match name:
+        case "timer":
+            return _timer(reading, node)
+        case "message":
+            return _message(reading, node)
+        case "signal":
+            return _signal(reading, node)
+        case "human_task":
+            return read_human_task(reading, node)
+        case "timeout":
+            return _timeout(reading, node)
+        case "compensate":
+            return read_compensate(reading, node, read_tasks)
+        case _:
+            return read_on_event(reading, node, read_tasks)
+
+
+def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
+    """A loop has one boundary event and a wait block another: a step has one or the other (TMR-02)."""
+    if "loop" not in step:
+        return
+    for name in WAITS:
+        if name in step:
+            reading.error(
+                "E_WAIT_LOOP",
+                step.keys[name],
+                f'a looped step cannot wait for a "{name}"',
+                "wait in a step of its own, before or after the loop",
+            )
+
+
+def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
+    block = mapping(reading, node, "E_STEP_KEY", "timer", "write timer: {duration: 5m}")
+    if block is None:
+        return None
+    known_keys(reading, block, ("id", "duration", "until", "spec"), "E_STEP_KEY", "a timer", closed=True)
+    spec = _spec(reading, block, ("cancellable",), "a timer")
+    if ("duration" in block) == ("until" in block):
+        found = "both duration and until" if "duration" in block else "neither duration nor until"
+        reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
+    return TimerSyntax(
+        node=block,
+        id=block.get("id"),
+        duration=duration(reading, block.get("duration"), "a timer's duration"),
+        until=moment(reading, block.get("until"), "a timer's until"),
+        cancellable=boolean(reading, option(spec, "cancellable"), "E_SPEC_OPTION", "cancellable"),
+    )
+
+
+def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
+    block = mapping(reading, node, "E_STEP_KEY", "message", "write message: {name: …, correlation: {…}}")
+    if block is None:
+        return None
+    known_keys(reading, block, ("name", "correlation", "timeout", "spec"), "E_STEP_KEY", "a message", closed=True)
+    spec = _spec(reading, block, ("timeout_action",), "a message")
+    actions = ("escalate", "fail", "ignore")
+    action = choice(reading, option(spec, "timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
+    correlation = mapping(reading, block.get("correlation"), "E_STEP_KEY", "a message's correlation")
+    timeout = duration(reading, block.get("timeout"), "a message's timeout")
+    name = _name(reading, block, "message")
+    if name is None:
+        return None
+    return MessageSyntax(
+        node=block, name=name, correlation=correlation, timeout=timeout, timeout_action=action or "escalate"
+    )
+
+
+def _signal(reading: ReadContext, node: Node) -> SignalSyntax | None:
+    block = mapping(reading, node, "E_STEP_KEY", "signal", "write signal: {name: …}")
+    if block is None:
+        return None
+    known_keys(reading, block, ("name",), "E_STEP_KEY", "a signal", closed=True)
+    name = _name(reading, block, "signal")
+    return SignalSyntax(node=block, name=name) if name is not None else None
+
+
+def _name(reading: ReadContext, block: Mapping, what: str) -> Node | None:
+    if "name" not in block:
+        reading.error("E_STEP_KEY", opening(block), f"this {what} has no name", f"write {what}: {{name: …}}")
+        return None
+    return text(reading, block.get("name"), "E_STEP_KEY", f"a {what}'s name")
+
+
+def _timeout(reading: ReadContext, node: Node) -> TimeoutSyntax | None:
+    """The timeout block of TMR-05: a length, what happens then, and where `alternative` leads."""
+    code = "E_TIMEOUT_SHAPE"
+    block = mapping(reading, node, code, "timeout", "write timeout: {duration: 300s}")
+    if block is None:
+        return None
+    known_keys(reading, block, ("duration", "alternative_step", "spec"), code, "a timeout", closed=True)
+    spec = _spec(reading, block, ("on_timeout",), "a timeout")
+    words = ("alternative", "fail", "ignore")
+    written = option(spec, "on_timeout")
+    on_timeout = choice(reading, written, words, code, "on_timeout") or "fail"
+    alternative = text(reading, block.get("alternative_step"), code, "alternative_step", "name a step")
+    if alternative is not None and is_template(str(alternative.value)):
+        reading.error(code, alternative, "alternative_step must be a step's name, and this is a template")
+        alternative = None
+    _check_alternative(reading, block, on_timeout, chosen=written is not None)
+    if "duration" not in block:
+        reading.error(code, opening(block), "this timeout has no duration", "write timeout: {duration: 300s}")
+    length = duration(reading, block.get("duration"), "a timeout's duration")
+    if length is None:
+        return None
+    return TimeoutSyntax(node=block, duration=length, on_timeout=on_timeout, alternative=alternative)
+
+
+def _check_alternative(reading: ReadContext, block: Mapping, on_timeout: str, *, chosen: bool) -> None:
+    """A step is named where it is taken. Beside an `on_timeout` that the author chose it may stand all the same: there
+    the word alone is changed to try the other two (F-002-K)."""
+    written = "alternative_step" in block
+    if on_timeout == "alternative" and not written:
+        reading.error(
+            "E_TIMEOUT_SHAPE",
+            opening(block),
+            "on_timeout is alternative, but no alternative_step is named",
+            "add alternative_step: <a step>",
+        )
+    elif written and not chosen:
+        reading.error(
+            "E_TIMEOUT_SHAPE",
+            block.keys["alternative_step"],
+            "alternative_step is never taken: without on_timeout the step fails",
+            "add spec: {on_timeout: alternative}, or leave alternative_step out",
+        )
+
+
+def _spec(reading: ReadContext, block: Mapping, allowed: tuple[str, ...], what: str) -> Mapping | None:
+    spec = mapping(reading, block.get("spec"), "E_SPEC_OPTION", f"the spec of {what}")
+    if spec is not None:
+        known_keys(reading, spec, allowed, "E_SPEC_OPTION", f"the spec of {what}", closed=True)
+    return spec

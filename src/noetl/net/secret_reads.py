@@ -1,0 +1,93 @@
+"""Secret reads: which keychain entries a task's templates read, and which credentials a net names (KEY-03, VAL-21).
+
+Asked before a task is prepared, so that only what it reads is fetched, and a playbook without secrets fetches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import TemplateError
+from noetl.base.source import is_template
+from noetl.net.net import Net
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
+from noetl.templates.expression import parse
+
+_ADDRESS = re.compile(r"://|[=@]|\s\S+[:=]")  # no name of a credential has these
+
+KEYCHAIN = "keychain"
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """`everything`: by a name that is computed, or in code, which may read any of them."""
+
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.names)
+
+
+NOTHING = Reads()
+
+
+def keychain_reads(task: Task) -> Reads:
+    """What the task's inputs, spec, arguments and policy read of the keychain."""
+    if KEYCHAIN.encode() not in msgspec.json.encode(task):
+        return NOTHING
+    if any(KEYCHAIN in text for text in texts_in(task.verbatim)):
+        return Reads(everything=True)
+    names: set[str] = set()
+    for text in texts_in(msgspec.to_builtins(task)):
+        if KEYCHAIN not in text or not is_template(text):
+            continue
+        try:
+            reads = [read.path for read in parse(text).references if read.root == KEYCHAIN]
+        except TemplateError:
+            continue  # it will not be rendered either
+        if any(not path or not isinstance(path[0], str) for path in reads):
+            return Reads(everything=True)
+        names.update(str(path[0]) for path in reads)
+    return Reads(frozenset(names))
+
+
+def auth_names(net: Net) -> tuple[str, ...]:
+    """The credentials that tasks name as literals, each once, in the order written (VAL-21)."""
+    written = (task.inputs.data for step in net.transitions for task in tasks_of(step))
+    named = (credential_name(auth) for inputs in written for auth in auths_in(inputs))
+    return tuple(dict.fromkeys(name for name in named if name is not None and not is_template(name)))
+
+
+def auths_in(inputs: Any) -> Iterator[Any]:
+    """Each `auth` of a task's inputs: its own, and those of the two ends of a transfer."""
+    if not isinstance(inputs, Mapping):
+        return
+    for place in (inputs, inputs.get("source"), inputs.get("target")):
+        if isinstance(place, Mapping) and place.get("auth") is not None:
+            yield place["auth"]
+
+
+def credential_name(auth: Any) -> str | None:
+    """The credential that an `auth` names, `auth: name` or `auth: {credential: name}`. An address is itself, also one
+    such as `host=db password=…`: it must never be asked for, or shown, as a name."""
+    name = auth.get("credential") if isinstance(auth, Mapping) else auth
+    return name if isinstance(name, str) and name and not _ADDRESS.search(name) else None
+
+
+def texts_in(data: Any) -> Iterator[str]:
+    """Every text in plain data, keys too."""
+    pending = [data]
+    while pending:
+        value = pending.pop()
+        match value:
+            case str():
+                yield value
+            case dict():
+                pending += [*value, *value.values()]
+            case list() | tuple():
+                pending += value

@@ -1,0 +1,324 @@
+"""Embedded: store, orchestrator and worker in one process, for `noetl run`, `noetl.run()` and pytest (WRK-08).
+
+An embedded run drives its own execution with its children, and nothing else. An interrupted one is taken up by
+`resume`. `driving` drives many executions side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.base.clock import Clock, SystemClock
+from noetl.base.errors import NoetlError
+from noetl.base.ids import uuid7
+from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.executions import Executions, Watch
+from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.outside.requests import command_for
+from noetl.control.runnable import check_runnable
+from noetl.control.secrets.release import SecretRelease
+from noetl.engine.completion import final_result
+from noetl.engine.execution import Execution
+from noetl.engine.scopes import payload_of
+from noetl.events.executions import Final
+from noetl.events.large_values import Load
+from noetl.events.orders import ReportResult
+from noetl.events.outcomes import Error
+from noetl.events.rerun_state import RerunState
+from noetl.language.checking import compiled as compiled
+from noetl.net.net import Net
+from noetl.store.catalog import CatalogRow
+from noetl.store.contract import Commit, Store
+from noetl.store.open_store import MEMORY, open_store
+from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.tools.permissions import Permissions, denied_kinds
+from noetl.tools.registry import Registry
+from noetl.worker.attempt import Sleep
+from noetl.worker.identity import is_gone, own_worker_id
+from noetl.worker.worker import SLOTS, Worker
+
+if TYPE_CHECKING:
+    from noetl.secrets.keychain import Keychain
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended. `result` is the payload of its last step (O-08)."""
+
+    execution_id: str
+    status: Final
+    result: Any = None
+    error: Error | None = None
+    ctx: dict[str, Any] = {}
+    events: int = 0
+    duration_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Final.COMPLETED
+
+
+def run(
+    playbook: str | Path,
+    payload: dict[str, Any] | None = None,
+    *,
+    db: str | Path | None = None,
+    allow: Collection[str] = (),
+) -> RunResult:
+    """Run a playbook, given as a path or as its text, to its end. See `arun`."""
+    return asyncio.run(arun(playbook, payload, db=db, allow=allow))
+
+
+async def arun(
+    playbook: str | Path,
+    payload: dict[str, Any] | None = None,
+    *,
+    db: str | Path | None = None,
+    allow: Collection[str] = (),
+) -> RunResult:
+    """Check the playbook, run it here, and give its result.
+
+    `db` is the store's file; without one, the user's own is used; ":memory:" keeps nothing. `allow` turns on tool
+    kinds that are off by default (shell, script). PlaybookError when it has errors, RefusedError when it cannot be run
+    here; a run that fails is a result, not an exception.
+    """
+    async with driving(db, tools=tools_here(allow)) as driver:
+        result = await driver.run(playbook, payload)
+        await driver.drained()
+        return result
+
+
+def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:
+    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7).
+    Kinds in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes only."""
+    from noetl.base.settings import load_settings
+
+    settings = load_settings().settings
+    return Registry(
+        permissions=Permissions(
+            kinds=frozenset(allow),
+            denied=denied_kinds((*settings.deny, *deny)),
+            data_folders=(str(Path.cwd()), *settings.data_folders),
+            quantum_providers=settings.quantum_providers,
+            sandbox=sandbox or settings.sandbox,
+        )
+    )
+
+
+async def run_net(
+    net: Net,
+    *,
+    payload: dict[str, Any],
+    db: str | Path | None = None,
+    execution_id: str | None = None,
+    watch: Watch | None = None,
+    tools: Registry | None = None,
+    clock: Clock | None = None,
+    sleep: Sleep = asyncio.sleep,
+    keychain: Keychain | None = None,
+    origin: Path | None = None,
+    carried: RerunState | None = None,
+) -> RunResult:
+    """Run a compiled playbook, read from the file `origin` where there is one. Refused before anything is recorded
+    when it uses what cannot be run yet. With `carried` it begins at a step, with what an earlier run had there."""
+    tools = tools or tools_here()
+    check_runnable(net, tools)
+    async with driving(db, tools=tools, clock=clock, watch=watch, sleep=sleep, keychain=keychain) as driver:
+        if origin is not None:
+            await driver.register(net, origin=origin)
+        result = await driver.result(await driver.start(net, payload, execution_id=execution_id, carried=carried))
+        await driver.drained()
+        return result
+
+
+async def resume(
+    execution_id: str,
+    *,
+    db: str | Path | None = None,
+    watch: Watch | None = None,
+    tools: Registry | None = None,
+) -> RunResult:
+    """Take up an execution whose process ended, and its children; a pause is lifted. One that is over is only told."""
+    async with driving(db, tools=tools, watch=watch) as driver:
+        await driver.take_up(execution_id)
+        await driver.resume(execution_id)
+        result = await driver.result(execution_id)
+        await driver.drained()
+        return result
+
+
+class Driver:
+    """Executions on one store, driven here side by side. Get one from `driving`."""
+
+    def __init__(
+        self, conductor: Executions, library: StoreLibrary, tools: Registry, clock: Clock, clockwork: BackgroundJobs
+    ) -> None:
+        self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
+        self.deliveries, self.inbox = clockwork.deliveries, clockwork.inbox
+        self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
+
+    async def start(
+        self,
+        playbook: Net | str | Path,
+        payload: dict[str, Any] | None = None,
+        *,
+        execution_id: str | None = None,
+        carried: RerunState | None = None,
+    ) -> str:
+        """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
+        net = playbook if isinstance(playbook, Net) else await self._read(playbook)
+        if net is not self._runnable:
+            check_runnable(net, self._tools)
+            self._runnable = net
+        chosen = execution_id or uuid7(self._clock.now())
+        trace_id = chosen.replace("-", "")
+        await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {}, carried=carried)
+        return chosen
+
+    async def result(self, execution_id: str) -> RunResult:
+        """How an execution ended, once it has."""
+        ended = await self._conductor.ended(execution_id)
+        told = await self._conductor.values.read(lambda load: _told(ended, load))
+        self._conductor.release(execution_id)
+        self._tools.release(execution_id)  # its end may have come from elsewhere
+        return told
+
+    async def run(self, playbook: Net | str | Path, payload: dict[str, Any] | None = None) -> RunResult:
+        return await self.result(await self.start(playbook, payload))
+
+    async def register(self, playbook: Net | str | Path, *, origin: Path | None = None) -> CatalogRow:
+        """Put a playbook into the store's catalogue, where others find it by its path."""
+        if isinstance(playbook, Net):
+            return await self._library.register(playbook, source=_text_of(origin), origin=origin)
+        is_text = isinstance(playbook, str) and "\n" in playbook
+        origin = None if is_text else Path(playbook)
+        source = str(playbook) if is_text else _text_of(origin)
+        return await self._library.register(compiled(playbook), source=source, origin=origin)
+
+    async def _read(self, playbook: str | Path) -> Net:
+        row = await self.register(playbook)
+        return await self._conductor.net(row.net_hash)
+
+    async def take_up(self, execution_id: str) -> None:
+        """Go on with an execution of this store, and its children, whose process has ended."""
+        await self._conductor.take_up(execution_id, is_gone=is_gone)
+
+    async def pause(self, execution_id: str, reason: str | None = None) -> ReportResult:
+        return await self._control(execution_id, "pause", reason)
+
+    async def resume(self, execution_id: str, reason: str | None = None) -> ReportResult:
+        return await self._control(execution_id, "resume", reason)
+
+    async def cancel(self, execution_id: str, reason: str | None = None) -> ReportResult:
+        return await self._control(execution_id, "cancel", reason)
+
+    async def _control(self, execution_id: str, action: str, reason: str | None) -> ReportResult:
+        command = command_for(action, at=self._clock.now(), reason=reason)
+        return await self._conductor.control(execution_id, command)
+
+    async def drained(self) -> None:
+        """Return once no nested execution is left that nobody waited for."""
+        while children := self._conductor.open_children():
+            await self._conductor.ended(children[0])
+
+
+@asynccontextmanager
+async def driving(
+    db: str | Path | None = None,
+    *,
+    tools: Registry | None = None,
+    clock: Clock | None = None,
+    watch: Watch | None = None,
+    sleep: Sleep = asyncio.sleep,
+    keychain: Keychain | None = None,
+    slots: int = SLOTS,
+) -> AsyncIterator[Driver]:
+    """Drive executions on one store for as long as the block lasts. What has not ended then can be taken up later.
+
+    `slots` is how many orders are worked on at a time. If the worker breaks, so does whoever waits inside.
+    """
+    tools, clock = tools or tools_here(), clock or SystemClock()
+    store, results = await open_store(db)
+    dispatch = MemoryWakeups()
+    desk = SecretRelease(lambda: keychain or _own_keychain(store, clock))
+    library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
+    conductor = Executions(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
+    worker = Worker(
+        conductor,
+        dispatch,
+        tools,
+        clock=clock,
+        worker_id=own_worker_id(),
+        slots=slots,
+        sleep=sleep,
+        prepare=conductor.prepare if results.is_outside else None,
+        settle=conductor.values.settled if results.is_outside else None,
+        mask_of=conductor.mask,
+    )
+    conductor.stop = worker.stop
+    conductor.has_at_hand(worker)
+    conductor.stored.append(lambda commits: _let_go(commits, tools))
+    clockwork = BackgroundJobs(conductor, store, clock, sleep=sleep)
+    try:
+        async with asyncio.TaskGroup() as group:
+            shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
+            beside = [group.create_task(one) for one in (worker.serve(), *clockwork.own(shared_as=shared_as))]
+            yield Driver(conductor, library, tools, clock, clockwork)
+            for task in beside:
+                task.cancel()
+    except BaseExceptionGroup as several:
+        raise _first(several) from None
+    finally:
+        conductor.values.close()
+        results.close()
+        await store.close()
+
+
+def _text_of(origin: Path | None) -> str | None:
+    return origin.read_text("utf-8") if origin is not None else None
+
+
+def _own_keychain(store: Store, clock: Clock) -> Keychain:
+    from noetl.secrets.master_key_loading import open_keychain  # only when a playbook names a secret
+
+    return open_keychain(store.credentials, clock)
+
+
+def _let_go(commits: Sequence[Commit], tools: Registry) -> None:
+    """What tools kept for an execution ends with it, nested ones too, for which nobody may ask."""
+    for commit in commits:
+        if commit.execution.finished_at is not None:
+            tools.release(commit.execution.execution_id)
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one that says most: an error of ours if there is one; the others are what it broke on its way."""
+    leaves: list[BaseException] = []
+    pending: list[BaseException] = [several]
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending += error.exceptions
+        else:
+            leaves.append(error)
+    return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
+
+
+def _told(execution: Execution, load: Load) -> RunResult:
+    assert execution.status is not None, "only an execution that is over is told"
+    finished = execution.finished_at or 0.0
+    started = execution.started_at or finished
+    return RunResult(
+        execution_id=execution.execution_id,
+        status=execution.status,
+        result=final_result(execution, lambda result: payload_of(result, load)),
+        error=execution.error,
+        ctx=execution.ctx,
+        events=execution.seq,
+        duration_s=round(finished - started, 6),
+    )

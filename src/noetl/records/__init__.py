@@ -1,9 +1,0 @@
-"""What is stored and sent: events, orders, outcomes, references, and their encoding.
-
-In: nothing of NoETL but `base`, `templates` and `net`. Out: one class per event, with the envelope that orders them.
-Events are facts in the past tense. A changed meaning is a new version; old versions stay readable. Refuses to know:
-who decides, who stores, who runs.
-
-Read first: `envelope.py` (an event with its position), `taxonomy.py` (all event names with their owner), `orders.py`
-(what server and worker say to each other).
-"""

@@ -1,1 +1,0 @@
-"""The JSON Schema of playbooks, made from the same declarations the checker uses."""

@@ -1,0 +1,8 @@
+"""Secrets: what credentials are called, where they are found, how they are encrypted.
+
+In: the name of a credential. Out: its fields, in memory, for the server that hands them to the worker holding the
+order.
+Values go into the vault and come out to resolvers only. Refuses to know: tools and events.
+
+Read first: `keychain.py` (names to values), `vault.py` (stored credentials), `encryption.py`.
+"""

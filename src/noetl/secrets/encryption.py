@@ -1,0 +1,83 @@
+"""Sealing: one value under a data key of its own, that key under a master key (RELIABILITY 2.6).
+
+AES-256-GCM with random nonces. What a sealed text belongs to (name, type, version, key) is bound to it, so that a row
+put in another's place does not open.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noetl.base.errors import BackendError
+from noetl.events.credentials import SealedCredential
+from noetl.secrets.master_keys import SIZE, MasterKeys
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_NONCE = 12  # bytes, as GCM wants them; each key seals too few texts for a random one ever to repeat
+
+
+def seal(name: str, kind: str, version: int, value: bytes, keys: MasterKeys, *, now: float) -> SealedCredential:
+    """`value` under the newest master key."""
+    data_key, key_id = os.urandom(SIZE), keys.newest_id
+    return SealedCredential(
+        name=name,
+        type=kind,
+        version=version,
+        key_id=key_id,
+        wrapped_key=_locked(keys.key(key_id), data_key, "data key", name, version, key_id),
+        sealed=_locked(data_key, value, "credential", name, version, kind),
+        fingerprint=keys.fingerprint(value),
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def opened(row: SealedCredential, keys: MasterKeys) -> bytes:
+    """The value. BackendError when the key is missing or the row is not what was written."""
+    data_key = _data_key(row, keys)
+    return _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
+
+
+def rewrapped(row: SealedCredential, keys: MasterKeys) -> SealedCredential:
+    """The same credential under the newest master key; its value stays sealed as it is."""
+    data_key, key_id = _data_key(row, keys), keys.newest_id
+    value = _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
+    return msgspec.structs.replace(
+        row,
+        key_id=key_id,
+        wrapped_key=_locked(keys.key(key_id), data_key, "data key", row.name, row.version, key_id),
+        fingerprint=keys.fingerprint(value),
+    )
+
+
+def _data_key(row: SealedCredential, keys: MasterKeys) -> bytes:
+    try:
+        master = keys.key(row.key_id)
+    except BackendError as problem:
+        raise BackendError(f'credential "{row.name}" cannot be opened: {problem}') from None
+    return _unlocked(master, row.wrapped_key, row.name, "data key", row.name, row.version, row.key_id)
+
+
+def _locked(key: bytes, body: bytes, *bound: object) -> bytes:
+    nonce = os.urandom(_NONCE)
+    return nonce + _cipher(key).encrypt(nonce, body, msgspec.json.encode(bound))
+
+
+def _unlocked(key: bytes, locked: bytes, name: str, *bound: object) -> bytes:
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return _cipher(key).decrypt(locked[:_NONCE], locked[_NONCE:], msgspec.json.encode(bound))
+    except (InvalidTag, ValueError):
+        raise BackendError(f'credential "{name}" is not what was stored: its row was changed or damaged') from None
+
+
+def _cipher(key: bytes) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # slow to import, and rarely needed
+
+    return AESGCM(key)

@@ -1,0 +1,150 @@
+"""The keychain of a server: names to materials, for requests being evaluated and for workers that hold an order.
+
+Nothing stored is kept after it was handed out. A token that was fetched (one with `refresh_after`) is kept in memory
+until it is due, since every fetch costs its endpoint a call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.base.errors import BackendError, ToolError
+from noetl.base.secret_encodings import SHORTEST
+from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import VALUE, Material, secrets_in
+from noetl.net.net import KeychainEntry
+from noetl.secrets.contract import UNRESOLVED, Sources, unresolved
+from noetl.secrets.resolvers import Resolvers
+
+_log = logging.getLogger(__name__)
+
+_MOST_TOKENS = 1_000
+_MAP_THEMSELVES = ("env", "secret_manager")
+
+
+class Keychain:
+    def __init__(self, sources: Sources, resolvers: Resolvers | None = None) -> None:
+        self._sources = sources
+        self._resolvers = resolvers or Resolvers()
+        self._tokens: dict[bytes, Material] = {}
+
+    async def missing(self, entries: Sequence[KeychainEntry], names: Sequence[str]) -> ToolError | None:
+        """Why a request cannot be run: the first entry that does not resolve, or the first of `names` (written as
+        `auth`) that is neither an entry nor a stored credential (KEY-02, VAL-21)."""
+        for entry in entries:
+            try:
+                _warn_if_short(entry, await self._looked_up(entry))
+            except ToolError as problem:
+                return problem
+        declared = {entry.name for entry in entries}
+        for name in names:
+            if name not in declared and not await self._stored(name):
+                return ToolError(UNRESOLVED, _neither(name), code="E_KEYCHAIN", entry=name)
+        return None
+
+    async def material(self, entries: Sequence[KeychainEntry], name: str) -> Material:
+        """What `name` stands for: the entry of that name, else the stored credential (KEY-05)."""
+        entry = _entry(entries, name)
+        if entry is None:
+            if not await self._stored(name):
+                raise ToolError(UNRESOLVED, _neither(name), entry=name)
+            entry = KeychainEntry(name=name, kind="credential")
+        return await self._looked_up(entry)
+
+    async def looked_up(self, entries: Sequence[KeychainEntry], asked: KeychainEntry) -> Material:
+        """One secret of a `secrets` task: by its resolver where one is named, else as `material` does (TOOL-09)."""
+        if asked.kind:
+            return await self._looked_up(asked)
+        entry = _entry(entries, asked.name)
+        if entry is None:
+            entry = msgspec.structs.replace(asked, kind="credential")
+        return await self._looked_up(entry)
+
+    async def refreshed(self, entries: Sequence[KeychainEntry], name: str) -> Material:
+        """Renew one entry: what was kept of it is dropped, and its resolver asked again (KEY-04)."""
+        entry = _entry(entries, name) or KeychainEntry(name=name, kind="credential")
+        self._tokens.pop(_identity(entry), None)
+        return await self._looked_up(entry)
+
+    def sealed_texts(self, owner: str, texts: Sequence[str]) -> SealedCredential | None:
+        """See `Vault.sealed_texts`; None where nothing can be stored."""
+        vault = self._sources.vault
+        return vault.sealed_texts(owner, texts) if vault is not None else None
+
+    def opened_texts(self, owner: str, sealed: SealedCredential) -> list[str]:
+        if self._sources.vault is None:
+            raise BackendError(f"the sealed texts of {owner} cannot be opened: there is no vault here")
+        return self._sources.vault.opened_texts(owner, sealed)
+
+    async def _stored(self, name: str) -> bool:
+        vault = self._sources.vault
+        return vault is not None and await vault.knows(name)
+
+    async def _looked_up(self, entry: KeychainEntry) -> Material:
+        identity = _identity(entry)
+        kept = self._tokens.get(identity)
+        if kept is not None and not kept.due(self._sources.clock.now()):
+            return kept
+        found = _checked(entry, _mapped(entry, await self._resolved(entry)))
+        if found.refresh_after is not None:
+            if len(self._tokens) >= _MOST_TOKENS:
+                self._tokens.pop(next(iter(self._tokens)))
+            self._tokens[identity] = found
+        return found
+
+    async def _resolved(self, entry: KeychainEntry) -> Material:
+        try:
+            return await self._resolvers.resolver(entry).resolve(entry, self._sources)
+        except ToolError as problem:
+            if problem.kind == UNRESOLVED:
+                raise
+            raise unresolved(entry, problem.message) from None
+        except Exception as problem:  # a plug-in's; its words may hold what it found
+            raise unresolved(entry, f"its resolver failed with {type(problem).__name__}") from None
+
+
+def _warn_if_short(entry: KeychainEntry, found: Material) -> None:
+    if any(len(text) < SHORTEST for text in secrets_in(found)):
+        message = 'keychain entry "%s" has a value of fewer than %d characters, which cannot be masked in logs'
+        _log.warning(message, entry.name, SHORTEST)
+
+
+def _checked(entry: KeychainEntry, found: Material) -> Material:
+    """What is not text in UTF-8 and plain data could be neither used nor masked."""
+    try:
+        msgspec.json.encode(found.fields)
+    except (TypeError, UnicodeError, RecursionError):
+        raise unresolved(entry, "what was found is not plain data in UTF-8") from None
+    return found
+
+
+def _entry(entries: Sequence[KeychainEntry], name: str) -> KeychainEntry | None:
+    return next((entry for entry in entries if entry.name == name), None)
+
+
+def _identity(entry: KeychainEntry) -> bytes:
+    return msgspec.json.encode(entry, order="deterministic")
+
+
+def _neither(name: str) -> str:
+    return (
+        f'"{name}" is neither in the keychain nor a stored credential: declare it under keychain, '
+        f"or store it with noetl credential set {name}"
+    )
+
+
+def _mapped(entry: KeychainEntry, found: Material) -> Material:
+    """`map` gives further names to fields: {user: db_user}. Kinds that look each of them up have done so."""
+    mapped = entry.lookup.get("map")
+    if not isinstance(mapped, dict) or entry.kind in _MAP_THEMSELVES:
+        return found
+    fields = dict(found.fields)
+    for name, source in mapped.items():
+        if source not in found.fields:
+            has = ", ".join(key for key in found.fields if key != VALUE) or "one text only"
+            raise unresolved(entry, f'map names the field "{source}", and it has {has}')
+        fields[name] = found.fields[str(source)]
+    return msgspec.structs.replace(found, fields=fields)

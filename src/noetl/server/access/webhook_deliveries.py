@@ -1,0 +1,60 @@
+"""Deliveries: which have been taken, so that each takes effect once, however often it is sent (RELIABILITY 2.4, 3.4).
+
+A delivery is known by its id, which senders repeat when they try again, and by its signature: the id is not signed,
+so a copy that was caught and sent under another id is known by that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import RefusedError
+from noetl.base.ids import uuid7
+from noetl.server.access.digests import digest_of
+from noetl.server.access.signatures import Signed
+from noetl.store.key_values import KeyValues
+
+KIND = "delivery"
+KEPT_S = 7 * 24 * 3_600.0
+SWEPT_EVERY_S = 3_600.0
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """`effect_id` is the execution that it starts or the message that it sends, whichever try gets there."""
+
+    effect_id: str
+    body_hash: str
+
+
+class WebhookDeliveries:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
+        self._swept_at = clock.now()
+
+    async def effect_of(self, hook_id: str, delivery_id: str | None, signed: Signed, body: bytes) -> str:
+        """The identity of this delivery's effect: a new one for a new delivery, the old one for a repeated one.
+        RefusedError when another body came under the same id."""
+        await self._sweep()
+        here = Delivery(effect_id=uuid7(self._clock.now()), body_hash=hashlib.sha256(body).hexdigest())
+        if delivery_id is not None:
+            known = await self._kept(f"{hook_id}/id/{digest_of(delivery_id)}", here)
+            if known.body_hash != here.body_hash:
+                raise RefusedError("another body was delivered under this id")
+            here = known
+        return (await self._kept(f"{hook_id}/signature/{signed.signature}", here)).effect_id
+
+    async def _kept(self, name: str, fresh: Delivery) -> Delivery:
+        """What is remembered under this name; `fresh` when nothing was."""
+        if await self._key_values.put(KIND, name, msgspec.json.encode(fresh), over=0, at=self._clock.now()):
+            return fresh
+        there = await self._key_values.get(KIND, name)
+        return msgspec.json.decode(there.body, type=Delivery) if there is not None else fresh
+
+    async def _sweep(self) -> None:
+        now = self._clock.now()
+        if now - self._swept_at >= SWEPT_EVERY_S:
+            self._swept_at = now
+            await self._key_values.sweep(KIND, before=now - KEPT_S)

@@ -1,0 +1,132 @@
+"""Steering: pause, resume and cancel, of one execution or of many (SRV-07, SRV-11)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import NoetlError
+from noetl.control.outside.requests import command_for
+from noetl.events.orders import ReportResult
+from noetl.server.execution_search import Filter, matching
+from noetl.server.problem_details import ProblemDetails
+from noetl.server.services import Services
+from noetl.server.views.executions import ExecutionView, shown
+from noetl.store.contract import ExecutionRow
+
+Action = Literal["pause", "resume", "cancel"]
+MOST = 1_000  # executions of one bulk request
+_DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+
+
+class Steered(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed` is false when it was so already."""
+
+    execution_id: str
+    action: str
+    changed: bool
+    execution: ExecutionView
+
+
+class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`filter` or `execution_ids` say which; with `dry_run` nothing is done. `compensate` is for cancel."""
+
+    action: Action
+    filter: Filter | None = None
+    execution_ids: list[str] = []
+    reason: str | None = None
+    compensate: bool = False
+    dry_run: bool = False
+
+
+class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
+    """`outcome`: the action's past tense | unchanged | over | failed | would."""
+
+    execution_id: str
+    outcome: str
+
+
+class Bulk(msgspec.Struct, frozen=True, kw_only=True):
+    """`more`: there are others that fit; ask again."""
+
+    action: str
+    dry_run: bool
+    matched: int
+    changed: int
+    more: bool
+    executions: list[BulkItem]
+
+
+async def steer(
+    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
+) -> ReportResult:
+    wanted = "compensate" if compensate and action == "cancel" else action
+    command = command_for(wanted, at=services.clock.now(), reason=reason)
+    crash_point(f"{action}.before")
+    verdict = await services.conductor.control(row.execution_id, command)
+    crash_point(f"{action}.after")
+    return verdict
+
+
+async def steered(
+    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
+) -> Steered:
+    """Problem 409 for an execution that is over."""
+    verdict = await steer(services, row, action, reason, compensate=compensate)
+    if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
+        raise ProblemDetails(
+            409, f"execution {row.execution_id} has ended, and what has ended stays as it is", kind="ended"
+        )
+    now = await services.store.execution(row.execution_id)
+    assert now is not None, "executions are not deleted while they are steered"
+    changed = verdict is ReportResult.ACCEPTED
+    return Steered(execution_id=row.execution_id, action=action, changed=changed, execution=shown(now))
+
+
+async def in_bulk(services: Services, asked: BulkRequest) -> Bulk:
+    rows, more = await _chosen(services, asked)
+    items: list[BulkItem] = []
+    for row in rows:
+        outcome = _would(row) if asked.dry_run else await _outcome(services, row, asked)
+        items.append(BulkItem(execution_id=row.execution_id, outcome=outcome))
+    changed = sum(item.outcome in (_DONE[asked.action], "would") for item in items)
+    return Bulk(
+        action=asked.action, dry_run=asked.dry_run, matched=len(items), changed=changed, more=more, executions=items
+    )
+
+
+async def _chosen(services: Services, asked: BulkRequest) -> tuple[list[ExecutionRow], bool]:
+    if bool(asked.execution_ids) == (asked.filter is not None):
+        raise ProblemDetails(422, "say which executions by filter, or by execution_ids")
+    if asked.filter is None:
+        if len(asked.execution_ids) > MOST:
+            raise ProblemDetails(422, f"execution_ids: at most {MOST} at a time")
+        found = [await services.store.execution(one) for one in dict.fromkeys(asked.execution_ids)]
+        return [row for row in found if row is not None], False
+    if asked.filter == Filter() and not asked.dry_run:  # a field that was forgotten must not stop everybody's work
+        raise ProblemDetails(422, 'filter: an empty one is every execution; say so with {"path": "*"}')
+    rows: list[ExecutionRow] = []
+    async for row in matching(services, asked.filter):
+        if row.finished_at is not None:
+            continue
+        if len(rows) == MOST:
+            return rows, True
+        rows.append(row)
+    return rows, False
+
+
+def _would(row: ExecutionRow) -> str:
+    return "would" if row.finished_at is None else "over"
+
+
+async def _outcome(services: Services, row: ExecutionRow, asked: BulkRequest) -> str:
+    """One that cannot be steered does not keep the others from it."""
+    try:
+        verdict = await steer(services, row, asked.action, asked.reason, compensate=asked.compensate)
+    except NoetlError:
+        return "failed"
+    if verdict is ReportResult.ACCEPTED:
+        return _DONE[asked.action]
+    return "unchanged" if verdict is ReportResult.DUPLICATE else "over"

@@ -1,0 +1,82 @@
+"""Routing: the one door by which routes enter the app, so that each of them is guarded (RELIABILITY 2.3).
+
+It also writes the part of a route that OpenAPI shows: bodies and answers are Structs, and their schemas are made from
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+
+from noetl.server.access.route_guard import guard
+from noetl.server.problem_details import MEDIA_TYPE as PROBLEM
+from noetl.server.problem_details import ProblemShape
+
+_REF = "#/components/schemas/{name}"
+_shown: dict[str, Any] = {}  # schemas of the Structs that routes name
+
+
+async def guarded(request: Request) -> None:
+    """Nobody gets past this without an identity that may; who it is stays with the request."""
+    request.state.identity = await guard(request)
+
+
+def include(app: FastAPI, router: APIRouter) -> None:
+    """Add the routes of a module. There is no other way in."""
+    app.include_router(router, dependencies=[Depends(guarded)])
+
+
+class Json(Response):
+    """A Struct, or plain data, as JSON."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(content, status_code, headers)
+
+    def render(self, content: Any) -> bytes:
+        return msgspec.json.encode(content)
+
+
+def shows(
+    gives: Any = None, *, reads: Any = None, status: int = 200, media: str | tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """Keyword arguments for a route's decorator: what it reads and gives, as OpenAPI shows it. `media` are the types
+    of what is given where it is no Struct."""
+    answer: dict[str, Any] = {"description": "Done."}
+    if gives is not None:
+        answer["content"] = {"application/json": {"schema": _schema(gives)}}
+    elif media:
+        kinds = (media,) if isinstance(media, str) else media
+        answer["content"] = {kind: {"schema": {} if kind.endswith("/json") else {"type": "string"}} for kind in kinds}
+    shown: dict[str, Any] = {
+        "status_code": status,
+        "response_model": None,
+        "response_class": Response,
+        "responses": {status: answer, "default": _problem()},
+        **more,
+    }
+    if reads is not None:
+        body = {"required": True, "content": {"application/json": {"schema": _schema(reads)}}}
+        shown["openapi_extra"] = {"requestBody": body}
+    return shown
+
+
+def _problem() -> dict[str, Any]:
+    return {"description": "Anything that went wrong.", "content": {PROBLEM: {"schema": _schema(ProblemShape)}}}
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    """A reference where `kind` is a Struct, else its schema; Structs inside it are remembered too."""
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    _shown.update(components)
+    return schema
+
+
+def components() -> dict[str, Any]:
+    """The schemas of all Structs that routes have named."""
+    return dict(_shown)

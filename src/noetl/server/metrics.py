@@ -1,0 +1,75 @@
+"""Measuring: figures of a server for Prometheus. Counted where things happen, told when somebody asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.store.contract import Commit, Store
+
+_QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_SMOOTHING = 0.2
+
+
+class Meters:
+    """One registry per server, so that several in one process do not count for each other."""
+
+    def __init__(self) -> None:
+        self.registry = one = CollectorRegistry()
+        self.started = Counter("noetl_executions_started", "Executions begun here.", registry=one)
+        self.ended = Counter("noetl_executions_ended", "Executions ended here.", ["status"], registry=one)
+        self.retired = Counter("noetl_executions_retired", "Executions removed here after their time.", registry=one)
+        self.traced = Counter("noetl_traces_sent", "Executions told to the collector.", registry=one)
+        self.untraced = Counter("noetl_traces_dropped", "Executions that the collector was not told.", registry=one)
+        self.kept = Gauge("noetl_executions", "Executions of the store.", ["status"], registry=one)
+        self.orders = Gauge("noetl_orders", "Open orders of the store.", ["state"], registry=one)
+        self.events = Counter("noetl_events", "Events committed here.", registry=one)
+        self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=one)
+        self.turns = Histogram(
+            "noetl_turn_seconds", "Time of a worker's turn, waiting not counted.", buckets=_QUICK, registry=one
+        )
+        self.requests = Histogram(
+            "noetl_http_seconds", "Time of requests.", ["method", "route", "status"], buckets=_QUICK, registry=one
+        )
+        self.lag = Gauge("noetl_event_loop_lag_seconds", "How late the event loop was, at the last look.", registry=one)
+        self.streams = Gauge("noetl_streams", "Live streams that somebody reads.", registry=one)
+        self.incidents = Gauge("noetl_incidents", "Records that broke whoever touched them.", registry=one)
+        self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
+        self.commit_s = 0.0  # of late, smoothed; what overload is told by
+
+    def saw(self, events: Sequence[Event]) -> None:
+        self.events.inc(len(events))
+        for event in events:
+            if isinstance(event.payload, ExecutionRequested):
+                self.started.inc()
+            elif isinstance(event.payload, PlaybookProcessed):
+                self.ended.labels(event.payload.status.value).inc()
+
+    def committed(self, seconds: float) -> None:
+        self.commits.observe(seconds)
+        self.commit_s += (seconds - self.commit_s) * _SMOOTHING
+
+    def text(self) -> bytes:
+        return bytes(generate_latest(self.registry))
+
+
+class MeasuredStore:
+    """The store itself, its commits timed."""
+
+    def __init__(self, store: Store, meters: Meters) -> None:
+        self._store, self._meters = store, meters
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        began = time.perf_counter()
+        try:
+            await self._store.commit(commits)
+        finally:
+            self._meters.committed(time.perf_counter() - began)

@@ -1,0 +1,262 @@
+"""Serving: a whole server in this process, from opening its store to the last answer (DESIGN §2).
+
+`serve` is the life of one: the store opened, the port bound, background work and the worker beside it begun, and all of
+it ended in the right order. Nothing new is taken once it is to stop; what is under way is answered first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from importlib.metadata import version
+from typing import Any, cast
+
+import msgspec
+import uvicorn
+
+from noetl.base.errors import BackendError, RefusedError
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.claiming.pools import EVERY
+from noetl.server.access.listen_address import check_bind
+from noetl.server.app import build
+from noetl.server.cleanup import housekeeping
+from noetl.server.configuration import ServerSettings
+from noetl.server.connections import BoundedProtocol, ConnectionLimits, Connections
+from noetl.server.logs import configure_logging, log
+from noetl.server.open_files import connections_within, raise_limit
+from noetl.server.services import Services, serving_services
+from noetl.server.store_clock import StoreClock
+from noetl.server.workers import WorkerRow
+from noetl.worker.identity import own_worker_id
+from noetl.worker.leases import HeldLeases
+from noetl.worker.report_queue import SHARED_PENDING
+from noetl.worker.retry_delay import RetryingControlPlane
+from noetl.worker.worker import Worker
+
+_BACKLOG = 512
+_LAG_S = 0.5
+_TOLD = 10
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that listens. `first_token` is the admin's of a store that had none; it is shown once."""
+
+    url: str
+    host: str
+    port: int
+    first_token: str | None
+    services: Services
+
+    def __repr__(self) -> str:
+        return f"Served({self.url})"
+
+
+class _Server(uvicorn.Server):
+    """Whoever runs the process hears its signals, not the HTTP server."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(settings: ServerSettings, *, ready: Callable[[Served], None], stop: asyncio.Event) -> None:
+    """Serve until `stop` is set. `ready` is told once everything listens."""
+    configure_logging(logging.WARNING if settings.local else logging.INFO)  # at a terminal, only what matters
+    async with serving(settings) as served:
+        ready(served)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
+    """A server for as long as the block lasts. If a part of it breaks, so does whoever is inside."""
+    async with serving_services(settings) as services:
+        has_tokens = await services.access.tokens.exist()  # one that nobody has read yet protects nobody
+        tls = settings.tls_cert is not None
+        check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
+        first = await services.access.tokens.first()
+        server = _Server(_config(services))
+        with bound(settings.host, settings.port) as listening:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(one) for one in background(services)]
+                worker = worker_of(services)
+                working = group.create_task(work(services, worker)) if worker is not None else None
+                http = group.create_task(server.serve(sockets=[listening]))
+                await _listens(server, http)
+                port = int(listening.getsockname()[1])
+                yield Served(
+                    url=url_of(settings.host, port, tls=tls),
+                    host=settings.host,
+                    port=port,
+                    first_token=first,
+                    services=services,
+                )
+                await _stop(services, server, http)
+                await services.access.audit.write_folded()
+                if worker is not None and working is not None:
+                    worker.drain()  # what its tools are at is finished and recorded, if that takes no longer
+                    await asyncio.wait({working}, timeout=settings.drain_s)
+                    beside.append(working)
+                await put_down(beside)
+
+
+async def put_down(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """End background work. One that misses its cancellation at an unlucky moment is told again."""
+    pending, told = {task for task in tasks if not task.done()}, 0
+    while pending and told < _TOLD:
+        told += 1
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=1.0)
+    if pending:
+        log.error("background work does not end", tasks=[str(task)[:200] for task in pending])
+
+
+async def _listens(server: _Server, http: asyncio.Task[None]) -> None:
+    while not server.started and not http.done():
+        await asyncio.sleep(0.005)
+
+
+async def _stop(services: Services, server: _Server, http: asyncio.Task[None]) -> None:
+    """No more orders, streams end, what is being answered is answered."""
+    services.stopping = True
+    services.hub.close()
+    for waiting in list(services.calls.values()):
+        waiting.cancel()
+    server.should_exit = True
+    await asyncio.wait({http})
+
+
+def _config(services: Services) -> uvicorn.Config:
+    settings = services.settings
+    return uvicorn.Config(
+        build(services),
+        http=_bounded(settings),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.behind_proxy,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, int(settings.drain_s)),
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+
+
+def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
+    """The protocol of connections that share this server's limits."""
+    most = connections_within(raise_limit(), settings.max_connections)
+    by_address = None if settings.behind_proxy else min(settings.max_connections_per_address, max(1, most // 2))
+    limits = ConnectionLimits(
+        most=most,
+        strangers=max(1, most // 2),
+        strangers_by_address=by_address,
+        head_s=settings.head_timeout_s,
+        body_s=settings.body_timeout_s,
+    )
+    return cast(type[asyncio.Protocol], partial(BoundedProtocol, Connections(limits)))
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens; port 0 takes any that is free. RefusedError when it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # named as TCP, for only then the event loop turns off Nagle's wait, which costs 40 ms an answer
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+            listening.listen(_BACKLOG)
+        except OSError as problem:
+            raise RefusedError(f"cannot listen on {host}:{port}: {problem.strerror}; choose another --port") from None
+        listening.setblocking(False)
+        yield listening
+    finally:
+        listening.close()
+
+
+def url_of(host: str, port: int, *, tls: bool) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"{'https' if tls else 'http'}://{shown}:{port}"
+
+
+def background(services: Services) -> list[Coroutine[Any, Any, None]]:
+    """What runs beside the HTTP server."""
+    running = services.clockwork.all(shared_as=own_worker_id())
+    running.append(sweeper(services.conductor, services.store.key_values, services.clock).serve())
+    running += [_measure_lag(services), housekeeping(services)]
+    if services.tracing is not None:
+        running.append(services.tracing.serve())
+    if isinstance(services.clock, StoreClock):
+        running.append(services.clock.keep_right())
+    return running
+
+
+def worker_of(services: Services) -> Worker | None:
+    """A worker of its own, for `noetl dev` and small installations."""
+    if not services.settings.workers:
+        return None
+    leases = HeldLeases(services.clock)
+    control_plane, conductor = RetryingControlPlane(services.conductor, leases), services.conductor
+    return Worker(
+        control_plane,
+        services.dispatch,
+        services.tools,
+        clock=services.clock,
+        worker_id=own_worker_id(),
+        slots=services.settings.workers,
+        pools=(EVERY,),
+        leases=leases,
+        prepare=conductor.prepare,
+        mask_of=lambda execution_id: control_plane.until(lambda: conductor.mask(execution_id)),
+        settle=lambda what: control_plane.until(lambda: conductor.values.settled(what)),
+        most_pending=SHARED_PENDING,
+    )
+
+
+async def work(services: Services, worker: Worker) -> None:
+    """Have it work, known to the roster, until it is drained or cancelled."""
+    worker_id, conductor = own_worker_id(), services.conductor
+    conductor.stop = worker.stop
+    row = WorkerRow(
+        worker_id=worker_id,
+        pools=(EVERY,),
+        capacity=services.settings.workers,
+        kinds=services.tools.kinds(),
+        version=version("noetl"),
+    )
+    await services.roster.register(row)
+    seen = asyncio.create_task(_be_seen(services, worker_id))
+    try:
+        await worker.serve()
+    finally:
+        conductor.stop = None
+        seen.cancel()
+        with suppress(Exception):
+            await services.roster.remove(worker_id)
+            await conductor.give_back(worker_id)
+
+
+async def _be_seen(services: Services, worker_id: str) -> None:
+    while True:
+        await asyncio.sleep(10.0)
+        try:
+            await services.roster.saw(worker_id)
+        except BackendError as problem:  # the store is away: it will be back
+            log.warning("the worker of this server is not seen", problem=str(problem))
+
+
+async def _measure_lag(services: Services) -> None:
+    """How late this loop comes back to what it should do: what a blocking call costs everybody."""
+    loop = asyncio.get_running_loop()
+    while True:
+        before = loop.time()
+        await asyncio.sleep(_LAG_S)
+        services.meters.lag.set(max(0.0, loop.time() - before - _LAG_S))

@@ -1,0 +1,220 @@
+"""Starting: finds the playbook that is meant, begins an execution of it, and answers a repeated request as the first
+one (SRV-02, SRV-10, RELIABILITY 3.4).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import BackendError, RefusedError
+from noetl.base.ids import uuid7
+from noetl.control.runnable import check_runnable
+from noetl.engine.approvals import Consent, Inputs
+from noetl.events.traces import TraceParent
+from noetl.net.encoding import from_json
+from noetl.net.net import Net
+from noetl.server.idempotency import IdempotencyKeys, digest, named
+from noetl.server.problem_details import ProblemDetails, clipped, too_busy, unknown
+from noetl.server.registered_diagnostics import diagnostics_of
+from noetl.server.rerun import RerunSource, taken_over
+from noetl.server.services import Services
+from noetl.server.views.diagnostics import DiagnosticView
+from noetl.server.views.executions import catalog_id
+from noetl.server.views.results import result_of
+from noetl.store.catalog import NEWEST, CatalogRow
+
+MAX_WAIT_S = 60.0
+_ROUTE = "POST /api/executions"
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path` with `version` (a number, or the author's label; the newest without), or `playbook_id`, the catalogue's
+    "path@version". `wait`: seconds to wait for its end before answering."""
+
+    path: str | None = None
+    playbook_id: str | None = None
+    version: str | int | None = None
+    payload: dict[str, Any] = {}
+    wait: float = 0.0
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """`result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
+    text, as `POST /api/catalog` told them when it was registered."""
+
+    execution_id: str
+    path: str
+    version: int
+    catalog_id: str
+    status: str
+    trace_id: str
+    result: Any = None
+    error: dict[str, Any] | None = None
+    diagnostics: list[DiagnosticView] = []
+
+
+async def start(
+    services: Services,
+    asked: StartRequest,
+    *,
+    subject: str,
+    key: str | None,
+    source: RerunSource | None = None,
+    consent: Consent | None = None,
+    caller: TraceParent | None = None,
+) -> tuple[bytes, bool]:
+    """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
+    that one was, and `consent` says who may approve it anew; with `caller` it belongs to that one's trace."""
+    _check_load(services)
+    if key is None:
+        row = await found(services, asked)
+        execution_id = uuid7(services.clock.now())
+        with services.usage.starting(execution_id, subject):
+            await begin(services, row, execution_id, asked.payload, source, consent, caller)
+        return await _answer(services, row, execution_id, asked.wait), False
+    keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
+    row = await found(services, asked)
+    kept, repeated = await keys.reserve(
+        name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
+    )
+    if kept.answer is not None:
+        return kept.answer.encode(), True
+    execution_id, _, version = kept.created.partition(" ")
+    row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
+    if not repeated or await services.store.execution(execution_id) is None:
+        try:
+            with services.usage.starting(execution_id, subject):
+                await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
+        except (RefusedError, ProblemDetails):
+            await keys.release(name)
+            raise
+    answer = await _answer(services, row, execution_id, asked.wait)
+    await keys.answered(name, answer)
+    return answer, repeated
+
+
+async def _begin_once(
+    services: Services,
+    row: CatalogRow,
+    execution_id: str,
+    payload: dict[str, Any],
+    source: RerunSource | None,
+    consent: Consent | None,
+    caller: TraceParent | None,
+) -> None:
+    """Begin it, unless whoever sent the same request at the same moment has."""
+    try:
+        await begin(services, row, execution_id, payload, source, consent, caller)
+    except BackendError:
+        if await services.store.execution(execution_id) is None:
+            raise
+
+
+async def found(services: Services, asked: StartRequest) -> CatalogRow:
+    """The version that is meant. Problem 404 when there is none, 422 when it cannot be told which."""
+    if (asked.path is None) == (asked.playbook_id is None):
+        raise ProblemDetails(422, "name the playbook by path, or by playbook_id")
+    if asked.playbook_id is not None:
+        if asked.version is not None:
+            raise ProblemDetails(422, "playbook_id names the version already")
+        path, _, version = asked.playbook_id.rpartition("@")
+        row = await services.store.catalog.find(path, version) if path else None
+        if row is None or str(row.version) != version:
+            raise unknown("playbook", asked.playbook_id)
+        return row
+    assert asked.path is not None
+    return await registered(services, asked.path, None if asked.version is None else str(asked.version))
+
+
+async def registered(services: Services, path: str, version: str | None = None) -> CatalogRow:
+    version = None if version == NEWEST else version
+    row = await services.store.catalog.find(path, version)
+    if row is None and version is not None and await services.store.catalog.find(path) is not None:
+        raise ProblemDetails(
+            404, f'"{path}" has no version "{clipped(version)}": noetl catalog versions {path} lists them'
+        )
+    if row is None:
+        raise unknown("playbook", path)
+    return row
+
+
+async def begin(
+    services: Services,
+    row: CatalogRow,
+    execution_id: str,
+    payload: dict[str, Any],
+    source: RerunSource | None = None,
+    consent: Consent | None = None,
+    caller: TraceParent | None = None,
+) -> None:
+    """Begin an execution of a registered version; once this returns, it is durable (P1)."""
+    net = await net_of(services, row)
+    carried = None
+    if source is not None:
+        inputs = Inputs(net_hash=row.net_hash, payload=payload)
+        carried = await taken_over(services, net, source, inputs, consent or Consent(actor=""))
+    trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
+    if services.tracing is not None and caller is not None:
+        await services.tracing.asked_by(execution_id, caller, services.clock.now())
+    services.starting += 1
+    try:
+        await services.conductor.start(
+            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
+        )
+    finally:
+        services.starting -= 1
+
+
+async def net_of(services: Services, row: CatalogRow) -> Net:
+    """The net of a version, which can be run here. Problem 422 says why not."""
+    net: Net | None = services.nets.get(row.net_hash)
+    if net is None:
+        net = from_json(await services.store.net(row.net_hash))
+        if len(services.nets) >= 500:
+            services.nets.clear()
+        services.nets[row.net_hash] = net
+    try:
+        check_runnable(net, services.tools)
+    except RefusedError:
+        await _check_elsewhere(net, services)
+    return net
+
+
+async def _check_elsewhere(net: Net, services: Services) -> None:
+    """What is not run here may be run by a worker on another machine, of this server or of another one."""
+    await services.roster.list()
+    try:
+        check_runnable(net, services.tools, services.roster.kinds)
+    except RefusedError as problem:
+        raise ProblemDetails(422, f"no worker of this server can run it: {problem}", kind="not-runnable") from None
+
+
+def _check_load(services: Services) -> None:
+    """429 while more is asked for than can be stored (RELIABILITY 3.7)."""
+    settings = services.settings
+    if services.starting >= settings.max_starts_at_once:
+        raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311
+    if services.starting and services.meters.commit_s > settings.slow_commit_s:
+        raise too_busy("the store is slow at the moment", random.randint(2, 6))  # noqa: S311
+
+
+async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s: float) -> bytes:
+    ended = await services.hub.ended(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
+    assert ended is not None, "it was stored a moment ago"
+    told = await result_of(services, ended) if wait_s and ended.finished_at is not None else None
+    return msgspec.json.encode(
+        Started(
+            execution_id=execution_id,
+            path=row.path,
+            version=row.version,
+            catalog_id=catalog_id(row.path, row.version),
+            status=ended.status,
+            trace_id=ended.trace_id,
+            result=told.result if told is not None else None,
+            error=told.error if told is not None else None,
+            diagnostics=await diagnostics_of(services, row),
+        )
+    )

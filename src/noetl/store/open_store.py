@@ -1,0 +1,116 @@
+"""Opening a store by the name its user gave it: a file, a postgresql:// address, or nothing that outlives the process.
+
+Large results lie in a folder beside the file, or in the user's data folder for a database; NOETL_RESULTS names another
+folder, or an object store or a NATS broker by its URL. Drivers are imported when a store asks for them, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from noetl.base.errors import BackendError
+from noetl.base.settings import default_db, home, results_folder
+from noetl.store.contract import Records, ResultStore, Store
+from noetl.store.migrations import Applied
+
+if TYPE_CHECKING:
+    from noetl.store.postgres.store import PostgresStore
+
+MEMORY = ":memory:"
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_database(db: str | Path | None) -> bool:
+    """Whether this is the address of a database server, and no file."""
+    return isinstance(db, str) and db.startswith(_POSTGRES)
+
+
+def without_password(db: str) -> str:
+    """A store's name as its user gave it, fit to be printed."""
+    parts = urlsplit(db) if is_database(db) else None
+    if parts is None or parts.password is None:
+        return db
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
+
+
+async def open_store(
+    db: str | Path | None, results: str | None = None, *, reading_will_do: bool = False
+) -> tuple[Store, ResultStore]:
+    """The store and its results; None is the user's own file, and the place that belongs to the store. With
+    `reading_will_do` a file that may not be written is opened as well, for those who only look."""
+    if str(db) == MEMORY:
+        from noetl.store.memory import MemoryStore
+        from noetl.store.results.files import MemoryResults
+
+        return MemoryStore(), MemoryResults()
+    kept = open_results(db, results)
+    if isinstance(db, str) and is_database(db):
+        return await _postgres().open(db), kept
+    from noetl.store.sqlite.store import SqliteStore
+
+    path = Path(db) if db is not None else default_db()
+    return SqliteStore.open(path, reading_will_do=reading_will_do), kept
+
+
+async def open_records(db: str | Path | None) -> Records:
+    """What a store has recorded, for reading only. BackendError when there is no store."""
+    if isinstance(db, str) and is_database(db):
+        _postgres()
+        from noetl.store.postgres.history import PostgresHistory
+
+        return await PostgresHistory.open(db)
+    from noetl.store.sqlite.history import SqliteHistory
+
+    return SqliteHistory.open(Path(db) if db is not None else default_db())
+
+
+async def applied_migrations(db: str | Path | None) -> Applied:
+    """Which migrations a store has and which it needs, without running any."""
+    if isinstance(db, str) and is_database(db):
+        _postgres()
+        from noetl.store.postgres.history import PostgresHistory
+
+        return await PostgresHistory.applied(db)
+    from noetl.store.sqlite.history import SqliteHistory
+
+    return SqliteHistory.applied(Path(db) if db is not None else default_db())
+
+
+def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
+    """Where a store keeps its large results: at `results`, else where NOETL_RESULTS says, else at its own place."""
+    place = results or os.environ.get("NOETL_RESULTS")
+    if place is not None and place.startswith(("nats://", "tls://")):
+        from noetl.store.results.nats_objects import NatsResults
+
+        return NatsResults(place)
+    if place is not None and "://" in place and not place.startswith("file://"):
+        from noetl.store.results.object_store import ObjectResults
+
+        return ObjectResults(place)
+    from noetl.store.results.files import FileResults
+
+    return FileResults(_folder(place) if place else _own_folder(db))
+
+
+def _folder(place: str) -> Path:
+    """A folder, also one given as file://: our own files are synced, which an object store on a disk does not do."""
+    path = unquote(urlsplit(place).path) if place.startswith("file://") else place
+    return Path(path).expanduser()
+
+
+def _own_folder(db: str | Path | None) -> Path:
+    if is_database(db):
+        return home() / "results"
+    return results_folder(Path(db) if db is not None else default_db())
+
+
+def _postgres() -> type[PostgresStore]:
+    try:
+        from noetl.store.postgres.store import PostgresStore
+    except ImportError:
+        raise BackendError("a store in PostgreSQL needs its driver: install noetl[postgres]") from None
+    return PostgresStore

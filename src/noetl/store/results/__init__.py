@@ -1,0 +1,4 @@
+"""Result stores: large values by content hash, in files, object stores or NATS.
+
+Read first: `files.py`, `object_store.py`.
+"""

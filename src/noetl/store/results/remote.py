@@ -1,0 +1,82 @@
+"""Results outside: a result store over a network. It is written once, to be awaited; who may block asks it by a loop in
+a thread of its own.
+
+Values are named by the SHA-256 of their content (RES-02), so whoever comes second finds it there. While the store is
+away, reading and writing are a BackendError: nothing is told of a value that nobody could ask for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from noetl.base.errors import BackendError, ToolError
+from noetl.events.references import Reference
+from noetl.store.event_loop_thread import LoopThread
+from noetl.store.results.files import referring
+
+_T = TypeVar("_T")
+OLD_S = 3_600.0  # one that is older is touched when it is put again: whoever collects sees that it is about to be named
+
+
+class RemoteResults(ABC):
+    """What a backend has to say: `send` and `fetch`, and what retention asks."""
+
+    store: str
+    is_outside = True
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._beside = LoopThread(f"results {self.store}")
+
+    @abstractmethod
+    async def send(self, body: bytes) -> None: ...
+
+    @abstractmethod
+    async def fetch(self, checksum: str) -> bytes: ...
+
+    @abstractmethod
+    async def listed(self, *, before: float) -> list[str]: ...
+
+    @abstractmethod
+    async def dropped(self, checksum: str, *, before: float) -> bool: ...
+
+    def reference(self, value: Any, body: bytes) -> Reference:
+        return referring(self.store, hashlib.sha256(body).hexdigest(), value, body)
+
+    def _blocking(self, asked: Coroutine[Any, Any, _T]) -> _T:
+        return self._beside.call(asked)
+
+    def put(self, value: Any) -> Reference:
+        body = msgspec.json.encode(value)
+        self._blocking(self.send(body))
+        return self.reference(value, body)
+
+    def load(self, reference: Reference) -> Any:
+        # by its content, not by the key: a reference may have come from a worker
+        try:
+            body = self.body(reference.checksum)
+        except BackendError as problem:  # it is read in the middle of a template, whose task may be tried again
+            raise ToolError("result.missing", str(problem), retryable=True) from problem
+        return msgspec.json.decode(body)
+
+    def body(self, checksum: str) -> bytes:
+        return self._blocking(self.fetch(checksum))
+
+    def untouched(self, *, before: float) -> list[str]:
+        return self._blocking(self.listed(before=before))
+
+    def drop(self, checksum: str, *, before: float) -> bool:
+        return self._blocking(self.dropped(checksum, before=before))
+
+    def close(self) -> None:
+        self._beside.close()
+
+
+def first_line(problem: BaseException) -> str:
+    """What follows is for who debugs the driver."""
+    return (str(problem) or type(problem).__name__).partition("\n")[0]

@@ -1,0 +1,144 @@
+"""Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
+payload, a message's data and a whole human task are JSON text. Beside a payload stands its checksum: a byte that has
+changed in the store is noticed when it is read, and not believed (RELIABILITY 4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from noetl.base.errors import BackendError, UnreadableError
+from noetl.events.encoding import decode_payload, encode_payload
+from noetl.events.envelope import Event
+from noetl.events.taxonomy import EventSource
+from noetl.store.contract import ExecutionRow, OrderRow, OrderState
+from noetl.store.human_tasks import TaskRow
+from noetl.store.waits import KeptRow, MessageRow, WaitRow
+
+
+def event_of(execution_id: str, row: Sequence[Any]) -> Event:
+    """UnreadableError for one that is not what was written, or is a newer program's."""
+    seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, *content = row
+    body, checksum, trace_id = content
+    try:
+        if checksum is not None and crc32(body.encode()) != checksum:  # none: written before there were checksums
+            raise ValueError("it is not what was written")
+        return Event(
+            execution_id=execution_id,
+            seq=seq,
+            event_id=event_id,
+            ts=ts,
+            source=EventSource(source),
+            payload=decode_payload(event_type, body, schema),
+            trace_id=trace_id,
+            parent_id=parent_id,
+            step=step,
+            step_run_id=step_run_id,
+            task_run_id=task_run_id,
+            on_behalf=bool(on_behalf),
+            schema=schema,
+        )
+    except (ValueError, msgspec.DecodeError) as problem:
+        raise UnreadableError(f"event {seq} of execution {execution_id} is damaged: {problem}") from problem
+    except BackendError as problem:
+        raise UnreadableError(f"event {seq} of execution {execution_id} cannot be read: {problem}") from problem
+
+
+def event_values(event: Event) -> tuple[Any, ...]:
+    body = encode_payload(event.payload)
+    return (
+        event.execution_id,
+        event.seq,
+        event.event_id,
+        event.event_type,
+        event.ts,
+        event.source.value,
+        event.parent_id,
+        event.step,
+        event.step_run_id,
+        event.task_run_id,
+        event.on_behalf,
+        event.schema,
+        body.decode(),
+        crc32(body),
+    )
+
+
+def execution_of(row: Sequence[Any]) -> ExecutionRow:
+    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
+
+
+def execution_values(row: ExecutionRow) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(row)
+
+
+def order_of(row: Sequence[Any]) -> OrderRow:
+    order_id, execution_id, step_run_id, state, pool, priority, owner, epoch, until = row
+    return OrderRow(
+        order_id=order_id,
+        execution_id=execution_id,
+        step_run_id=step_run_id,
+        state=OrderState(state),
+        pool=pool,
+        priority=priority,
+        lease_owner=owner,
+        lease_epoch=epoch,
+        lease_until=until,
+    )
+
+
+def order_values(order: OrderRow) -> tuple[Any, ...]:
+    lease = (order.lease_owner, order.lease_epoch, order.lease_until)
+    about = (order.state.value, order.pool, order.priority)
+    return (order.order_id, order.execution_id, order.step_run_id, *about, *lease)
+
+
+def wait_of(row: Sequence[Any]) -> WaitRow:
+    return WaitRow(**dict(zip(WaitRow.__struct_fields__, row, strict=True)))
+
+
+def wait_values(wait: WaitRow) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(wait)
+
+
+def message_of(row: Sequence[Any]) -> MessageRow:
+    message_id, name, correlation, payload, sent_at, expires_at, taken_by = row
+    return MessageRow(
+        message_id=message_id,
+        name=name,
+        correlation=msgspec.json.decode(correlation),
+        payload=msgspec.json.decode(payload),
+        sent_at=sent_at,
+        expires_at=expires_at,
+        taken_by=taken_by,
+    )
+
+
+def kept_of(row: Sequence[Any]) -> KeptRow:
+    message_id, name, correlation, size_bytes, sent_at, expires_at = row
+    return KeptRow(
+        message_id=message_id,
+        name=name,
+        correlation=msgspec.json.decode(correlation),
+        size_bytes=size_bytes,
+        sent_at=sent_at,
+        expires_at=expires_at,
+    )
+
+
+def message_values(message: MessageRow) -> tuple[Any, ...]:
+    data = (msgspec.json.encode(message.correlation).decode(), msgspec.json.encode(message.payload).decode())
+    return (message.message_id, message.name, *data, message.sent_at, message.expires_at, message.taken_by)
+
+
+def task_of(body: str) -> TaskRow:
+    return msgspec.json.decode(body, type=TaskRow)
+
+
+def task_values(task: TaskRow) -> tuple[Any, ...]:
+    about = (task.state.value, task.role, task.user, task.claimed_by, task.created_at)
+    return (task.task_id, task.execution_id, *about, msgspec.json.encode(task).decode())

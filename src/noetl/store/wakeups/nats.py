@@ -1,0 +1,131 @@
+"""A doorbell over NATS JetStream. The stream holds nothing that matters: delete it, or the server's data, at any
+moment, and it is made again (RELIABILITY 3.2).
+
+A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has a consumer of its own
+that begins with what is new, and acknowledges as soon as it has heard: what becomes of an order is the store's
+business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from uuid import uuid4
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy, RetentionPolicy, StreamConfig
+from nats.js.errors import BadRequestError
+
+from noetl.base.nats_shutdown import leave
+from noetl.store.wakeups.linked import Hear, LinkedWakeups
+
+STREAM, SUBJECT = "NOETL_ORDERS", "noetl.orders"
+TRIAL_S = 5.0  # how often a silent consumer is looked after
+_PATIENCE_S = 5.0
+_BATCH = 64
+_KEPT_S, _KEPT = 60.0, 10_000  # an old ring is of no use
+_IDLE_S = 60.0  # after which the server forgets a consumer whose listener is gone
+_LONGEST = 120  # characters of a pool's name
+
+
+class WakeupMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
+    pool: str
+    times: int
+    sender: str
+
+
+def nats_dispatch(url: str, *, replicas: int = 1, **credentials: str) -> LinkedWakeups:
+    """`credentials` are those of the driver: `user` and `password`, `token`, `user_credentials`, …"""
+
+    @asynccontextmanager
+    async def connect(hear: Hear) -> AsyncIterator[_NatsLink]:
+        client = Client()
+        try:
+            await _connect(client, url, credentials)
+            link = _NatsLink(client, hear, replicas)
+            await link.begin()
+            yield link
+        finally:
+            await leave(client)
+
+    return LinkedWakeups(connect)
+
+
+class _NatsLink:
+    def __init__(self, client: Client, hear: Hear, replicas: int) -> None:
+        self._stream: JetStreamContext = client.jetstream(timeout=_PATIENCE_S)
+        self._hear, self._replicas = hear, replicas
+        self._name = uuid4().hex[:8]
+        self._heard: JetStreamContext.PullSubscription | None = None
+
+    async def begin(self) -> None:
+        """The stream, if there is none, and a consumer that is ours."""
+        config = StreamConfig(
+            name=STREAM,
+            subjects=[f"{SUBJECT}.>"],
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.OLD,
+            max_age=_KEPT_S,
+            max_msgs=_KEPT,
+            num_replicas=self._replicas,
+        )
+        with suppress(BadRequestError):  # it is there, as somebody else wants it to be
+            await self._stream.add_stream(config)
+        consumer = ConsumerConfig(
+            deliver_policy=DeliverPolicy.NEW, ack_policy=AckPolicy.EXPLICIT, inactive_threshold=_IDLE_S
+        )
+        self._heard = await self._stream.pull_subscribe(f"{SUBJECT}.>", stream=STREAM, config=consumer)
+
+    async def send(self, pool: str, times: int) -> None:
+        pool = pool[:_LONGEST]
+        body = msgspec.json.encode(WakeupMessage(pool=pool, times=times, sender=self._name))
+        await self._stream.publish(f"{SUBJECT}.{_token(pool)}", body, timeout=_PATIENCE_S)
+
+    async def listen(self) -> None:
+        assert self._heard is not None
+        while True:
+            try:
+                messages = await self._heard.fetch(_BATCH, timeout=TRIAL_S)
+            except nats.errors.TimeoutError:
+                await self._heard.consumer_info()  # raises where somebody has deleted it, or the stream
+                continue
+            for message in messages:
+                await message.ack()
+                self._tell(message)
+
+    def _tell(self, message: Msg) -> None:
+        with suppress(msgspec.MsgspecError):  # somebody else's message
+            ring = msgspec.json.decode(message.data, type=WakeupMessage)
+            if ring.sender != self._name:
+                self._hear(ring.pool, ring.times)
+
+
+def _token(pool: str) -> str:
+    """The pool as a part of a subject, which may hold neither dots nor blanks nor wildcards."""
+    return (
+        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in pool) or "_"
+    )
+
+
+async def _connect(client: Client, url: str, credentials: dict[str, str]) -> None:
+    """Without the client's own reconnecting: a link that is lost is made anew as a whole, with its consumer."""
+
+    async def ignore(problem: Exception) -> None:
+        """It shows in the call that meets it."""
+
+    async with asyncio.timeout(_PATIENCE_S):
+        await client.connect(
+            servers=[url],
+            name="noetl",
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            connect_timeout=int(_PATIENCE_S),
+            error_cb=ignore,
+            **credentials,  # type: ignore[arg-type]
+        )

@@ -1,0 +1,135 @@
+"""Members: what `a.b`, `a['b']`, `a[0]` and `a[1:3]` read.
+
+Only data can be read: keys of mappings, elements of lists, fields of views and a few parts of times. No attribute of a
+Python object is ever looked up by a template's word, so there is nothing to escape through (TPL-11). A key that is not
+there, and anything read through undefined or null, is missing (TPL-03).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from noetl.base.errors import TemplateError
+from noetl.templates.budget import Evaluation
+from noetl.templates.undefined import Missing
+from noetl.templates.values import described, dunder_error, is_number, settled, undefined_error
+
+ABSENT: Any = object()
+
+_TIME_PARTS = frozenset({"year", "month", "day", "hour", "minute", "second", "microsecond"})
+_DURATION_PARTS = frozenset({"days", "seconds", "microseconds"})
+_GROUP_PARTS = {"grouper": 0, "list": 1}
+_KEY_BITS = 64  # longer whole numbers can be chosen so that a mapping takes all of them for one (equal hashes)
+_LONGEST_ATTRIBUTE = 1_000
+
+
+class AttributeGroup(tuple[Any, Any]):
+    """One group of `groupby`: a pair that also answers to `.grouper` and `.list`, as in Jinja2."""
+
+    __slots__ = ()
+
+
+def member(value: Any, key: Any) -> Any:
+    """The value of `key` in `value`, or ABSENT. The key has been checked."""
+    kind = type(value)
+    if kind is dict:
+        return value.get(key, ABSENT)
+    if kind is list or kind is tuple or kind is range or kind is str:
+        return _element(value, key)
+    if value is None or kind is Missing:
+        return ABSENT
+    if (kind is datetime and key in _TIME_PARTS) or (kind is timedelta and key in _DURATION_PARTS):
+        return getattr(value, key)
+    if kind is AttributeGroup:
+        return value[_GROUP_PARTS[key]] if key in _GROUP_PARTS else _element(value, key)
+    return _viewed(value, key)
+
+
+def _element(value: Any, key: Any) -> Any:
+    if type(key) is not int:
+        return ABSENT
+    try:
+        return value[key]
+    except IndexError:
+        return ABSENT
+
+
+def _viewed(value: Any, key: Any) -> Any:
+    lookup = getattr(value, "lookup", None)
+    if lookup is None or type(key) not in (str, int):
+        return ABSENT
+    try:
+        return lookup(key)
+    except KeyError:
+        return ABSENT
+
+
+def checked_key(key: Any) -> Any:
+    """A computed key, refused when it is not one (TPL-11)."""
+    key = settled(key)
+    if isinstance(key, Missing):
+        raise undefined_error(key)
+    if not isinstance(key, str | int | float):
+        raise TemplateError(f"{described(key)} cannot be a key or an index: use text or a whole number")
+    if isinstance(key, str) and key.startswith("__"):
+        raise dunder_error(key)
+    if isinstance(key, int) and key.bit_length() > _KEY_BITS:
+        raise TemplateError(f"a number of more than {_KEY_BITS} bits cannot be a key or an index")
+    return key
+
+
+def along(run: Evaluation, value: Any, path: tuple[str | int, ...]) -> Any:
+    """Follow `path` from `value`, for `attribute='a.b'` of filters; ABSENT when it ends early."""
+    run.spend(len(path))
+    for key in path:
+        value = member(value, key)
+        if value is ABSENT:
+            return ABSENT
+    return value
+
+
+def attribute_path(attribute: Any) -> tuple[str | int, ...]:
+    """The path that `attribute='a.0.b'` names; a number is an index."""
+    if is_number(attribute):
+        return (int(attribute),)
+    parts = attribute_text(attribute).split(".")
+    for part in parts:
+        if part.startswith("__"):
+            raise dunder_error(part)
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
+
+
+def attribute_text(attribute: Any) -> str:
+    """What `attribute='…'` says, refused when it is no text or too long to be a path."""
+    if not isinstance(attribute, str):
+        raise TemplateError("attribute must be text, e.g. attribute='name'")
+    if len(attribute) > _LONGEST_ATTRIBUTE:
+        raise TemplateError(f"attribute may have at most {_LONGEST_ATTRIBUTE:,} characters")
+    return attribute
+
+
+def sliced(run: Evaluation, value: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`value[start:stop:step]` of text or a list; of undefined or null it is missing."""
+    value = settled(value)
+    if value is None or isinstance(value, Missing):
+        return ABSENT
+    if not isinstance(value, str | list | tuple | range):
+        raise TemplateError(f"{described(value)} cannot be cut with [ : ]: only text and lists can")
+    part = slice(*(_bound(bound) for bound in (start, stop, step)))
+    if part.step == 0:
+        raise TemplateError("the step of a slice cannot be zero")
+    if isinstance(value, str):
+        run.fits(len(range(*part.indices(len(value)))))
+        return run.text(value[part])
+    run.reserve(len(range(*part.indices(len(value)))))
+    return run.own(list(value[part]))
+
+
+def _bound(bound: Any) -> int | None:
+    bound = settled(bound)
+    if bound is None or isinstance(bound, int):
+        return bound
+    if isinstance(bound, Missing):
+        raise undefined_error(bound)
+    raise TemplateError(f"the bounds of a slice are whole numbers, not {described(bound)}")

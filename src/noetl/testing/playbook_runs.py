@@ -1,0 +1,148 @@
+"""Running a playbook in a test: in memory, in virtual time, with every event at hand afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.events.envelope import Event
+from noetl.events.waits import HumanCreated
+from noetl.language.checking import compiled
+from noetl.net.net import Net
+from noetl.operations.embedded import Driver, RunResult, driving, tools_here
+from noetl.store.open_store import MEMORY
+from noetl.store.rebuild import derived_rows
+from noetl.testing.fakes import FakeCall, TestTools
+from noetl.testing.virtual_time import LoopClock, run_virtually
+
+_LOOK_S = 3600.0
+
+
+class Stuck(AssertionError):  # noqa: N818  it is a failed test, and reads as one
+    """The playbook waits for something that does not come."""
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that has ended: how, what it gave, every event in order, every call of a faked tool. `took_s` is in
+    virtual time."""
+
+    run: RunResult
+    events: list[Event]
+    calls: list[FakeCall]
+    took_s: float
+
+    @property
+    def status(self) -> str:
+        return self.run.status.value
+
+    @property
+    def ok(self) -> bool:
+        return self.run.ok
+
+    @property
+    def result(self) -> Any:
+        return self.run.result
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        return self.run.error.readable() if self.run.error is not None else None
+
+    @property
+    def ctx(self) -> dict[str, Any]:
+        return self.run.ctx
+
+    def types(self) -> list[str]:
+        return [event.event_type for event in self.events]
+
+    def of(self, event_type: str) -> list[Event]:
+        """The events of one type."""
+        return [event for event in self.events if event.event_type == event_type]
+
+    def snapshot(self) -> list[str]:
+        """The story without ids and times, to be compared: each event's type, with its step."""
+        return [f"{event.event_type} {event.step}" if event.step else event.event_type for event in self.events]
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """What a test gives a run: inputs, fakes by kind, messages as (name, correlation, payload), and what people fill
+    into the forms of steps."""
+
+    workload: Mapping[str, Any]
+    tools: Mapping[str, Any]
+    messages: Sequence[tuple[str, dict[str, Any], Any]]
+    people: Mapping[str, Mapping[str, Any]]
+    allow: Collection[str]
+    within_s: float
+
+
+def run_story(playbook: str | Path, story: Story) -> Ran:
+    """PlaybookError when it has errors; Stuck when it has not ended in time."""
+    return run_virtually(_told(compiled(playbook), story))
+
+
+async def _told(net: Net, story: Story) -> Ran:
+    tools = TestTools(story.tools, tools_here(story.allow))
+    events: list[Event] = []
+    filling: set[asyncio.Task[None]] = set()
+    clock = LoopClock()
+
+    def seen(new: Sequence[Event]) -> None:
+        events.extend(new)
+        for event in new:
+            if isinstance(event.payload, HumanCreated) and event.step is not None and event.step in story.people:
+                values = dict(story.people[event.step])
+                filling.add(asyncio.create_task(_fill_in(driver, event.payload, values)))
+
+    begun = clock.now()
+    async with driving(MEMORY, tools=tools, clock=clock, watch=seen) as driver:
+        for name, correlation, payload in story.messages:
+            await driver.deliveries.send_message(name, correlation, payload, ttl_s=story.within_s)
+        execution_id = await driver.start(net, dict(story.workload))
+        looking = asyncio.create_task(_until_stuck(events))
+        ending = asyncio.create_task(_ended(driver, execution_id))
+        await asyncio.wait({looking, ending}, timeout=story.within_s, return_when=asyncio.FIRST_COMPLETED)
+        looking.cancel()
+        if not ending.done():
+            ending.cancel()
+            raise Stuck(_why(events, clock.now() - begun))
+        result = ending.result()
+        for one in filling:
+            one.result() if one.done() else one.cancel()
+    own = [event for event in events if event.execution_id == execution_id]
+    return Ran(run=result, events=own, calls=tools.calls, took_s=round(clock.now() - begun, 3))
+
+
+async def _ended(driver: Driver, execution_id: str) -> RunResult:
+    result = await driver.result(execution_id)
+    await driver.drained()
+    return result
+
+
+async def _until_stuck(events: Sequence[Event]) -> None:
+    """Returns once nothing has happened for an hour, nobody is at work and no timer runs: so it would stay."""
+    seen = -1
+    while len(events) != seen or not _is_idle(events):
+        seen = len(events)
+        await asyncio.sleep(_LOOK_S)
+
+
+def _is_idle(events: Sequence[Event]) -> bool:
+    streams: dict[str, list[Event]] = {}
+    for event in events:
+        streams.setdefault(event.execution_id, []).append(event)
+    rows = [derived_rows(stream) for stream in streams.values()]
+    return all(one.execution.wake_at is None and not one.orders for one in rows)
+
+
+async def _fill_in(driver: Driver, task: HumanCreated, values: dict[str, Any]) -> None:
+    roles = [task.role] if task.role is not None else []
+    await driver.inbox.complete(task.task_id, values, actor=task.user or "test", roles=roles)
+
+
+def _why(events: Sequence[Event], after_s: float) -> str:
+    last = ", ".join(f"{event.event_type} {event.step or ''}".strip() for event in events[-3:])
+    return f"the playbook has not ended after {after_s / 3600:,.0f} hours of its time; its last events: {last}"

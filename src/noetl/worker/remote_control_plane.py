@@ -1,0 +1,280 @@
+"""The control plane of a worker that is elsewhere: everything it knows of the server comes over HTTP (WRK-01, WRK-06).
+
+It opens connections and accepts none, and has no store. Who takes an order waits on a long poll; what it brings is kept
+until a slot asks. Reports never wait behind it, for it is a request of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+import msgspec
+
+from noetl.base.clock import SystemClock
+from noetl.base.errors import ToolError
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask, Material
+from noetl.net.encoding import from_json
+from noetl.net.net import Net
+from noetl.worker.attempt import Sleep
+from noetl.worker.http1 import Reply
+from noetl.worker.leases import HeldLeases
+from noetl.worker.remote_values import RemoteValues
+from noetl.worker.server_clock import ServerClock
+from noetl.worker.server_connection import Say, ServerConnection, ServerRefusedError
+
+POLL_S = 20.0  # a long poll with nothing to give is answered after so long
+ANSWER_S = 8.0  # after that, or so much later than a poll should be answered, it counts as lost: well within a lease
+DOUBT_S = POLL_S + ANSWER_S  # for so long a server may still act on a request that nobody hears the answer of
+CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
+PAUSE_S = 1.0  # between looks at a paused execution
+_NETS = 64
+_EXECUTIONS = 4096  # far more than a worker has orders of at a time
+UNREGISTERED = "urn:noetl:problem:unregistered"
+_UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
+
+_answers = msgspec.json.Decoder(TurnAnswer)
+_called = msgspec.json.Decoder(PlaybookCallResult)
+_materials = msgspec.json.Decoder(Material)
+
+
+class RemoteControlPlane:
+    """`leases` are those of orders that have come and wait for a slot; the worker adds those it runs. `register` makes
+    a server know the worker again that has forgotten it."""
+
+    def __init__(
+        self,
+        line: ServerConnection,
+        values: RemoteValues,
+        *,
+        worker_id: str,
+        pools: tuple[str, ...] = ("default",),
+        leases: HeldLeases | None = None,
+        clock: ServerClock | None = None,
+        say: Say = lambda _: None,
+        sleep: Sleep = asyncio.sleep,
+        register: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self._register = register
+        self._line, self._values, self._say, self._sleep = line, values, say, sleep
+        self._worker_id, self._pools = worker_id, pools
+        self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
+        self._arrived: deque[Order] = deque()
+        self._nets: OrderedDict[str, Net] = OrderedDict()
+        self._in_doubt_until = float("-inf")
+        self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
+
+    # reporting and claiming
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        at_hand = self._taken(turn.capacity)
+        if len(at_hand) == turn.capacity and not turn.reports:
+            return TurnAnswer(orders=at_hand)
+        await self._values.settled(turn.reports)
+        sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
+        told_as = tuple(map(self._values.as_stored, sound))
+        asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(at_hand))
+        answer = await self._answered(asked)
+        verdicts = iter(answer.verdicts)
+        told = {id(report): next(verdicts) for report in sound}
+        return msgspec.structs.replace(
+            answer,
+            verdicts=tuple(told.get(id(report), ReportResult.REFUSED) for report in turn.reports),
+            orders=(*at_hand, *answer.orders),
+        )
+
+    async def poll(self, capacity: int) -> int:
+        """Wait for orders, and say how many have come; they are given with the next turns."""
+        turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
+        answer = await self._sent(turn, wait_s=POLL_S)
+        self._arrived += answer.orders
+        return len(answer.orders)
+
+    def _taken(self, most: int) -> tuple[Order, ...]:
+        return tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
+
+    async def _answered(self, turn: Turn) -> TurnAnswer:
+        try:
+            return await self._sent(turn)
+        except ServerRefusedError as problem:
+            if problem.status not in _UNREADABLE or not turn.reports:
+                raise
+            return await self._one_by_one(turn, problem)
+
+    async def _one_by_one(self, turn: Turn, problem: ServerRefusedError) -> TurnAnswer:
+        """A report that the server cannot read costs its own order, and no other."""
+        if len(turn.reports) == 1 and turn.capacity == 0:
+            self._say(f"a report of order {turn.reports[0].order_id} was not taken: {problem}")
+            return TurnAnswer(verdicts=(ReportResult.REFUSED,))
+        parts = [msgspec.structs.replace(turn, reports=(report,), capacity=0) for report in turn.reports]
+        answers = [await self._answered(part) for part in parts]
+        if turn.capacity:
+            answers.append(await self._sent(msgspec.structs.replace(turn, reports=())))
+        return TurnAnswer(
+            verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
+            orders=tuple(order for answer in answers for order in answer.orders),
+            stopped={order_id: paths for answer in answers for order_id, paths in answer.stopped.items()},
+            paused=tuple(order_id for answer in answers for order_id in answer.paused),
+        )
+
+    async def _sent(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
+        """The answer to a turn; a server that does not know us, as one whose store was emptied, is told first."""
+        try:
+            response, asked_at = await self._asked(turn, wait_s)
+        except ServerRefusedError as problem:
+            if self._register is None or problem.problem.get("type") != UNREGISTERED:
+                raise
+            await self._register()
+            response, asked_at = await self._asked(turn, wait_s)
+        if not wait_s:
+            self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
+        answer = _answers.decode(response.content)
+        if answer.orders:
+            new = (order for order in answer.orders if self.leases.meet(order.order_id, order.lease_epoch))
+            answer = msgspec.structs.replace(answer, orders=tuple(new))
+        for order in answer.orders:
+            self.leases.receive(order, left_s=_left_s(order, response.headers) + asked_at - self.leases.now())
+            self._held[order.execution_id] = order.order_id, order.lease_epoch
+            self._held.move_to_end(order.execution_id)
+        while len(self._held) > _EXECUTIONS:
+            self._held.popitem(last=False)
+        return answer
+
+    async def _asked(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
+        """The reply, and when it was asked for. Once an answer was lost, this request and every other one says which
+        orders have come, until no server can be at the lost one any more: what nobody heard of is handed out again."""
+        asked_at = 0.0
+
+        def body() -> bytes:
+            nonlocal asked_at
+            asked_at = self.leases.now()
+            is_in_doubt = asked_at < self._in_doubt_until
+            told = msgspec.structs.replace(turn, holding=self.leases.held()) if is_in_doubt else turn
+            return msgspec.json.encode(told)
+
+        def again() -> bytes:
+            self._in_doubt_until = self.leases.now() + DOUBT_S
+            return body()
+
+        reply = await self._line.ask(
+            "POST",
+            "/api/orders/turn",
+            body=body(),
+            params={"wait_s": f"{wait_s:g}"},
+            patience_s=wait_s + ANSWER_S,
+            again=again,
+        )
+        return reply, asked_at
+
+    def _names_what_was_refused(self, report: Report) -> bool:
+        if not self._values.refused:
+            return False
+        text = msgspec.json.encode(report).decode()
+        found = next((why for checksum, why in self._values.refused.items() if checksum in text), None)
+        if found is not None:
+            self._say(f"a result of order {report.order_id} was not stored: {found}")
+        return found is not None
+
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        """The same as the heartbeat thread does, for whoever has none."""
+        body = msgspec.json.encode({"worker_id": worker_id, "leases": leases, "ttls": ttls or {}})
+        answer = msgspec.json.decode((await self._line.ask("POST", "/api/orders/heartbeat", body=body)).content)
+        return frozenset(answer.get("lost", ())) | frozenset(answer.get("stop", ()))
+
+    async def resumed(self, execution_id: str) -> None:
+        """A report with nothing in it is answered with whether its execution is paused."""
+        order_id, epoch = self._held.get(execution_id, ("", 0))
+        nothing = Report(
+            order_id=order_id, execution_id=execution_id, lease_epoch=epoch, worker_id=self._worker_id, entries=()
+        )
+        while order_id:
+            answer = await self._answered(Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools))
+            if order_id not in answer.paused or answer.verdicts[0] not in (
+                ReportResult.ACCEPTED,
+                ReportResult.DUPLICATE,
+            ):
+                return
+            await self._sleep(PAUSE_S)
+
+    # what an order needs
+
+    async def net(self, net_hash: str) -> Net:
+        if net_hash not in self._nets:
+            self._nets[net_hash] = from_json((await self._line.ask("GET", f"/api/nets/{net_hash}")).content)
+            while len(self._nets) > _NETS:
+                self._nets.popitem(last=False)
+        self._nets.move_to_end(net_hash)
+        return self._nets[net_hash]
+
+    async def secret(self, ask: Ask) -> Material:
+        try:
+            response = await self._line.ask("POST", "/api/orders/secret", body=msgspec.json.encode(ask))
+        except ServerRefusedError as problem:
+            _fail(problem, "keychain.unresolved")
+        return _materials.decode(response.content)
+
+    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+        body = msgspec.json.encode(call)
+        while True:
+            try:
+                response = await self._line.ask("POST", "/api/orders/call", body=body, patience_s=CALL_S)
+            except ServerRefusedError as problem:
+                _fail(problem, "playbook.failed", child_status="refused")
+            called = _called.decode(response.content)
+            if called.status != "running" or not call.wait:
+                return called
+
+    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+        body = msgspec.json.encode({"call": call, "reason": reason})
+        await self._line.ask("POST", "/api/orders/give-up", body=body)
+
+    async def schema(self, named: str) -> Any:
+        try:
+            response = await self._line.ask("GET", f"/api/schemas/{quote(named, safe='')}")
+        except ServerRefusedError as problem:
+            if problem.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        return msgspec.json.decode(response.content)["schema"]
+
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        return self._values.keep(value, execution_id)
+
+    def load(self, reference: Reference) -> Any:
+        return self._values.load(reference)
+
+    async def settled(self, what: Any) -> None:
+        """Return once the server has every value that `what` names."""
+        await self._values.settled(what)
+
+    async def prepare(self, order: Order) -> None:
+        """Have at hand what the order refers to."""
+        await self._values.prefetch(order)
+
+
+def _left_s(order: Order, headers: Mapping[str, str]) -> float:
+    """How long the lease of an order lasts, from when it was asked for. The answer tells when the server had the
+    request: the answer itself may have waited here while this process was stopped."""
+    asked = headers.get("noetl-asked")
+    if asked is None or not order.lease_until:
+        return order.terms.ttl_s  # of a server that does not tell: no longer than that, at any rate
+    return order.lease_until - float(asked)
+
+
+def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn:
+    """The server's refusal as the error of the task that asked; its own, where a tool's error is told with it."""
+    told = problem.problem.get("error")
+    if not isinstance(told, dict):
+        told = {"kind": kind, "message": str(problem.problem.get("detail") or problem)}
+    error = ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")))
+    error.details = {**details, **(told.get("details") or {})}
+    raise error from None

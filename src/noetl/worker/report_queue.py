@@ -1,0 +1,176 @@
+"""Post: everything a worker says to its control plane, gathered. What has come together leaves in one turn
+(PERFORMANCE §2).
+
+No timer holds anything back: while one turn is under way the next one gathers, and when nothing is, what is said leaves
+as soon as those who run at this moment have had their word. So iterations that end together share one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from noetl.base.crash_points import crash_point
+from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
+from noetl.worker.control_plane import ControlPlane
+from noetl.worker.journal import Journal
+from noetl.worker.leases import HeldLeases
+
+Settle = Callable[[Any], Awaitable[None]]
+MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
+SHARED_PENDING = 60  # the same at a server: while it takes what leaves together, all others wait
+EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
+
+
+class _Load:
+    """What leaves together, in the order it was said: journals to be reported and ends of orders; besides claims, and
+    who waits for it."""
+
+    def __init__(self) -> None:
+        self.said: list[Journal | Report] = []
+        self.journals: set[Journal] = set()  # those of them
+        self.claims: list[asyncio.Future[Order | None]] = []
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def note(self, journal: Journal) -> None:
+        if journal not in self.journals:
+            self.journals.add(journal)
+            self.said.append(journal)
+
+
+class ReportQueue:
+    """`leases` are told of orders as they come: one that waits for its slot is held as well. `settle` is awaited with
+    what is about to leave, so that what others say need not wait for it."""
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        worker_id: str,
+        pools: tuple[str, ...] = (EVERY_POOL,),
+        leases: HeldLeases | None = None,
+        settle: Settle | None = None,
+        most_pending: int = MOST_PENDING,
+    ) -> None:
+        self._control_plane, self._worker_id, self._pools, self._leases = (
+            control_plane,
+            worker_id,
+            pools,
+            leases or HeldLeases(),
+        )
+        self._settle, self.most_pending = settle, most_pending
+        self._next: _Load | None = None
+        self._away: _Load | None = None
+        self._carrier: asyncio.Task[None] | None = None
+        self._spare: list[Order] = []  # given to slots that had gone when the answer came
+
+    async def flush(self, journal: Journal) -> None:
+        """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
+        if self._settle is not None and journal.pending:
+            await self._settle(journal.entries)
+        if journal.pending:
+            load = self._gathering()
+            load.note(journal)
+        elif self._away is not None and journal in self._away.journals:
+            load = self._away  # it left already, and is not there yet
+        else:
+            return journal.check()
+        arrived = asyncio.get_running_loop().create_future()
+        load.waiting.append(arrived)
+        await arrived
+        return journal.check()
+
+    async def claim(self, end: Report | None) -> Order | None:
+        """Report the end of an order, if there is one, and take another, if there is one."""
+        if end is None and self._spare:
+            return self._spare.pop(0)
+        if self._settle is not None and end is not None:
+            await self._settle(end)
+        load = self._gathering()
+        if end is not None:
+            load.said.append(end)
+        given: asyncio.Future[Order | None] = asyncio.get_running_loop().create_future()
+        load.claims.append(given)
+        return await given
+
+    @property
+    def spare(self) -> int:
+        """How many orders wait here for a slot."""
+        return len(self._spare)
+
+    def give(self, orders: Sequence[Order]) -> None:
+        """Orders that nobody had to ask for; whoever claims next has them."""
+        self._receive([order for order in orders if self._leases.meet(order.order_id, order.lease_epoch)])
+
+    async def hand_in(self, end: Report) -> None:
+        """Report the end of an order, and take no other."""
+        if self._settle is not None:
+            await self._settle(end)
+        load = self._gathering()
+        load.said.append(end)
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        load.waiting.append(arrived)
+        await arrived
+
+    def _receive(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            self._leases.receive(order)
+        self._spare += orders
+
+    async def settled(self) -> None:
+        """Return once everything that was said has arrived, whoever still waits for it."""
+        while self._carrier is not None:
+            await asyncio.wait({self._carrier})
+
+    def _gathering(self) -> _Load:
+        if self._next is None:
+            self._next = _Load()
+            if self._carrier is None:
+                self._carrier = asyncio.ensure_future(self._carry())
+        return self._next
+
+    async def _carry(self) -> None:
+        try:
+            while self._next is not None:
+                self._away, self._next = self._next, None
+                try:
+                    await self._deliver(self._away)
+                except Exception as problem:
+                    _tell(self._away, problem)
+        finally:
+            self._carrier = self._away = None
+
+    async def _deliver(self, load: _Load) -> None:
+        said = [one for one in load.said if isinstance(one, Report) or one.pending]
+        reports = tuple(one if isinstance(one, Report) else one.report() for one in said)
+        claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
+        capacity = max(0, len(claims) - len(self._spare))
+        turn = Turn(worker_id=self._worker_id, reports=reports, capacity=capacity, pools=self._pools)
+        answer = await self._control_plane.turn(turn)
+        if reports:
+            crash_point("worker.reported")
+        for one, verdict in zip(said, answer.verdicts, strict=True):
+            if isinstance(one, Journal):
+                _hear(one, verdict, answer)
+        self._receive(answer.orders)
+        for given in load.claims:
+            if not given.done():
+                given.set_result(self._spare.pop(0) if self._spare else None)
+        for arrived in load.waiting:
+            if not arrived.done():
+                arrived.set_result(None)
+
+
+def _hear(journal: Journal, verdict: ReportResult, answer: TurnAnswer) -> None:
+    if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
+        journal.lose(verdict)
+    journal.paused = journal.order_id in answer.paused
+    journal.stop(answer.stopped.get(journal.order_id, ()))
+
+
+def _tell(load: _Load, problem: Exception) -> None:
+    """Whoever waits breaks with what broke the turn."""
+    waiters: list[asyncio.Future[Any]] = [*load.claims, *load.waiting]
+    for waiting in waiters:
+        if not waiting.done():
+            waiting.set_exception(problem)

@@ -1,0 +1,89 @@
+"""Patience: a control plane in the same process, asked again for as long as its store is away (RELIABILITY 3.7).
+
+A worker elsewhere has its line for that. Here a store that is restarted would end the worker beside its server. What is
+reported twice counts once; orders of an answer that never came are given again, for it says which ones it knows of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from noetl.base.errors import BackendError
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import Turn, TurnAnswer
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask, Material
+from noetl.net.net import Net
+from noetl.worker.attempt import Sleep
+from noetl.worker.backoff import delay_s
+from noetl.worker.control_plane import ControlPlane
+from noetl.worker.leases import HeldLeases
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class RetryingControlPlane:
+    """`leases` are those that its worker holds."""
+
+    def __init__(self, control_plane: ControlPlane, leases: HeldLeases, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._control_plane, self._leases, self._sleep = control_plane, leases, sleep
+
+    async def until(self, done: Callable[[], Awaitable[T]]) -> T:
+        """What else its worker needs of the same store."""
+        return await self._asked(lambda _: done())
+
+    async def _asked(self, ask: Callable[[int], Awaitable[T]]) -> T:
+        """The answer, however long it takes to get one. `ask` is told how often it was tried before."""
+        tries = 0
+        while True:
+            try:
+                return await ask(tries)
+            except BackendError as problem:
+                if not tries:
+                    _log.warning("the store does not answer, the worker waits for it: %s", problem)
+            await self._sleep(delay_s(tries, None))
+            tries += 1
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        def asked(tries: int) -> Awaitable[TurnAnswer]:
+            again = msgspec.structs.replace(turn, holding=self._leases.held()) if tries else turn
+            return self._control_plane.turn(again)
+
+        answer = await self._asked(asked)
+        new = (order for order in answer.orders if self._leases.meet(order.order_id, order.lease_epoch))
+        return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
+
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        return await self._asked(lambda _: self._control_plane.renew(worker_id, leases, ttls))
+
+    async def resumed(self, execution_id: str) -> None:
+        await self._asked(lambda _: self._control_plane.resumed(execution_id))
+
+    async def net(self, net_hash: str) -> Net:
+        return await self._asked(lambda _: self._control_plane.net(net_hash))
+
+    async def secret(self, ask: Ask) -> Material:
+        return await self._asked(lambda _: self._control_plane.secret(ask))
+
+    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+        return await self._asked(lambda _: self._control_plane.call(call))
+
+    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+        await self._asked(lambda _: self._control_plane.give_up(call, reason))
+
+    async def schema(self, named: str) -> Any:
+        return await self._asked(lambda _: self._control_plane.schema(named))
+
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        return self._control_plane.keep(value, execution_id)
+
+    def load(self, reference: Reference) -> Any:
+        return self._control_plane.load(reference)

@@ -1,0 +1,122 @@
+"""The safe of one order: secrets it was given, in memory for as long as it runs (KEY-03, KEY-05, KEY-07).
+
+They are fetched from the server when a task is about to read them, and every one of them is made known to the mask
+before anything can leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.errors import ToolError
+from noetl.base.redaction import Mask
+from noetl.engine.pipeline.keychain_view import KeychainView
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.events.orders import Order
+from noetl.events.secret_materials import Ask, Material, secrets_in
+from noetl.net.net import Net
+from noetl.net.secret_reads import Reads, auths_in, credential_name, keychain_reads
+from noetl.net.task import Task
+from noetl.worker.control_plane import ControlPlane
+
+UNRESOLVED = "keychain.unresolved"
+
+Credentials = Callable[[str], Mapping[str, Any]]
+
+
+class SecretStore:
+    def __init__(
+        self, order: Order, net: Net, control_plane: ControlPlane, mask: Mask, *, clock: Clock, worker_id: str
+    ) -> None:
+        self._order, self._control_plane, self._mask = order, control_plane, mask
+        self._clock, self._worker_id = clock, worker_id
+        self._declared = [entry.name for entry in net.keychain]
+        self._reads: dict[int, Reads] = {}  # by the task itself: the net holds it as long as the order runs
+        self._held: dict[str, Material] = {}
+
+    async def opened(self, task: Task, around: PipelineScope) -> PipelineScope:
+        """The surroundings with what the task reads of the keychain. ToolError when an entry does not resolve."""
+        reads = self._reads.get(id(task))
+        if reads is None:
+            reads = self._reads[id(task)] = keychain_reads(task)
+        if not reads:
+            return around
+        names = self._declared if reads.everything else [name for name in self._declared if name in reads.names]
+        materials = {name: await self._material(name) for name in names}
+        return msgspec.structs.replace(around, keychain=KeychainView(materials))
+
+    async def credentials(self, inputs: Mapping[str, Any]) -> Credentials:
+        """Looks up the credentials that the inputs name; whoever asks for one that does not resolve gets its error.
+        What stands there itself instead of a name is as secret as if it had been looked up."""
+        found: dict[str, Material | ToolError] = {}
+        for auth in auths_in(inputs):
+            name = credential_name(auth)
+            if isinstance(auth, dict) or name is None:
+                fields = auth if isinstance(auth, dict) else {"auth": auth}
+                self._mask.learn(secrets_in(Material(fields={k: v for k, v in fields.items() if k != "credential"})))
+            if name is not None:
+                found[name] = await self._credential(name)
+
+        def resolve(name: str) -> Mapping[str, Any]:
+            material = found.get(name) or ToolError(UNRESOLVED, f'the credential "{name}" is not named by this task')
+            if isinstance(material, ToolError):
+                raise material
+            return material.fields
+
+        return resolve
+
+    async def _credential(self, name: str) -> Material | ToolError:
+        try:
+            return await self._material(name)
+        except ToolError as problem:
+            return problem
+
+    def desk(self, renewed: Callable[[str], None]) -> SecretSource:
+        """What a tool asks for secrets; `renewed` is told which entry was."""
+        return SecretSource(self, renewed)
+
+    async def looked_up(self, name: str, kind: str, lookup: dict[str, Any]) -> Material:
+        return await self._asked(name, kind=kind, lookup=lookup)
+
+    async def renew(self, name: str) -> None:
+        self._held[name] = await self._asked(name, renew=True)
+
+    async def _material(self, name: str) -> Material:
+        held = self._held.get(name)
+        if held is None or held.due(self._clock.now()):
+            held = self._held[name] = await self._asked(name)
+        return held
+
+    async def _asked(self, name: str, **more: Any) -> Material:
+        ask = Ask(
+            execution_id=self._order.execution_id,
+            order_id=self._order.order_id,
+            lease_epoch=self._order.lease_epoch,
+            worker_id=self._worker_id,
+            name=name,
+            **more,
+        )
+        material = await self._control_plane.secret(ask)
+        self._mask.learn(secrets_in(material))
+        return material
+
+
+class SecretSource:
+    """The secrets of one task run (`tools.contract.Secrets`)."""
+
+    def __init__(self, safe: SecretStore, renewed: Callable[[str], None]) -> None:
+        self._safe, self._renewed = safe, renewed
+        self._told: set[str] = set()
+
+    async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
+        return (await self._safe.looked_up(name, kind, lookup or {})).fields
+
+    async def renew(self, name: str) -> None:
+        await self._safe.renew(name)
+        if name not in self._told:
+            self._told.add(name)
+            self._renewed(name)

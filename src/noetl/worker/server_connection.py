@@ -1,0 +1,165 @@
+"""The line to a server: requests that are sent again until they are answered, and refusals in plain words.
+
+Whatever a worker sends may arrive twice and mean the same (RELIABILITY 3.1), so it never has to know whether the
+answer or the request was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+import msgspec
+
+from noetl.base.errors import BackendError, RefusedError
+from noetl.worker.attempt import Sleep
+from noetl.worker.backoff import delay_s
+from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
+
+PROTOCOL = "1"
+PROTOCOL_HEADER = "Noetl-Protocol"
+TIMEOUT_S = 15.0
+
+Say = Callable[[str], None]
+
+
+class ServerRefusedError(RefusedError):
+    """The server has understood and will not. `problem` is what it answered, as it came."""
+
+    def __init__(self, message: str, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.status, self.problem = status, problem
+
+
+def headers_for(token: str | None) -> dict[str, str]:
+    told = {PROTOCOL_HEADER: PROTOCOL, "User-Agent": "noetl-worker"}
+    return told if token is None else {**told, "Authorization": f"Bearer {token}"}
+
+
+def is_passing(status: int) -> bool:
+    """Whether the same request may be answered another time."""
+    return status >= 500 or status in (408, 429)
+
+
+def refusal(status: int, reason: str, content: bytes, url: str) -> ServerRefusedError:
+    """What the server has against a request, from its problem+json where there is one."""
+    try:
+        problem = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    detail = problem.get("detail") or problem.get("title") or reason
+    match status:
+        case 401:
+            words = f"{detail}: give a valid token with NOETL_TOKEN or --token-file"
+        case 404 if not problem:
+            there = urlsplit(url)
+            words = f"there is no {there.path} at {there.hostname}: is this a NoETL server?"
+        case _:
+            words = str(detail)
+    return ServerRefusedError(f"the server refused ({status}): {words}", status, problem)
+
+
+class ServerConnection:
+    """`say` hears once when the server is out of reach, and once when it is back."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        say: Say = lambda _: None,
+        sleep: Sleep = asyncio.sleep,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._say, self._sleep, self._is_down = say, sleep, False
+        self._wire = HttpConnection(self.url, headers_for(token), verify=verify)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        patience_s: float = TIMEOUT_S,
+        media_type: str = "application/json",
+        again: Callable[[], bytes] | None = None,
+    ) -> Reply:
+        """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of every
+        try after one that the server may have done, since its answer is lost. ServerRefusedError for a 4xx."""
+        target = f"{path}?{urlencode(params)}" if params else path
+        tries, is_repeated = 0, False
+        while True:
+            retry_after = None
+            try:
+                content = again() if again is not None and is_repeated else body
+                reply = await self._wire.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
+            except HttpConnectionError as problem:
+                is_repeated = is_repeated or problem.was_sent
+                if problem.was_idle:
+                    continue  # there are only so many kept connections, and the last one is a new one
+                self._lost(str(problem))
+            else:
+                is_repeated = True  # a server that could not go on may have got as far as it takes
+                if not is_passing(reply.status):
+                    self._found()
+                    if reply.is_error:
+                        raise refusal(reply.status, reply.reason, reply.content, self.url + path)
+                    return reply
+                self._lost(str(refusal(reply.status, reply.reason, reply.content, self.url + path)))
+                retry_after = reply.headers.get("retry-after")
+            await self._sleep(delay_s(tries, retry_after))
+            tries += 1
+
+    def _lost(self, why: str) -> None:
+        if not self._is_down:
+            self._say(f"{self.url} does not answer ({why}); trying again")
+        self._is_down = True
+
+    def _found(self) -> None:
+        if self._is_down:
+            self._say(f"{self.url} answers again")
+        self._is_down = False
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+class PlainServerConnection:
+    """The same for threads: one try, and BackendError when nobody answers it."""
+
+    def __init__(
+        self, url: str, token: str | None, *, verify: ssl.SSLContext | bool = True, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._client = httpx2.Client(
+            base_url=self._url, headers=headers_for(token), timeout=timeout_s, verify=verify, trust_env=False
+        )
+
+    def ask(
+        self, method: str, path: str, *, body: bytes | None = None, patience_s: float | None = None
+    ) -> httpx2.Response:
+        try:
+            response = self._client.request(
+                method,
+                path,
+                content=body,
+                headers={"Content-Type": "application/json"} if body is not None else None,
+                timeout=httpx2.USE_CLIENT_DEFAULT if patience_s is None else patience_s,
+            )
+        except httpx2.TransportError as problem:
+            raise BackendError(f"{self._url} does not answer: {problem}") from problem
+        if response.is_error:
+            refused = refusal(response.status_code, response.reason_phrase, response.content, str(response.request.url))
+            raise BackendError(str(refused)) if is_passing(response.status_code) else refused
+        return response
+
+    def close(self) -> None:
+        self._client.close()

@@ -1,0 +1,23 @@
+"""Moments as text: whatever somebody wrote, it can be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.base.clock import rfc3339
+
+
+@pytest.mark.req("TMR-03")
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00.000000Z"),
+        (253402300799.0, "9999-12-31T23:59:59.000000Z"),
+        (253402300800.0, "9999-12-31T23:59:59.999999Z"),
+        (1e300, "9999-12-31T23:59:59.999999Z"),
+        (-1e12, "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_a_moment_beyond_all_dates_is_told_as_the_last_or_the_first(seconds: float, text: str) -> None:
+    """One timer with such a moment would keep everybody from reading the list of executions."""
+    assert rfc3339(seconds) == text

@@ -1,0 +1,37 @@
+"""Servers and workers look for cycles rarely, and still do (PERFORMANCE §2)."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from noetl.cli.gc_tuning import NEW_OBJECTS, look_rarely
+
+
+class Knot:
+    def __init__(self) -> None:
+        self.self = self
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+def test_a_cycle_is_found_after_a_while_and_not_at_once(collector: None) -> None:
+    look_rarely()
+    gc.collect()
+    knot = weakref.ref(Knot())
+    few = [[number] for number in range(1_000)]
+    assert knot() is not None, "as often as Python comes, it would have looked by now"
+
+    many = [[number] for number in range(2 * NEW_OBJECTS)]  # meanwhile other threads may let go of older ones
+
+    assert knot() is None
+    assert len(few) + len(many) == 2 * NEW_OBJECTS + 1_000

@@ -1,0 +1,129 @@
+"""What is over goes after its time, whole; what somebody still names stays (RELIABILITY 3.6, EVT-01)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.control.background.retention import Retention, kept_for
+from noetl.events.references import Reference
+from noetl.events.steps import CtxPatched
+from noetl.store.contract import Store
+from noetl.store.memory import MemoryStore
+from noetl.store.results.files import FileResults
+from tests.contracts.test_store import commit, event
+
+DAY = 86_400.0
+NOW = 1_000 * DAY
+
+
+class At:
+    def now(self) -> float:
+        return NOW
+
+
+async def ended(
+    store: Store, name: str, at: float | None, *values: Any, retention: Any = None, path: str = "p"
+) -> None:
+    patches = [CtxPatched(patch={"v": one}) for one in values]
+    events = [event(number, execution_id=name, payload=one) for number, one in enumerate(patches, 2)]
+    one = commit(event(1, execution_id=name), *events)
+    metadata = {} if retention is None else {"retention": retention}
+    row = msgspec.structs.replace(one.execution, finished_at=at, status="completed", net_hash=f"n{retention}{path}")
+    net = msgspec.json.encode({"path": path, "metadata": metadata})
+    await store.commit([msgspec.structs.replace(one, execution=row, net=net)])
+
+
+def retention(store: Store, results: FileResults, default_s: float | None = 90 * DAY) -> Retention:
+    return Retention(store, results, At(), default_s=default_s)
+
+
+def aged(folder: Path, reference: Reference, days: float) -> None:
+    os.utime(folder / reference.key, (NOW - days * DAY, NOW - days * DAY))
+
+
+def is_kept(folder: Path, reference: Reference) -> bool:
+    return (folder / reference.key).exists()
+
+
+@pytest.mark.req("EVT-01")
+async def test_each_playbook_says_how_long_and_the_rest_is_kept_as_long_as_the_owner_says(tmp_path: Path) -> None:
+    store, results = MemoryStore(), FileResults(tmp_path)
+    await ended(store, "old", NOW - 91 * DAY)
+    await ended(store, "young", NOW - 89 * DAY)
+    await ended(store, "open", None)
+    await ended(store, "short", NOW - 2 * DAY, retention="1d", path="s")
+    await ended(store, "long", NOW - 400 * DAY, retention="P900D", path="l")
+
+    planned = await retention(store, results).planned()
+    assert {one.path: one.executions for one in planned.executions} == {"p": 1, "s": 1}
+    assert len(await store.executions()) == 5, "planning removes nothing"
+
+    assert (await retention(store, results).run()).total == 2
+    assert {row.execution_id for row in await store.executions()} == {"young", "open", "long"}
+
+
+async def test_without_a_default_only_what_says_so_itself_goes(tmp_path: Path) -> None:
+    store, results = MemoryStore(), FileResults(tmp_path)
+    await ended(store, "old", NOW - 9_000 * DAY)
+    await ended(store, "short", NOW - 2 * DAY, retention="1d", path="s")
+
+    assert (await retention(store, results, None).run()).total == 1
+    assert await store.execution("old") is not None
+
+
+async def test_many_are_removed_in_small_batches(tmp_path: Path) -> None:
+    store = MemoryStore()
+    for number in range(120):
+        await ended(store, f"x{number}", NOW - 100 * DAY)
+    sizes: list[int] = []
+    retire = store.retire
+
+    async def noted(execution_ids: Any) -> int:
+        sizes.append(len(execution_ids))
+        return await retire(execution_ids)
+
+    store.retire = noted  # type: ignore[method-assign]
+    assert (await retention(store, FileResults(tmp_path)).run()).total == 120
+    assert sizes == [50, 50, 20]
+
+
+async def test_results_go_when_nothing_names_them_and_nobody_put_them_of_late(tmp_path: Path) -> None:
+    store, results = MemoryStore(), FileResults(tmp_path)
+    inner = results.put(["inner"])
+    outer = results.put({"holds": msgspec.to_builtins(inner)})
+    gone, named, fresh = results.put(["gone"]), results.put(["named"]), results.put(["fresh"])
+    for one in (inner, outer, gone, named):
+        aged(tmp_path, one, 100)
+    aged(tmp_path, fresh, 0.5)
+    await ended(store, "old", NOW - 100 * DAY, msgspec.to_builtins(gone))
+    await ended(store, "kept", NOW - 1 * DAY, msgspec.to_builtins(named), msgspec.to_builtins(outer))
+
+    removed = await retention(store, results).run()
+
+    assert (removed.total, removed.results) == (1, 1)
+    assert not is_kept(tmp_path, gone)
+    assert all(is_kept(tmp_path, one) for one in (inner, outer, named, fresh))
+
+
+async def test_a_result_that_is_put_again_meanwhile_stays(tmp_path: Path) -> None:
+    results = FileResults(tmp_path)
+    reference = results.put(["again"])
+    aged(tmp_path, reference, 100)
+    assert results.untouched(before=NOW) == [reference.checksum]
+
+    results.put(["again"])
+
+    assert not results.drop(reference.checksum, before=NOW)
+    assert results.load(reference) == ["again"]
+
+
+@pytest.mark.parametrize(
+    ("written", "kept_s"), [(None, 7.0), ("1d", DAY), (60, 60.0), ("PT1H", 3600.0), ("soon", 7.0), (["x"], 7.0)]
+)
+def test_what_is_no_duration_says_nothing(written: Any, kept_s: float) -> None:
+    assert kept_for(written, 7.0) == kept_s

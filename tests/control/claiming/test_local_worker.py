@@ -1,0 +1,84 @@
+"""A worker at hand is given what a round makes ready, in that round's own commit (PERFORMANCE §2, SRV-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.base.errors import BackendError
+from noetl.events.orders import Order
+from tests.control.test_executions import ControlPlane
+
+
+class Hands:
+    """A worker that takes as many as it is told to have room for."""
+
+    def __init__(self, free: int) -> None:
+        self.worker_id, self.free = "w1", free
+        self.given: list[Order] = []
+
+    def give(self, orders: Sequence[Order]) -> None:
+        self.given += orders
+        self.free -= len(orders)
+
+
+@pytest.mark.req("SRV-05")
+async def test_a_start_and_its_first_claim_are_one_commit() -> None:
+    control_plane, hands = ControlPlane(), Hands(free=1)
+    control_plane.conductor.has_at_hand(hands)
+
+    await control_plane.start()
+
+    assert [len(commits) for commits in control_plane.store.commits] == [1]
+    [order] = hands.given
+    assert (order.step, order.lease_epoch) == ("start", 1)
+    assert [event.event_type for event in control_plane.heard][-2:] == ["token.claimed", "step.started"]
+
+
+async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> None:
+    control_plane, hands = ControlPlane(), Hands(free=0)
+    control_plane.conductor.has_at_hand(hands)
+
+    await control_plane.start()
+
+    assert hands.given == []
+    assert (await control_plane.claim()).step == "start"
+
+
+@pytest.mark.req("SRV-05")
+async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
+    control_plane, hands = ControlPlane(), Hands(free=1)
+    control_plane.conductor.has_at_hand(hands)
+    control_plane.store.broken.append(BackendError("the disk is full"))
+
+    with pytest.raises(BackendError, match="disk is full"):
+        await control_plane.start()
+
+    assert hands.given == []
+    await control_plane.start(execution_id="x2")
+    assert [order.execution_id for order in hands.given] == ["x2"]
+
+
+async def test_what_one_report_sets_free_goes_to_every_slot_that_waits() -> None:
+    """The slot that reports takes one itself; others would have to be woken and commit once more."""
+    fork = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {spec: {mode: inclusive}, arcs: [{step: b}, {step: c}, {step: d}]}
+  - {step: b, tool: {kind: python, code: x}}
+  - {step: c, tool: {kind: python, code: x}}
+  - {step: d, tool: {kind: python, code: x}}
+"""
+    control_plane, hands = ControlPlane(), Hands(free=0)
+    control_plane.conductor.has_at_hand(hands)
+    await control_plane.start(fork)
+    order = await control_plane.claim()
+    hands.free, before = 5, len(control_plane.store.commits)
+
+    answer = await control_plane.turn(control_plane.done(order))
+
+    assert [one.step for one in answer.orders] == ["b"]
+    assert [one.step for one in hands.given] == ["c", "d"]
+    assert len(control_plane.store.commits) == before + 1

@@ -1,0 +1,132 @@
+"""Who waits on a long poll is handed what a round makes ready, in that round's own commit (PERFORMANCE §2, SRV-05)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+import pytest
+
+from noetl.base.errors import BackendError
+from noetl.events.orders import Order, Turn
+from noetl.store.contract import Commit
+from tests.control.test_executions import ControlPlane, Counting
+
+
+async def present() -> bool:
+    return False
+
+
+async def gone() -> bool:
+    return True
+
+
+class Slow(Counting):
+    """A store whose commits can be held up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_go = asyncio.Event(), asyncio.Event()
+        self.may_go.set()
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        self.begun.set()
+        await self.may_go.wait()
+        await super().commit(commits)
+
+
+def waiting(
+    control_plane: ControlPlane,
+    bell: Awaitable[bool] | None = None,
+    *,
+    worker_id: str = "w1",
+    capacity: int = 1,
+    is_gone: bool = False,
+) -> asyncio.Task[tuple[Order, ...]]:
+    turn = Turn(worker_id=worker_id, capacity=capacity)
+    silent: Awaitable[bool] = bell or asyncio.get_running_loop().create_future()
+    return asyncio.create_task(control_plane.conductor.polls.wait(turn, gone if is_gone else present, silent))
+
+
+async def test_a_start_and_its_first_claim_are_one_commit() -> None:
+    control_plane = ControlPlane(shared=True)
+    poll = waiting(control_plane)
+    await asyncio.sleep(0)
+
+    await control_plane.start()
+
+    [order] = await poll
+    assert (order.step, order.lease_epoch) == ("start", 1)
+    assert len(control_plane.store.commits) == 1
+    assert (await control_plane.turn(worker_id="w2")).orders == (), "it is offered to nobody else"
+
+
+async def test_every_poll_is_given_as_much_as_it_wants() -> None:
+    control_plane = ControlPlane(shared=True)
+    polls = waiting(control_plane, capacity=2), waiting(control_plane, worker_id="w2", capacity=2)
+    await asyncio.sleep(0)
+
+    await asyncio.gather(*(control_plane.start(execution_id=f"x{n}") for n in range(5)))
+
+    first, second = await polls[0], await polls[1]
+    assert [len(first), len(second)] == [2, 2]
+    [left] = (await control_plane.turn(capacity=5)).orders
+    assert {one.execution_id for one in (*first, *second, left)} == {f"x{n}" for n in range(5)}
+
+
+async def test_a_poll_whose_reader_has_gone_is_given_nothing() -> None:
+    control_plane = ControlPlane(shared=True)
+    poll = waiting(control_plane, is_gone=True)
+    await asyncio.sleep(0)
+
+    await control_plane.start()
+
+    assert not poll.done()
+    assert (await control_plane.claim()).step == "start"
+    poll.cancel()
+
+
+@pytest.mark.req("SRV-05")
+async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
+    control_plane = ControlPlane(shared=True)
+    poll = waiting(control_plane)
+    await asyncio.sleep(0)
+    control_plane.store.broken += [BackendError("the disk is full")] * 3
+
+    with pytest.raises(BackendError, match="disk is full"):
+        await control_plane.start()
+
+    assert not poll.done()
+    control_plane.store.broken.clear()
+    await control_plane.start(execution_id="x2")
+    assert [order.execution_id for order in await poll] == ["x2"]
+
+
+@pytest.mark.req("SRV-05")
+async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_its_orders() -> None:
+    """They are stored under its worker's lease: an empty answer would leave them with nobody until that runs out."""
+    control_plane = ControlPlane(Slow(), shared=True)
+    bell: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    poll = waiting(control_plane, bell)
+    await asyncio.sleep(0)
+    control_plane.store.may_go.clear()
+    starting = asyncio.create_task(control_plane.start())
+    await control_plane.store.begun.wait()
+
+    bell.set_result(False)
+    await asyncio.sleep(0.01)
+    assert not poll.done()
+    control_plane.store.may_go.set()
+
+    await starting
+    assert [order.step for order in await poll] == ["start"]
+
+
+async def test_a_bell_that_rings_brings_a_poll_back_empty() -> None:
+    """Whoever waits then claims by itself: the order came from elsewhere."""
+    control_plane = ControlPlane(shared=True)
+    bell: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    poll = waiting(control_plane, bell)
+    bell.set_result(True)
+
+    assert await poll == ()

@@ -1,0 +1,162 @@
+"""Only the order that kills its workers is given up, not those that ran beside it (RELIABILITY 2.7, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.control.background.garbage_collection import sweeper
+from noetl.control.claiming.poison_orders import EMPTIED_S
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.events.orders import Order
+from tests.control.test_executions import ControlPlane
+
+ONE = "workflow:\n  - {step: start, tool: {kind: python, code: x}}"
+TTL_S = 31
+
+
+class Yard:
+    """An office, and workers of four slots that die at once when they are given the poison; a fresh one comes then."""
+
+    def __init__(self, *executions: str) -> None:
+        self.control_plane, self.executions = ControlPlane(shared=True), executions
+        self.deaths = 0
+        self.held: list[Order] = []
+        self.given: list[list[str]] = []  # what each of the workers had when it died
+
+    async def begin(self) -> None:
+        for one in self.executions:
+            await self.control_plane.start(ONE, execution_id=one)
+
+    @property
+    def worker_id(self) -> str:
+        return f"w{self.deaths}"
+
+    async def turn(self, *done: Order, slots: int = 4) -> Sequence[Order]:
+        reports = [self.control_plane.done(one, worker_id=self.worker_id) for one in done]
+        self.held = [one for one in self.held if one not in done]
+        answer = await self.control_plane.turn(*reports, capacity=slots - len(self.held), worker_id=self.worker_id)
+        self.held += answer.orders
+        return answer.orders
+
+    async def die(self) -> None:
+        self.given.append([one.execution_id for one in self.held])
+        self.held, self.deaths = [], self.deaths + 1
+        self.control_plane.clock.advance(TTL_S)
+        await sweeper(
+            self.control_plane.conductor, self.control_plane.store.key_values, self.control_plane.clock
+        ).sweep()
+
+    async def status(self, execution_id: str) -> str:
+        row = await self.control_plane.store.execution(execution_id)
+        assert row is not None
+        return row.status
+
+
+@pytest.mark.req("SRV-08", "WRK-03")
+async def test_only_the_order_that_kills_is_given_up_whoever_rode_beside_it() -> None:
+    yard = Yard("poison", "a", "b", "c")
+    await yard.begin()
+    for _ in range(50):
+        orders = await yard.turn()
+        if any(one.execution_id == "poison" for one in orders):
+            await yard.die()
+        elif orders:
+            await yard.turn(*orders, slots=0)
+        elif await yard.status("poison") == "failed":
+            break
+
+    assert [await yard.status(one) for one in yard.executions] == ["failed", "completed", "completed", "completed"]
+    assert yard.deaths == MOST_LEASES
+    assert [set(one) for one in yard.given] == [set(yard.executions)] * 2 + [{"poison"}] * 3
+
+
+@pytest.mark.req("SRV-08")
+async def test_a_worker_that_holds_a_suspect_gets_nothing_else_until_it_has_reported_its_end() -> None:
+    yard = Yard("suspect")
+    await yard.begin()
+    for _ in range(2):
+        await yard.turn()
+        await yard.die()
+    [suspect] = await yard.turn()
+    await yard.control_plane.start(ONE, execution_id="other")
+
+    assert await yard.turn() == ()
+    [other] = (await yard.control_plane.turn(worker_id="another")).orders
+    assert other.execution_id == "other", "others are served by others"
+    await yard.control_plane.start(ONE, execution_id="third")
+    [third] = await yard.turn(suspect)
+    assert third.execution_id == "third"
+
+
+@pytest.mark.req("SRV-08")
+async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect() -> None:
+    yard = Yard("suspect")
+    await yard.begin()
+    for _ in range(2):
+        await yard.turn()
+        yard.held.clear()
+        yard.deaths += 1
+        yard.control_plane.clock.advance(TTL_S)
+    for one in ("a", "b", "c", "d"):
+        await yard.control_plane.start(ONE, execution_id=one)
+    busy = await yard.turn(slots=2)
+    assert len((await yard.control_plane.turn(worker_id="another", capacity=2)).orders) == 2
+    await sweeper(yard.control_plane.conductor, yard.control_plane.store.key_values, yard.control_plane.clock).sweep()
+    for one in ("e", "f", "g"):
+        await yard.control_plane.start(ONE, execution_id=one)
+
+    assert {one.execution_id for one in busy} <= {"a", "b", "c", "d"}
+    assert await yard.turn(busy[0], slots=2) == (), "it is the first to have room: it is emptied"
+    elsewhere = (await yard.control_plane.turn(worker_id="another", capacity=1)).orders
+    assert [one.execution_id for one in elsewhere] == ["e"], "one is enough"
+    [suspect] = await yard.turn(busy[1], slots=2)
+    assert suspect.execution_id == "suspect"
+
+
+async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_waited_for() -> None:
+    control_plane = ControlPlane(shared=True)
+    for one in ("a", "b"):
+        await control_plane.start(ONE, execution_id=one)
+    await control_plane.start(ONE, execution_id="suspect")
+    for worker_id in ("first", "second"):
+        await control_plane.turn(worker_id=worker_id)  # a and b, whose leases are prolonged below
+    for victim in ("v1", "v2"):
+        await control_plane.turn(worker_id=victim)
+        control_plane.clock.advance(TTL_S - 2)
+        for worker_id in ("first", "second"):
+            [row] = await control_plane.store.held_by(worker_id)
+            await control_plane.conductor.renew(worker_id, {row.order_id: 1})
+        control_plane.clock.advance(2)
+    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    for one in ("c", "d"):
+        await control_plane.start(ONE, execution_id=one)
+
+    assert (await control_plane.turn(worker_id="first")).orders == ()
+    [taken] = (await control_plane.turn(worker_id="second")).orders
+    control_plane.clock.advance(EMPTIED_S + 1)
+    assert (await control_plane.turn(worker_id="second")).orders == (), "now it is this one that is emptied"
+    [suspect] = (await control_plane.turn(worker_id="third")).orders
+    assert (taken.execution_id, suspect.execution_id) == ("c", "suspect"), "whoever is free has it at once"
+
+
+@pytest.mark.req("SRV-08", "WRK-03")
+async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_again() -> None:
+    """It lives on under its name, so nobody takes its place: a lone worker would be given nothing ever after."""
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(ONE, execution_id="suspect")
+    for _ in range(3):
+        [order] = (await control_plane.turn()).orders
+        assert order.execution_id == "suspect"
+        control_plane.clock.advance(TTL_S)
+        await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    await control_plane.start(ONE, execution_id="other")
+
+    given: list[str] = []
+    for _ in range(2):
+        orders = (await control_plane.turn()).orders
+        given += [one.execution_id for one in orders]
+        await control_plane.turn(*map(control_plane.done, orders), capacity=0)
+
+    assert given == ["suspect", "other"]

@@ -1,0 +1,62 @@
+"""Which order is next: by priority, then in turns between executions, then as they came (ADV-03, SRV-08)."""
+
+from __future__ import annotations
+
+from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+
+
+def taken(orders: ReadyOrders, *pools: str) -> list[str]:
+    found = []
+    while (ready := orders.take(pools or None)) is not None:
+        found.append(ready.order_id)
+    return found
+
+
+def filled(*readies: Ready) -> ReadyOrders:
+    orders = ReadyOrders()
+    for ready in readies:
+        orders.add(ready)
+    return orders
+
+
+def test_a_higher_priority_goes_first_whoever_waits() -> None:
+    orders = filled(Ready("x", "x1"), Ready("x", "x2", priority=3), Ready("y", "y1", priority=3), Ready("y", "y2"))
+
+    assert taken(orders) == ["x2", "y1", "x1", "y2"]
+
+
+def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
+    orders = filled(*(Ready("big", f"b{n}") for n in range(10_000)), Ready("small", "s1"), Ready("small", "s2"))
+
+    assert [orders.take().order_id for _ in range(4)] == ["b0", "s1", "b1", "s2"]  # type: ignore[union-attr]
+    assert len(orders) == 9_998
+
+
+def test_pools_are_apart_and_take_turns() -> None:
+    orders = filled(
+        Ready("x", "a1", pool="a"), Ready("x", "a2", pool="a"), Ready("x", "b1", pool="b"), Ready("x", "c1")
+    )
+
+    assert orders.counts == {"a": 2, "b": 1, "default": 1}
+    assert taken(orders, "a", "b") == ["a1", "b1", "a2"]
+    assert taken(orders) == ["c1"]
+    assert orders.counts == {}
+
+
+def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
+    orders = filled(Ready("x", "x1"), Ready("x", "x1"), Ready("y", "y1", priority=1), Ready("y", "y2"))
+    orders.lay_aside(Ready("y", "y3"))
+
+    orders.forget(["y"])
+    orders.offer_aside("y")
+
+    assert orders.aside == 0
+    assert taken(orders) == ["x1"]
+
+
+def test_fresh_orders_are_counted_until_somebody_asks_as_far_as_they_are_there() -> None:
+    orders = filled(Ready("x", "x1"), Ready("x", "x2"), Ready("x", "g1", pool="gpu"))
+    orders.take(["default"])
+
+    assert orders.take_fresh() == {"default": 1, "gpu": 1}
+    assert orders.take_fresh() == {}

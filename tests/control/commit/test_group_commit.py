@@ -1,0 +1,406 @@
+"""Group commit: who comes while a commit is under way shares the next one; nobody builds on what is not stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.base.errors import BackendError, RefusedError
+from noetl.control.commit import group_commit
+from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.group_commit import DecideAgainError
+from noetl.engine.commands import PauseExecution
+from noetl.events.orders import ReportResult
+from noetl.store.contract import Commit, ConflictError, TakenError
+from tests.control.test_executions import CHAIN, ControlPlane, Counting
+from tests.engine_script import net_of
+
+
+class Slow(Counting):
+    """A store whose commits are under way until the test lets them through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.under_way = 0
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        self.under_way += 1
+        await self.gate.wait()
+        self.under_way -= 1
+        await super().commit(commits)
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def begun(number: int) -> tuple[ControlPlane, Slow]:
+    store = Slow()
+    control_plane = ControlPlane(store)
+    for n in range(number):
+        await control_plane.start(execution_id=f"x{n}")
+    store.commits.clear()
+    return control_plane, store
+
+
+async def test_whoever_comes_while_a_commit_is_under_way_shares_the_next_one() -> None:
+    control_plane, store = await begun(10)
+    store.gate.clear()
+    pausing = [
+        asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0, reason=str(n))))
+        for n in range(10)
+    ]
+    await settle()
+    assert store.under_way == 1, "one commit at a time"
+    store.gate.set()
+
+    assert await asyncio.gather(*pausing) == [ReportResult.ACCEPTED] * 10
+    assert [len(commits) for commits in store.commits] == [1, 9]
+
+
+async def test_a_lone_caller_commits_where_it_decides() -> None:
+    """Without another task, and without giving way to anybody: a commit that does not wait is done at once."""
+    control_plane = ControlPlane()
+    await control_plane.start()
+    turned: list[str] = []
+    asyncio.get_running_loop().call_soon(turned.append, "somebody else had a turn")
+
+    await control_plane.conductor.control("x1", PauseExecution(at=1.0))
+
+    assert turned == []
+
+
+async def test_several_decisions_of_a_round_on_one_execution_are_stored_together() -> None:
+    control_plane, store = await begun(2)
+    orders = (await control_plane.turn(capacity=2)).orders
+    store.gate.clear()
+    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    await settle()
+    reports = [asyncio.create_task(control_plane.turn(control_plane.done(order), capacity=0)) for order in orders]
+    resumed = asyncio.create_task(control_plane.conductor.control("x1", PauseExecution(at=2.0)))
+    await settle()
+    store.gate.set()
+    await asyncio.gather(first, *reports, resumed)
+
+    for execution_id in ("x0", "x1"):
+        events = await store.events(execution_id)
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert [event.event_type for event in events].count("step.done") == 1
+    assert len(store.commits[-1]) == 2, "both executions in one transaction"
+
+
+async def test_when_a_shared_commit_fails_everybody_hears_of_it_and_nothing_has_happened() -> None:
+    control_plane, store = await begun(3)
+    store.gate.clear()
+    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    await settle()
+    others = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in (1, 2)]
+    await settle()
+    store.broken = [BackendError("disk full"), BackendError("disk full")]
+    store.gate.set()
+
+    outcomes = await asyncio.gather(first, *others, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["disk full"] * 3
+    assert len((await control_plane.turn(capacity=3)).orders) == 3, "no execution is paused: the log is read again"
+
+
+async def test_a_decision_that_came_while_a_commit_failed_is_made_from_the_log() -> None:
+    """The second pause must not find the execution paused by a decision that was never stored."""
+    control_plane, store = await begun(1)
+    store.gate.clear()
+    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    await settle()
+    second = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=2.0)))
+    await settle()
+    store.broken = [BackendError("disk full")]
+    store.gate.set()
+
+    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["disk full", "accepted"]
+    paused = [event for event in await store.events("x0") if event.event_type == "playbook.paused"]
+    assert [event.ts for event in paused] == [2.0]
+
+
+async def test_a_commit_whose_outcome_nobody_knows_is_looked_up_in_the_log() -> None:
+    class Cut(Slow):
+        """Stores, and loses the connection before it says so."""
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            await super().commit(commits)
+            if self.cuts:
+                self.cuts -= 1
+                raise BackendError("the connection was cut")
+
+        cuts = 0
+
+    store = Cut()
+    control_plane = ControlPlane(store)
+    await control_plane.start()
+    order = await control_plane.claim()
+    store.cuts = 1
+    with pytest.raises(BackendError):
+        await control_plane.turn(control_plane.done(order))
+
+    answer = await control_plane.turn(control_plane.done(order))
+
+    assert answer.verdicts == (ReportResult.DUPLICATE,)
+    events = await store.events("x1")
+    assert [event.event_type for event in events].count("step.done") == 1
+
+
+async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "_LONGEST_S", 0.001)
+
+    class Contested(Slow):
+        """Somebody else always moves x1 first."""
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            if self.contested and any(commit.execution.execution_id == "x1" for commit in commits):
+                raise ConflictError("moved")
+            await super().commit(commits)
+
+        contested = False
+
+    store = Contested()
+    control_plane = ControlPlane(store)
+    for n in range(4):
+        await control_plane.start(execution_id=f"x{n}")
+    store.contested = True
+    store.gate.clear()
+    pausing = [
+        asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in (0, 1, 2, 3)
+    ]
+    await settle()
+    store.gate.set()
+
+    outcomes = await asyncio.gather(*pausing, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["accepted", "moved", "accepted", "accepted"]
+
+
+@pytest.mark.parametrize("number", [1, 4])
+async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Trying again would bring the same, and whoever waits for it, a timetable say, would wait for nothing."""
+
+    def postponed(*_: object) -> None:
+        raise AssertionError("nobody waits for another try")
+
+    class Late(Slow):
+        """x0 is asked for what another has."""
+
+        tries, is_late = 0, False
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            if self.is_late and any(commit.execution.execution_id == "x0" for commit in commits):
+                self.tries += 1
+                raise TakenError("gone")
+            await super().commit(commits)
+
+    monkeypatch.setattr(group_commit.GroupCommit, "_postpone", postponed)
+    store = Late()
+    control_plane = ControlPlane(store, shared=True)
+    for n in range(number):
+        await control_plane.start(execution_id=f"x{n}")
+    store.is_late = True
+    pausing = [control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(number)]
+
+    outcomes = await asyncio.gather(*pausing, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["gone", *["accepted"] * (number - 1)]
+    assert store.tries == min(number, 2), "once with the others, once alone"
+
+
+async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_and_they_decide_again() -> None:
+    control_plane, store = await begun(3)
+    conductor = control_plane.conductor
+    store.gate.clear()
+    first = asyncio.create_task(conductor.control("x0", PauseExecution(at=1.0)))
+    await settle()
+
+    async def breaks(batch: CommitBatch) -> None:
+        await conductor._decisions.load("x1")
+        conductor._decisions.decide(batch, "x1", PauseExecution(at=2.0, reason="never happens"))
+        raise ZeroDivisionError("a bug")
+
+    before = asyncio.create_task(conductor.control("x1", PauseExecution(at=1.0, reason="before")))
+    broken = asyncio.create_task(conductor.together(breaks))
+    beside = asyncio.create_task(conductor.control("x2", PauseExecution(at=1.0, reason="beside")))
+    await settle()
+    store.gate.set()
+    outcomes = await asyncio.gather(first, before, broken, beside, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["accepted", "accepted", "a bug", "accepted"]
+    reasons = [
+        event.payload.reason  # type: ignore[union-attr]
+        for n in (1, 2)
+        for event in await store.events(f"x{n}")
+        if event.event_type == "playbook.paused"
+    ]
+    assert reasons == ["before", "beside"]
+
+
+async def test_a_refusal_disturbs_nobody() -> None:
+    control_plane, store = await begun(2)
+    store.gate.clear()
+    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    await settle()
+    unknown = asyncio.create_task(control_plane.conductor.control("nobody", PauseExecution(at=1.0)))
+    second = asyncio.create_task(control_plane.conductor.control("x1", PauseExecution(at=1.0)))
+    await settle()
+    store.gate.set()
+
+    outcomes = await asyncio.gather(first, unknown, second, return_exceptions=True)
+
+    assert outcomes[0] == outcomes[2] == ReportResult.ACCEPTED
+    assert isinstance(outcomes[1], RefusedError)
+    assert [len(commits) for commits in store.commits] == [1, 1]
+
+
+async def test_a_caller_who_goes_away_takes_nobody_with_it() -> None:
+    control_plane, store = await begun(3)
+    store.gate.clear()
+    tasks = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in range(3)]
+    await settle()
+    tasks[1].cancel()
+    store.gate.set()
+
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert outcomes[0] == outcomes[2] == ReportResult.ACCEPTED
+    assert isinstance(outcomes[1], asyncio.CancelledError)
+
+
+async def test_the_first_caller_may_go_away_in_the_middle_of_its_commit() -> None:
+    control_plane, store = await begun(2)
+    store.gate.clear()
+    tasks = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in range(2)]
+    await settle()
+    tasks[0].cancel()
+    await settle()
+    store.gate.set()
+
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert outcomes[1] is ReportResult.ACCEPTED
+
+
+async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
+    control_plane = ControlPlane()
+
+    async def never(batch: CommitBatch) -> None:
+        raise DecideAgainError from ValueError("it is still there")
+
+    with pytest.raises(ValueError, match="still there"):
+        await control_plane.conductor.together(never)
+
+
+async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() -> None:
+    """Though the store does not let anybody in while it commits, as SQLite does not."""
+    control_plane = ControlPlane(shared=True)
+    net = net_of(CHAIN)
+    for n in range(8):
+        await control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={})
+    control_plane.store.commits.clear()
+
+    await asyncio.gather(*(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(8)))
+
+    assert [len(commits) for commits in control_plane.store.commits] == [8]
+
+
+async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_transaction() -> None:
+    control_plane, net = ControlPlane(), net_of(CHAIN)
+
+    starts = [
+        asyncio.create_task(control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
+        for n in (0, 1, 1, 2)
+    ]
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+
+    assert [str(one) for one in outcomes] == ["None", "None", "execution x1 exists already", "None"]
+    assert [len(commits) for commits in control_plane.store.commits] == [3]
+
+
+async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_begins_it_again() -> None:
+    control_plane, net = ControlPlane(), net_of(CHAIN)
+    await control_plane.start()
+    waiting = asyncio.create_task(control_plane.conductor.ended("x1"))
+    await settle()
+    with pytest.raises(ConflictError, match="exists already"):
+        await control_plane.conductor.start(net, execution_id="x1", trace_id="t", payload={})
+    await control_plane.conductor.cancel("x1", "enough")
+
+    async with asyncio.timeout(60):
+        assert (await waiting).status == "cancelled"
+
+
+async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:
+    control_plane, store = await begun(0)
+    net = net_of(CHAIN)
+    store.gate.clear()
+    starts = [
+        asyncio.create_task(control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
+        for n in range(3)
+    ]
+    await settle()
+    starts[0].cancel()
+    await settle()
+    store.gate.set()
+
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert outcomes[1:] == [None, None]
+    assert {row.execution_id for row in await store.executions()} == {"x1", "x2"}
+
+
+async def test_who_waits_for_another_try_is_not_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment may come while the round that it was put off from is still storing the others."""
+    monkeypatch.setattr(group_commit, "_LONGEST_S", 0.0)
+
+    class Contested(Counting):
+        conflicts = 0
+
+        async def commit(self, commits: Sequence[Commit]) -> None:
+            await asyncio.sleep(0.002)
+            if self.conflicts and any(commit.execution.execution_id == "x0" for commit in commits):
+                self.conflicts -= 1
+                raise ConflictError("moved")
+            await super().commit(commits)
+
+    control_plane = ControlPlane(Contested(), shared=True)
+    for n in range(4):
+        await control_plane.start(execution_id=f"x{n}")
+    control_plane.store.conflicts = 4
+
+    verdicts = await asyncio.gather(
+        *(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(4))
+    )
+
+    assert verdicts == [ReportResult.ACCEPTED] * 4
+    for n in range(4):
+        kinds = [event.event_type for event in await control_plane.store.events(f"x{n}")]
+        assert kinds.count("playbook.paused") == 1
+
+
+async def test_reports_of_one_turn_are_stored_together_and_claim_what_they_make_ready() -> None:
+    control_plane = ControlPlane(shared=True)
+    for n in range(3):
+        await control_plane.start(execution_id=f"x{n}")
+    orders = (await control_plane.turn(capacity=3)).orders
+    control_plane.store.commits.clear()
+
+    answer = await control_plane.turn(*map(control_plane.done, orders), capacity=3)
+
+    assert answer.verdicts == (ReportResult.ACCEPTED,) * 3
+    assert [order.step for order in answer.orders] == ["b"] * 3
+    assert [len(commits) for commits in control_plane.store.commits] == [3]

@@ -1,0 +1,73 @@
+"""What a server keeps of executions: bounded by bytes, and what is over leaves first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.control.commit import decisions
+from noetl.control.commit.memory_use import Bounds, KeptBytes
+from tests.control.test_executions import CHAIN, ControlPlane
+from tests.engine_script import net_of
+
+SMALL = Bounds(most=10, most_bytes=1_000_000, most_over=3, most_over_bytes=100_000, least=2)
+
+
+def nobody_waits(execution_id: str) -> bool:
+    return False
+
+
+def test_what_is_over_leaves_before_what_is_not() -> None:
+    kept = KeptBytes(SMALL)
+    for number in range(8):
+        kept.add(f"open{number}", 10, is_over=False)
+    for number in range(3):
+        kept.add(f"over{number}", 10, is_over=True)
+
+    assert kept.leaving(nobody_waits) == ["over0"], "eleven are one too many"
+
+
+def test_no_more_of_those_that_are_over_are_kept_than_their_own_bounds() -> None:
+    kept = KeptBytes(SMALL)
+    for number in range(5):
+        kept.add(f"over{number}", 10, is_over=True)
+    assert kept.leaving(nobody_waits) == ["over0", "over1"]
+    kept.add("large", 85_000, is_over=True)
+
+    assert kept.leaving(lambda one: one == "over0") == ["over1", "over2", "over3"], "by number, and then by size"
+
+
+def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> None:
+    kept = KeptBytes(SMALL)
+    for number in range(4):
+        kept.add(f"x{number}", 400_000, is_over=False)
+    kept.use("x0")
+    assert kept.leaving(nobody_waits) == ["x1", "x2"]
+    kept.add("x0", 5_000_000, is_over=False)
+
+    assert len(kept.leaving(nobody_waits)) == 2
+    assert kept.bytes > SMALL.most_bytes
+    for one in ("x0", "x1", "x2", "x3"):
+        kept.drop(one)
+    assert (kept.bytes, kept.over_bytes) == (0, 0)
+
+
+@pytest.mark.req("SRV-05")
+async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "BOUNDS", Bounds(most_over=5))
+    control_plane = ControlPlane(shared=True)
+    net = net_of(CHAIN)
+    for number in range(30):
+        await control_plane.conductor.start(net, execution_id=f"x{number}", trace_id="t", payload={"text": "y" * 1_000})
+        while orders := (await control_plane.turn()).orders:
+            for order in orders:
+                await control_plane.turn(control_plane.done(order), capacity=0)
+        await asyncio.sleep(0)
+    hot = control_plane.conductor._hot
+
+    assert len(hot) <= 5
+    again = await control_plane.conductor.execution("x0")
+    assert again.execution.status == "completed", "the log has it"
+    assert hot._kept is not None
+    assert hot._kept.bytes == sum(hot._kept._weights.values())

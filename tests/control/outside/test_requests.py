@@ -1,0 +1,142 @@
+"""Requests of other processes: what cannot be done is answered, and a server outlives its store's absence."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.base.errors import BackendError
+from noetl.control.background import presence
+from noetl.control.outside import requests, requests_to_driver
+from noetl.control.outside.requests import attend, take
+from noetl.engine.commands import CancelTimer, DeliverSignal
+from noetl.events.orders import ReportResult
+from noetl.store.key_values import MemoryKeyValues
+from noetl.store.memory import MemoryStore
+from noetl.store.requests import MemoryRequests, RequestRow
+from tests.control.waiting import SIGNAL, TIMER, ControlPlane
+
+
+async def answer(
+    control_plane: ControlPlane, action: str, reason: str | None, execution_id: str = "x1"
+) -> tuple[ReportResult, str]:
+    asked = control_plane.store.requests
+    number = await asked.ask(execution_id, action, reason=reason, at=0.0)
+    row = await asked.get(number)
+    assert row is not None
+    verdict = await take(control_plane.conductor, asked, row, control_plane.clock)
+    row = await asked.get(number)
+    assert row is not None
+    assert row.answer is not None
+    return verdict, row.answer
+
+
+async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answered() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start(SIGNAL)
+    command = DeliverSignal(at=0.0, signal_id="s1", name="stop")
+
+    verdict, text = await answer(
+        control_plane, requests_to_driver.action_of(command), requests_to_driver.written(command)
+    )
+
+    assert verdict is ReportResult.ACCEPTED
+    assert requests_to_driver.answered(text).verdict is ReportResult.ACCEPTED
+    [heard] = [event for event in await control_plane.store.events("x1") if event.event_type == "signal.received"]
+    assert heard.ts == control_plane.clock.now(), "the moment is that of who records it"
+
+
+async def test_why_something_was_not_done_is_told() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start(TIMER)
+    command = CancelTimer(at=0.0, timer_id="siesta", actor="ann")
+
+    _, text = await answer(control_plane, "cancel_timer", requests_to_driver.written(command))
+
+    assert requests_to_driver.answered(text).verdict is ReportResult.NOT_FOUND
+    assert requests_to_driver.answered(text).detail == 'no timer "siesta" is running in this execution'
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "execution_id"),
+    [("signal", "{}", "x1"), ("signal", None, "x1"), ("dance", None, "x1"), ("pause", None, "x9")],
+)
+async def test_what_nobody_can_do_is_refused_and_not_asked_for_ever(
+    action: str, reason: str | None, execution_id: str
+) -> None:
+    control_plane = ControlPlane()
+    await control_plane.start(TIMER)
+
+    verdict, text = await answer(control_plane, action, reason, execution_id)
+
+    assert verdict is ReportResult.REFUSED
+    assert "refused" in text
+    assert await control_plane.store.requests.pending() == []
+
+
+class Away(MemoryRequests):
+    """A store that is away at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = 0
+
+    async def pending(self) -> list[RequestRow]:
+        self.looked += 1
+        if self.looked < 3:
+            raise BackendError("the store is away")
+        return await super().pending()
+
+
+async def test_a_server_waits_for_its_store_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "POLL_S", 0.0)
+    control_plane, away = ControlPlane(shared=True), Away()
+    await control_plane.start(TIMER)
+    number = await away.ask("x1", "pause", reason=None, at=0.0)
+
+    attending = asyncio.create_task(attend(control_plane.conductor, away, control_plane.clock, reaches=lambda _: True))
+    while (row := await away.get(number)) is not None and row.answer is None:
+        await asyncio.sleep(0)
+    attending.cancel()
+
+    assert await control_plane.status() == "paused"
+
+
+async def test_a_process_is_known_for_as_long_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "AFTER_S", 0.0)
+    control_plane, key_values = ControlPlane(), MemoryKeyValues()
+    now = control_plane.clock.now()
+    assert not await presence.is_anybody_there(key_values, lambda _: False, now=now)
+
+    here = asyncio.create_task(presence.be_present(key_values, "host/1/2", control_plane.clock))
+    while not await key_values.list(presence.KIND):
+        await asyncio.sleep(0)
+    assert await presence.is_anybody_there(key_values, lambda _: False, now=now)
+    here.cancel()
+    await asyncio.wait({here})
+
+    assert not await presence.is_anybody_there(key_values, lambda _: False, now=now)
+
+
+@pytest.mark.parametrize(("gone", "later"), [(True, 0.0), (False, presence.STALE_S + 1)])
+async def test_a_process_that_ended_without_a_word_is_forgotten(gone: bool, later: float) -> None:
+    store = MemoryStore()
+    await store.key_values.put(presence.KIND, "host/1/2", b"{}", over=0, at=100.0)
+
+    assert not await presence.is_anybody_there(store.key_values, lambda _: gone, now=100.0 + later)
+    assert await store.key_values.list(presence.KIND) == []
+
+
+async def test_who_watches_a_run_hears_what_another_process_has_recorded_of_it() -> None:
+    """Whoever lost patience has recorded it himself; the run shows it all the same, and once."""
+    here = ControlPlane()
+    await here.start(SIGNAL)
+    other = ControlPlane(here.store, here.clock)
+    await other.conductor.tell("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
+
+    await here.conductor.catch_up()
+    await here.conductor.catch_up()
+
+    assert [event.seq for event in here.events] == list(range(1, len(here.events) + 1))
+    assert [event.event_type for event in here.events] == await here.types()

@@ -1,0 +1,394 @@
+"""The clockwork of schedules on a clock that tests move: zones, missed times, overlap, several servers, backfills."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from noetl.base.clock import ManualClock
+from noetl.base.errors import RefusedError
+from noetl.control.executions import Executions
+from noetl.control.schedule import schedules as module
+from noetl.control.schedule.cron import newest_time, times
+from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter
+from noetl.events.schedules import Backfill, Schedule
+from noetl.net.encoding import content_hash, to_json
+from noetl.store.catalog import Registration
+from noetl.store.contract import ExecutionRow
+from noetl.store.memory import MemoryStore
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.engine_script import HEAD, net_of
+
+DAY = 86_400.0
+ZONES = ["America/New_York", "Europe/Berlin", "Australia/Sydney"]
+
+
+def moment(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+class Server:
+    """One server's clockwork on a store. Its runs wait for a worker that never comes, until a test ends them."""
+
+    def __init__(self, store: MemoryStore, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), clock)
+        self.schedules = Schedules(store, self.conductor, clock)
+        self.timetable = ScheduleStore(store.key_values)
+
+    async def register(self, cron: str, spec: str = "", *, tool: str = "{kind: noop}") -> Schedule | None:
+        trigger = f'trigger: {{timer: {{cron: "{cron}", spec: {{{spec}}}}}}}\n' if cron else ""
+        net = net_of(HEAD + trigger + f"workflow: [{{step: start, tool: {tool}}}]\n")
+        row = await self.store.catalog.register(
+            Registration(path=net.path, net_hash=content_hash(net), net=to_json(net), at=self.clock.now())
+        )
+        return await self.timetable.enter(net, row, at=self.clock.now())
+
+    async def pass_by(self, seconds: float, *, look_every: float = 600.0) -> None:
+        """Let time pass, the clockwork awake."""
+        end = self.clock.now() + seconds
+        while self.clock.now() < end:
+            self.clock.advance(min(look_every, end - self.clock.now()))
+            await self.schedules.turn()
+
+    async def runs(self) -> list[ExecutionRow]:
+        return (await self.store.executions(limit=5_000))[::-1]
+
+    async def times(self) -> list[str]:
+        """The schedule times of all runs, in the order they were started."""
+        found = []
+        for row in await self.runs():
+            [requested, *_] = await self.store.events(row.execution_id)
+            time = str(requested.payload.payload["schedule"]["time"])  # type: ignore[union-attr]
+            found.append((row.created_at, time))
+        return [time for _, time in sorted(found)]
+
+
+PYTHON = "{kind: python, code: x}"
+
+
+def server(start: str = "2025-01-01T00:00", zone: str = "UTC") -> Server:
+    return Server(MemoryStore(), ManualClock(moment(start, zone)))
+
+
+@pytest.mark.req("TMR-01")
+@pytest.mark.parametrize(
+    ("zone", "change"),
+    [
+        ("America/New_York", "2025-03-09"),
+        ("America/New_York", "2025-11-02"),
+        ("Europe/Berlin", "2025-03-30"),
+        ("Europe/Berlin", "2025-10-26"),
+        ("Australia/Sydney", "2025-04-06"),
+        ("Australia/Sydney", "2025-10-05"),
+    ],
+)
+async def test_six_o_clock_is_six_o_clock_on_both_sides_of_a_change_of_the_clocks(zone: str, change: str) -> None:
+    here = server()
+    day_before = moment(f"{change}T00:00", zone) - DAY
+    here.clock.advance(day_before - here.clock.now())
+    await here.register("0 6 * * *", f"timezone: {zone}")
+
+    await here.pass_by(3 * DAY)
+
+    fired = [datetime.fromisoformat(one) for one in await here.times()]
+    assert [(one.hour, one.minute) for one in fired] == [(6, 0)] * 3
+    assert [row.created_at for row in await here.runs()] == [one.timestamp() for one in fired]
+    gaps = {round((b - a).total_seconds() / 3600) for a, b in pairwise(fired)}
+    assert gaps in ({23, 24}, {24, 25}), "one day was shorter, or longer"
+
+
+@pytest.mark.req("TMR-01")
+@pytest.mark.parametrize("zone", [*ZONES, "UTC", "Asia/Kathmandu"])
+@pytest.mark.parametrize("cron", ["0 6 * * *", "30 2 * * *", "15 1 * * *", "45 1 * * 0"])
+def test_looking_back_finds_the_times_that_looking_ahead_gives(zone: str, cron: str) -> None:
+    after, until = moment("2025-01-01"), moment("2026-01-01")
+    ahead = list(times(cron, zone, after=after, until=until))
+    back: list[float] = []
+    while (found := newest_time(cron, zone, after=after, until=back[-1] - 1 if back else until)) is not None:
+        back.append(found)
+
+    assert ahead == back[::-1]
+    assert len(ahead) in (52, 365)
+
+
+@pytest.mark.req("TMR-01")
+async def test_the_schedule_time_is_in_the_payload() -> None:
+    here = server("2025-03-09T09:59")
+    await here.register("0 6 * * *", "timezone: America/New_York")
+
+    await here.pass_by(120)
+
+    assert await here.times() == ["2025-03-09T06:00:00-04:00"]
+    [row] = await here.runs()
+    [requested, *_] = await here.store.events(row.execution_id)
+    assert requested.payload.payload == {  # type: ignore[union-attr]
+        "schedule": {"time": "2025-03-09T06:00:00-04:00", "timezone": "America/New_York"}
+    }
+
+
+@pytest.mark.req("TMR-01")
+@pytest.mark.parametrize(
+    ("missed", "started"),
+    [
+        ("last", ["2025-01-04T00:00:00+00:00"]),
+        ("all", [f"2025-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)]),
+        ("none", []),
+    ],
+)
+async def test_times_that_passed_while_the_server_was_down(missed: str, started: list[str]) -> None:
+    here = server()
+    await here.register("0 0 * * *", f"missed: {missed}")
+    here.clock.advance(3.5 * DAY)
+
+    await here.schedules.turn()
+    await here.schedules.turn()
+
+    assert await here.times() == started
+    await here.pass_by(DAY)
+    assert (await here.times())[len(started) :] == ["2025-01-05T00:00:00+00:00"], "the next one comes as ever"
+
+
+@pytest.mark.req("TMR-01")
+async def test_a_year_of_missed_minutes_is_made_up_for_once() -> None:
+    here = server()
+    await here.register("* * * * *")
+    here.clock.advance(365 * DAY)
+
+    await here.schedules.turn()
+
+    assert await here.times() == ["2026-01-01T00:00:00+00:00"]
+
+
+@pytest.mark.req("TMR-01")
+async def test_missed_times_that_are_all_made_up_for_leave_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_AT_ONCE", 10)
+    here = server()
+    await here.register("0 * * * *", "missed: all")
+    here.clock.advance(DAY)
+
+    assert await here.schedules.turn() == 0.0, "there is more to do at once"
+    assert len(await here.runs()) == 10
+    await here.schedules.turn()
+    await here.schedules.turn()
+    assert len(await here.runs()) == 24
+
+
+@pytest.mark.req("TMR-01")
+async def test_two_servers_start_one_execution() -> None:
+    store, clock = MemoryStore(), ManualClock(moment("2025-01-01"))
+    one, other = Server(store, clock), Server(store, clock)
+    await one.register("0 * * * *")
+
+    for _ in range(5):
+        clock.advance(3600)
+        await one.schedules.turn()
+        await other.schedules.turn()
+
+    assert len(await one.runs()) == 5
+    assert (await one.timetable.get("tests/test")).kept == clock.now()
+
+
+@pytest.mark.req("TMR-01")
+async def test_a_server_that_ended_before_the_schedule_moved_on_started_nothing_twice() -> None:
+    here = server()
+    await here.register("0 * * * *")
+    before = await here.store.key_values.get("schedule", "tests/test")
+    assert before is not None
+    here.clock.advance(3600)
+    await here.schedules.turn()
+    after = await here.store.key_values.get("schedule", "tests/test")
+    assert after is not None
+    await here.store.key_values.put("schedule", "tests/test", before.body, over=after.version, at=0.0)
+
+    await here.schedules.turn()
+
+    assert len(await here.runs()) == 1
+    assert (await here.timetable.get("tests/test")).kept == here.clock.now()
+
+
+async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
+    here = server()
+    await here.register("0 * * * *", "overlap: skip", tool=PYTHON)
+    await here.pass_by(3 * 3600)
+    [row] = await here.runs()
+    assert (await here.timetable.get("tests/test")).skipped == 2
+
+    await here.conductor.cancel(row.execution_id, "enough")
+    await here.pass_by(3600)
+
+    assert len(await here.runs()) == 2
+
+
+async def test_times_queue_behind_the_run_before_them() -> None:
+    here = server()
+    await here.register("0 * * * *", "overlap: queue", tool=PYTHON)
+    await here.pass_by(3 * 3600)
+    assert len(await here.runs()) == 1
+
+    for number in (2, 3):
+        here.clock.advance(1)
+        await here.conductor.cancel((await here.runs())[-1].execution_id, "enough")
+        await here.schedules.turn()
+        assert len(await here.runs()) == number
+
+    assert await here.times() == [f"2025-01-01T0{hour}:00:00+00:00" for hour in (1, 2, 3)]
+
+
+async def test_the_run_before_may_be_cancelled_for_the_next() -> None:
+    here = server()
+    await here.register("0 * * * *", "overlap: cancel", tool=PYTHON)
+
+    await here.pass_by(3 * 3600)
+
+    assert [row.status for row in await here.runs()] == ["cancelled", "cancelled", "running"]
+
+
+async def test_runs_may_overlap_by_default() -> None:
+    here = server()
+    await here.register("0 * * * *", tool=PYTHON)
+
+    await here.pass_by(3 * 3600)
+
+    assert len(await here.runs()) == 3
+
+
+async def test_a_paused_schedule_starts_nothing_and_makes_nothing_up_for_it() -> None:
+    here = server()
+    await here.register("0 * * * *", "missed: all")
+    await here.timetable.pause("tests/test", at=here.clock.now())
+    await here.pass_by(5 * 3600)
+    assert await here.runs() == []
+
+    await here.timetable.resume("tests/test", at=here.clock.now())
+    await here.pass_by(3600)
+
+    assert await here.times() == ["2025-01-01T06:00:00+00:00"]
+
+
+async def test_a_schedule_may_begin_paused_and_stays_as_an_operator_left_it() -> None:
+    here = server()
+    entered = await here.register("0 * * * *", "paused: true")
+    assert entered is not None
+    assert entered.paused
+    await here.timetable.resume("tests/test", at=here.clock.now())
+
+    again = await here.register("0 * * * *", "paused: true, missed: all")
+
+    assert again is not None
+    assert (again.version, again.paused) == (2, False)
+
+
+@pytest.mark.req("TMR-01")
+async def test_the_trigger_of_the_newest_version_counts() -> None:
+    here = server()
+    await here.register("0 * * * *")
+    await here.register("30 12 * * *")
+    await here.pass_by(DAY)
+    assert await here.times() == ["2025-01-01T12:30:00+00:00"]
+
+    await here.register("")
+    await here.pass_by(DAY)
+
+    assert len(await here.runs()) == 1
+    with pytest.raises(RefusedError, match="has no schedule"):
+        await here.timetable.get("tests/test")
+
+
+async def test_jitter_delays_a_start_by_the_same_time_for_everybody() -> None:
+    here = server()
+    schedule = await here.register("0 0 * * *", "jitter: 30m")
+    assert schedule is not None
+    await here.pass_by(3 * DAY + 3600, look_every=60.0)
+
+    late = [row.created_at - moment(time[:10]) for row, time in zip(await here.runs(), await here.times(), strict=True)]
+
+    assert len(late) == 3
+    assert len(set(late)) == 3
+    assert all(0 <= one - jitter(schedule, moment(f"2025-01-0{day}")) <= 60 for day, one in enumerate(late, 2))
+    assert all(one <= 1860 for one in late)
+
+
+async def test_a_broken_schedule_is_its_own_problem(caplog: pytest.LogCaptureFixture) -> None:
+    here = server()
+    await here.register("0 * * * *")
+    await here.store.key_values.put("schedule", "a/broken", b'{"path": 5}', over=0, at=0.0)
+
+    await here.pass_by(3600)
+
+    assert len(await here.runs()) == 1
+    assert "schedule a/broken was not kept" in caplog.text
+
+
+async def test_the_clockwork_sleeps_until_the_next_time_but_not_longer_than_others_may_wait() -> None:
+    here = server()
+    await here.register("0 * * * *")
+    assert await here.schedules.turn() == module.POLL_S
+
+    here.clock.advance(3597)
+
+    assert await here.schedules.turn() == 3.0
+
+
+@pytest.mark.req("TMR-01")
+async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
+    here = server("2025-03-01")
+    schedule = await here.register("0 * * * *", tool=PYTHON)
+    assert schedule is not None
+    await here.timetable.pause("tests/test", at=here.clock.now())
+    asked = Backfill(
+        backfill_id="b1",
+        path=schedule.path,
+        net_hash=schedule.net_hash,
+        cron=schedule.cron,
+        timezone=schedule.timezone,
+        kept=here.clock.now() - 1000 * 3600,
+        until=here.clock.now(),
+        limit=50,
+    )
+    await here.timetable.ask_for(asked, at=here.clock.now())
+
+    most = 0
+    while await here.timetable.backfills():
+        await here.schedules.turn()
+        running = await here.store.executions(limit=2_000, status="running")
+        most = max(most, len(running))
+        for row in running:
+            await here.conductor.cancel(row.execution_id, "done")
+
+    assert most == 50
+    assert len(set(await here.times())) == 1000
+
+
+async def test_a_backfill_does_not_repeat_what_has_run() -> None:
+    here = server("2025-01-01")
+    schedule = await here.register("0 0 * * *")
+    assert schedule is not None
+    await here.pass_by(2 * DAY)
+    asked = Backfill(
+        backfill_id="b1",
+        path=schedule.path,
+        net_hash=schedule.net_hash,
+        cron=schedule.cron,
+        timezone="UTC",
+        kept=moment("2024-12-30"),
+        until=here.clock.now(),
+        limit=10,
+    )
+    await here.timetable.ask_for(asked, at=here.clock.now())
+
+    await here.schedules.turn()
+
+    [backfill] = await here.timetable.backfills()
+    assert (backfill.started, backfill.known) == (2, 2)
+    assert execution_id_of("tests/test", moment("2025-01-01")) in backfill.running + tuple(
+        row.execution_id for row in await here.runs()
+    )
+    assert datetime.fromtimestamp(backfill.kept, UTC).isoformat() == "2025-01-03T00:00:00+00:00"
+    await here.schedules.turn()
+    assert await here.timetable.backfills() == []

@@ -1,0 +1,257 @@
+"""The shell around the engine: nothing takes effect before it is stored (SRV-05, DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from noetl.base.clock import ManualClock
+from noetl.base.errors import BackendError, RefusedError
+from noetl.control.executions import Executions
+from noetl.engine.pipeline.progress import task_run_id
+from noetl.events.envelope import Event
+from noetl.events.orders import Entry, Order, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
+from noetl.events.steps import StepDone
+from noetl.events.tasks import Decided, TaskProcessed
+from noetl.store.contract import Commit, ConflictError
+from noetl.store.memory import MemoryStore
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.engine_script import net_of
+
+CHAIN = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: b}]}
+  - step: b
+    tool: {kind: python, code: x}
+"""
+
+
+class Counting(MemoryStore):
+    """A store that counts its commits, and can be made to refuse them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Sequence[Commit]] = []
+        self.broken: list[Exception] = []
+
+    async def commit(self, commits: Sequence[Commit]) -> None:
+        if self.broken:
+            raise self.broken.pop(0)
+        await super().commit(commits)
+        self.commits.append(commits)
+
+
+class ControlPlane:
+    """A conductor with everything beside it that a test looks at."""
+
+    def __init__(self, store: Any = None, *, shared: bool = False, clock: ManualClock | None = None) -> None:
+        self.store = store if store is not None else Counting()
+        self.clock = clock or ManualClock()
+        self.heard: list[Event] = []
+        self.bell = MemoryWakeups()
+        self.conductor = Executions(
+            self.store, MemoryResults(), self.bell, self.clock, watch=self.heard.extend, shared=shared
+        )
+
+    async def start(self, text: str = CHAIN, *, execution_id: str = "x1") -> None:
+        await self.conductor.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
+
+    async def turn(
+        self, *reports: Report, capacity: int = 1, worker_id: str = "w1", pools: tuple[str, ...] = ("default",)
+    ) -> TurnAnswer:
+        turn = Turn(worker_id=worker_id, reports=reports, capacity=capacity, pools=pools)
+        return await self.conductor.turn(turn)
+
+    async def claim(self) -> Order:
+        [order] = (await self.turn()).orders
+        return order
+
+    def done(self, order: Order, result: object = None, *, worker_id: str = "w1") -> Report:
+        return self.report(order, StepDone(result=TaskResult(result=result)), worker_id=worker_id)
+
+    def report(self, order: Order, *entries: Entry, worker_id: str = "w1") -> Report:
+        return Report(
+            order_id=order.order_id,
+            execution_id=order.execution_id,
+            lease_epoch=order.lease_epoch,
+            worker_id=worker_id,
+            entries=tuple(Timed(self.clock.now(), entry) for entry in entries),
+        )
+
+
+@pytest.mark.req("SRV-05")
+async def test_no_order_reaches_a_worker_when_its_decision_cannot_be_stored() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    heard = len(control_plane.heard)
+    control_plane.store.broken = [BackendError("the store is read-only")]
+
+    with pytest.raises(BackendError, match="read-only"):
+        await control_plane.turn(control_plane.done(order))
+
+    assert len(control_plane.heard) == heard, "nobody hears of events that are not stored"
+    answer = await control_plane.turn(control_plane.done(order))
+    assert [one.step for one in answer.orders] == ["b"], "once the store works, the same report is decided anew"
+
+
+async def test_a_start_that_cannot_be_stored_is_no_execution() -> None:
+    control_plane = ControlPlane()
+    control_plane.store.broken = [BackendError("disk full")]
+
+    with pytest.raises(BackendError):
+        await control_plane.start()
+
+    assert await control_plane.store.execution("x1") is None
+    assert control_plane.heard == []
+
+
+async def test_a_conflict_is_decided_again_from_the_log() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    control_plane.store.broken = [ConflictError("moved"), ConflictError("moved")]
+
+    answer = await control_plane.turn(control_plane.done(order))
+
+    assert answer.verdicts == (ReportResult.ACCEPTED,)
+    assert [one.step for one in answer.orders] == ["b"]
+    assert [event.seq for event in await control_plane.store.events("x1")] == list(
+        range(1, len(control_plane.heard) + 1)
+    )
+
+
+async def test_a_claim_that_could_not_be_stored_is_offered_again() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start()
+    control_plane.store.broken = [ConflictError("moved")]
+
+    order = await control_plane.claim()
+
+    assert order.lease_epoch == 1
+    control_plane.store.broken = [BackendError("disk full")]
+    with pytest.raises(BackendError):
+        await control_plane.turn(control_plane.done(order))
+    assert [one.step for one in (await control_plane.turn(control_plane.done(order))).orders] == ["b"]
+
+
+async def test_a_worker_that_lost_its_execution_to_another_process_is_fenced() -> None:
+    """Two processes on one file: the log decides, whoever believes to own it."""
+    first = ControlPlane()
+    await first.start()
+    stale = await first.claim()
+    second = ControlPlane(first.store)
+    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    [order] = (await second.turn(worker_id="w2")).orders
+    await second.turn(second.done(order, worker_id="w2"), worker_id="w2", capacity=0)
+
+    answer = await first.turn(first.done(stale))
+
+    assert answer.verdicts == (ReportResult.FENCED,)
+
+
+async def test_reporting_the_end_of_a_step_and_claiming_the_next_is_one_commit() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    before = len(control_plane.store.commits)
+
+    answer = await control_plane.turn(control_plane.done(order))
+
+    assert len(answer.orders) == 1
+    assert len(control_plane.store.commits) == before + 1
+
+
+async def test_a_claim_gives_the_scopes_as_they_are_now_and_later_writes_do_not_reach_it() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start(
+        """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+  - {step: a, tool: {kind: python, code: x}}
+  - {step: b, tool: {kind: python, code: start + a}, next: {arcs: [{step: c}]}}
+  - {step: c, tool: {kind: python, code: start + a + b}}
+"""
+    )
+    a, b = (await control_plane.turn(capacity=2)).orders
+    run_id = task_run_id(a.step_run_id, a.position)
+    now = control_plane.clock.now()
+    meta = Meta(attempt=1, started_at=now, finished_at=now, trace_id="t1", task_run_id=run_id)
+    processed = TaskProcessed(
+        task="a_task",
+        visit=1,
+        attempt=1,
+        task_run_id=run_id,
+        outcome=Outcome(status=Status.SUCCESS, meta=meta),
+        decision=Decided(rule=0, do="continue", set_ctx={"k": {"deep": 1}}),
+    )
+    await control_plane.turn(control_plane.report(a, processed, StepDone(result=TaskResult(result=1))), capacity=0)
+
+    assert b.ctx == {}
+    assert b.results.keys() == {"start"}
+    [c] = (await control_plane.turn(control_plane.done(b))).orders
+    assert c.ctx == {"k": {"deep": 1}}
+    assert c.results.keys() == {"start", "a", "b"}
+
+
+@pytest.mark.req("WRK-03")
+async def test_taking_up_a_run_that_somebody_is_running_is_refused() -> None:
+    first = ControlPlane()
+    await first.start()
+    await first.claim()
+    second = ControlPlane(first.store)
+
+    with pytest.raises(RefusedError, match=r"is being run by w1; its lease ends in 30 s"):
+        await second.conductor.take_up("x1", is_gone=lambda owner: False)
+
+    second.clock.advance(31)
+    await second.conductor.take_up("x1", is_gone=lambda owner: False)
+    [order] = (await second.turn(worker_id="w2")).orders
+    assert order.lease_epoch == 2
+
+
+async def test_taking_up_an_unknown_run_is_refused() -> None:
+    with pytest.raises(RefusedError, match="no execution x9"):
+        await ControlPlane().conductor.take_up("x9", is_gone=lambda owner: True)
+
+
+@pytest.mark.req("WRK-03")
+async def test_nobody_prolongs_the_lease_of_another() -> None:
+    """An order whose holder is gone would wait for as long as the other goes on."""
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    control_plane.clock.advance(20)
+
+    assert await control_plane.conductor.renew("w2", {order.order_id: 1}) == {order.order_id}
+    control_plane.clock.advance(20)
+    assert len(await control_plane.store.claimable(now=control_plane.clock.now(), limit=9)) == 1
+
+
+async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start()
+    order = await control_plane.claim()
+    control_plane.clock.advance(20)
+
+    lost = await control_plane.conductor.renew("w1", {order.order_id: 1, "gone": 1})
+
+    assert lost == {"gone"}
+    control_plane.clock.advance(20)
+    assert await control_plane.store.claimable(now=control_plane.clock.now(), limit=9) == []
+
+
+async def test_an_execution_that_is_over_is_told_to_whoever_waits_for_it() -> None:
+    control_plane = ControlPlane()
+    await control_plane.start("workflow: [{step: start}]")
+
+    execution = await control_plane.conductor.ended("x1")
+
+    assert execution.status == "completed"

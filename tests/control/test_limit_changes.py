@@ -1,0 +1,159 @@
+"""Limits of playbooks and steps, changed while executions run and wait (BEYOND §5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.base.clock import ManualClock
+from noetl.base.errors import InvalidError
+from noetl.control.limits.playbook_limits import KNOWN_S, PlaybookLimit
+from noetl.control.views.limit_views import PlaybookLimitView, playbook_limits, step_limits
+from noetl.engine.commands import ChangeLimit
+from noetl.store.memory import MemoryStore
+from noetl.store.sqlite.store import SqliteStore
+from tests.contracts.stores import opened
+from tests.control.limits.test_playbook_concurrency import limited, statuses
+from tests.control.waiting import ControlPlane
+from tests.engine_script import net_of
+
+PATH = "tests/test"
+UNLIMITED = """
+workflow:
+  - step: start
+    timer: {duration: 1h}
+"""
+
+
+async def set_to(control_plane: ControlPlane, limit: int) -> bool:
+    changed = await control_plane.clockwork.gate.limits.put(PlaybookLimit(path=PATH, limit=limit))
+    await control_plane.clockwork.gate.look_at(PATH)
+    return changed
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "postgres"])
+async def test_a_raised_limit_of_a_playbook_lets_the_next_ones_in_at_once(backend: str, tmp_path: Path) -> None:
+    async with opened(backend, tmp_path) as store:
+        control_plane = ControlPlane(store, shared=True)
+        await control_plane.start(limited(), "x1", "x2", "x3", "x4")
+
+        assert await set_to(control_plane, 3) is True
+
+        assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "running", "paused"]
+        assert await set_to(control_plane, 3) is False
+
+
+async def test_a_lowered_limit_of_a_playbook_lets_none_in_until_fewer_run() -> None:
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(limited("limit: 3"), "x1", "x2", "x3", "x4")
+    await set_to(control_plane, 1)
+    assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "running", "paused"]
+
+    for one in ("x1", "x2"):
+        await control_plane.conductor.cancel(one, "enough")
+        await control_plane.clockwork.gate.sweep()
+        assert await control_plane.status("x4") == "paused"
+    await control_plane.conductor.cancel("x3", "enough")
+    await control_plane.clockwork.gate.sweep()
+
+    assert await control_plane.status("x4") == "running"
+
+
+async def test_what_is_reset_is_as_the_playbook_says_again() -> None:
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(limited("limit: 2"), "x1")
+    await set_to(control_plane, 1)
+    await control_plane.start(limited("limit: 2"), "x2")
+    assert await control_plane.status("x2") == "paused"
+
+    assert await control_plane.clockwork.gate.limits.remove(PATH) is True
+    await control_plane.clockwork.gate.look_at(PATH)
+
+    assert await control_plane.status("x2") == "running"
+    assert await control_plane.clockwork.gate.limits.remove(PATH) is False
+
+
+async def test_a_limit_that_was_set_counts_for_each_key_and_for_those_that_are_dropped() -> None:
+    control_plane, how = ControlPlane(shared=True), 'limit: 1, on_limit: drop, key: "{{ workload.customer }}"'
+    await set_to(control_plane, 2)
+    await control_plane.start(limited(how), "x1", "x2", "x3", customer="ann")
+    await control_plane.start(limited(how), "x4", customer="bob")
+
+    assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "failed", "running"]
+    views = await playbook_limits(control_plane.store.key_values, control_plane.clockwork.gate.limits)
+    assert [(one.key, one.written, one.limit, one.running) for one in views] == [("ann", 1, 2, 2), ("bob", 1, 2, 1)]
+
+
+async def test_a_playbook_without_a_limit_is_given_one_and_rid_of_it() -> None:
+    clock = ManualClock()
+    control_plane = ControlPlane(MemoryStore(), clock, shared=True)
+    await control_plane.start(UNLIMITED, "x0")
+    await set_to(control_plane, 1)
+    await control_plane.start(UNLIMITED, "x1", "x2", "x3")
+    assert await statuses(control_plane, "x0", "x1", "x2", "x3") == ["running", "running", "paused", "paused"]
+
+    await control_plane.clockwork.gate.limits.remove(PATH)
+    await control_plane.clockwork.gate.look_at(PATH)
+
+    assert await statuses(control_plane, "x1", "x2", "x3") == ["running", "running", "running"]
+    await control_plane.start(UNLIMITED, "x4")
+    assert await control_plane.status("x4") == "running"
+
+
+async def test_another_server_on_the_store_keeps_it_too(tmp_path: Path) -> None:
+    clock = ManualClock()
+    offices = [ControlPlane(SqliteStore.open(tmp_path / "s.db"), clock, shared=True) for _ in range(2)]
+    await offices[1].start(UNLIMITED, "x0")
+    await set_to(offices[0], 1)
+    clock.advance(KNOWN_S)
+    await offices[1].start(UNLIMITED, "x1", "x2")
+
+    assert await statuses(offices[1], "x1", "x2") == ["running", "paused"]
+    for control_plane in offices:
+        await control_plane.store.close()
+
+
+async def test_a_playbook_whose_path_begins_alike_is_left_alone() -> None:
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(limited(), "x1", "x2")
+    await control_plane.clockwork.gate.limits.put(PlaybookLimit(path="tests/te", limit=5))
+    await control_plane.clockwork.gate.look_at("tests/te")
+    await control_plane.clockwork.gate.sweep()
+
+    assert await statuses(control_plane, "x1", "x2") == ["running", "paused"]
+    views = await playbook_limits(control_plane.store.key_values, control_plane.clockwork.gate.limits, "tests/te")
+    assert views == [PlaybookLimitView(path="tests/te", limit=5)]
+
+
+async def test_a_limit_below_one_is_refused() -> None:
+    control_plane = ControlPlane(shared=True)
+
+    with pytest.raises(InvalidError, match="found 0, allowed a whole number from 1 on"):
+        await control_plane.clockwork.gate.limits.put(PlaybookLimit(path=PATH, limit=0))
+
+
+STEPS = """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: nap}, {step: nap}, {step: nap}, {step: call}, {step: call}]}
+  - {step: nap, spec: {concurrency: {limit: 1}}, timer: {duration: 1h}}
+  - {step: call, spec: {rate: {limit: 1, per: 1h}}}
+"""
+
+
+async def test_limits_of_steps_are_told_with_who_runs_and_waits_and_are_read_again_from_the_log(tmp_path: Path) -> None:
+    control_plane = ControlPlane(SqliteStore.open(tmp_path / "s.db"), shared=True)
+    await control_plane.start(STEPS, "x1")
+    await control_plane.conductor.tell("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))
+
+    nap, call = step_limits(net_of(STEPS), (await control_plane.conductor.execution("x1")).execution)
+    assert (nap.written, nap.limit, nap.running, nap.waiting) == (1, 2, 2, 1)
+    assert call.written_rate is not None
+    assert (call.written_rate.limit, call.written_rate.per, call.paced) == (1, "1h", 1)
+
+    other = ControlPlane(SqliteStore.open(tmp_path / "s.db"), control_plane.clock, shared=True)
+    live, told = await control_plane.conductor.execution("x1"), await other.conductor.execution("x1")
+    assert told.execution == live.execution
+    for one in (control_plane, other):
+        await one.store.close()

@@ -1,0 +1,171 @@
+"""An order that loses one worker after another ends its step run, not the whole pool (RELIABILITY 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.control.background.garbage_collection import sweeper
+from noetl.engine.commands import ClaimOrder, LoseOrder
+from noetl.engine.lost_leases import MOST_LEASES
+from noetl.events.orders import ReportResult
+from noetl.events.outcomes import TaskResult
+from noetl.events.steps import StepDone
+from noetl.events.tasks import TaskStarted
+from tests.control.test_executions import CHAIN, ControlPlane
+from tests.engine_script import Conversation
+
+LOOP = """
+workflow:
+  - step: start
+    loop: {in: "{{ [1, 2, 3] }}", iterator: item, spec: {mode: parallel, max_in_flight: 1}}
+    spec: {policy: {failure: {mode: MODE}}}
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: b}]}
+  - {step: b, tool: {kind: python, code: x}}
+"""
+TAKEN = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {arcs: [{step: rescue, when: "{{ event.name == 'step.failed' and event.error.kind == 'lease.lost' }}"}]}
+  - {step: rescue}
+"""
+
+
+def lost(talk: Conversation, order_id: str, leases: int = MOST_LEASES) -> list[Any]:
+    for epoch in range(leases):
+        talk.tell(ClaimOrder(at=talk.clock.now(), order_id=order_id, worker_id=f"w{epoch}", seen_epoch=epoch))
+    return talk.tell(LoseOrder(at=talk.clock.now(), order_id=order_id, seen_epoch=leases))
+
+
+def test_a_step_run_whose_order_is_lost_fails_with_lease_lost_and_its_arcs_may_take_it() -> None:
+    talk = Conversation(TAKEN)
+    talk.start()
+
+    lost(talk, talk.run("start").order_id or "")
+
+    assert talk.ran() == ["start", "rescue"]
+    assert talk.status == "completed"
+    [failed] = [event for event in talk.log if event.event_type == "step.failed"]
+    assert failed.on_behalf
+
+
+def test_a_lost_order_that_nobody_takes_fails_the_execution() -> None:
+    talk = Conversation(CHAIN)
+    talk.start()
+
+    lost(talk, talk.run("start").order_id or "")
+
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert talk.execution.error.kind == "lease.lost"
+    assert talk.execution.error.details == {"leases": 5, "outcome_unknown": False}
+
+
+def test_the_error_says_when_the_last_worker_vanished_in_the_middle_of_a_task() -> None:
+    talk = Conversation(CHAIN)
+    talk.start()
+    run = talk.run("start")
+    assert run.order_id is not None
+    talk.claim("start")
+    started = talk.task("start")[0]
+    assert isinstance(started, TaskStarted)
+    talk.report(talk.report_of("start", started))
+
+    talk.tell(LoseOrder(at=talk.clock.now(), order_id=run.order_id, seen_epoch=1))
+
+    assert talk.execution.error is not None
+    assert talk.execution.error.details is not None
+    assert talk.execution.error.details["outcome_unknown"] is True
+
+
+def test_of_a_lost_range_every_iteration_fails_once_and_the_others_are_not_touched() -> None:
+    talk = Conversation(LOOP.replace("MODE", "best_effort"))
+    talk.start()
+    [order_id] = talk.execution.orders
+
+    lost(talk, order_id)
+
+    about = [event for event in talk.log if event.event_type.startswith("loop.iteration.")]
+    assert [(event.event_type, event.payload.index, event.on_behalf) for event in about] == [  # type: ignore[union-attr]
+        ("loop.iteration.started", 0, True),
+        ("loop.iteration.failed", 0, True),
+    ]
+    assert talk.status == "running"
+    assert len(talk.execution.orders) == 1, "the next range is handed out"
+
+
+def test_a_lost_range_fails_a_loop_that_is_to_fail_fast() -> None:
+    talk = Conversation(LOOP.replace("MODE", "fail_fast"))
+    talk.start()
+    [order_id] = talk.execution.orders
+
+    lost(talk, order_id)
+
+    assert talk.status == "failed"
+    assert talk.execution.error is not None
+    assert talk.execution.error.kind == "lease.lost"
+
+
+def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
+    talk = Conversation(CHAIN)
+    talk.start()
+    talk.claim("start")
+    order_id = talk.run("start").order_id or ""
+
+    assert talk.decide(LoseOrder(at=0.0, order_id=order_id, seen_epoch=0)).verdict is ReportResult.FENCED
+    talk.pause()
+    assert talk.decide(LoseOrder(at=0.0, order_id=order_id, seen_epoch=1)).verdict is ReportResult.PAUSED
+    talk.cancel()
+    assert talk.decide(LoseOrder(at=0.0, order_id=order_id, seen_epoch=1)).verdict is ReportResult.TERMINAL
+
+
+@pytest.mark.req("WRK-03", "O-06")
+async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
+    control_plane = ControlPlane(shared=True)
+    sweep = sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep
+    await control_plane.start()
+    epochs = []
+    for _ in range(MOST_LEASES):
+        [order] = (await control_plane.turn(worker_id=f"w{len(epochs)}")).orders
+        epochs.append(order.lease_epoch)
+        control_plane.clock.advance(31)
+        await sweep()
+
+    assert epochs == [1, 2, 3, 4, 5]
+    assert (await control_plane.turn()).orders == ()
+    row = await control_plane.store.execution("x1")
+    assert row is not None
+    assert row.status == "failed"
+    assert await control_plane.store.orders("x1") == []
+
+
+async def test_a_late_report_from_a_lost_lease_is_rejected() -> None:
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start()
+    stale = await control_plane.claim()
+    control_plane.clock.advance(31)
+    [order] = (await control_plane.turn(worker_id="w2")).orders
+
+    late = await control_plane.turn(control_plane.done(stale), capacity=0)
+    done = await control_plane.turn(
+        control_plane.report(order, StepDone(result=TaskResult()), worker_id="w2"), capacity=0
+    )
+
+    assert order.order_id == stale.order_id
+    assert late.verdicts == (ReportResult.FENCED,)
+    assert done.verdicts == (ReportResult.ACCEPTED,)
+
+
+async def test_orders_of_a_cancelled_execution_are_never_given_out_again() -> None:
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start()
+    await control_plane.claim()
+    await control_plane.conductor.cancel("x1", "enough")
+    control_plane.clock.advance(31)
+
+    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+
+    assert (await control_plane.turn(worker_id="w2")).orders == ()

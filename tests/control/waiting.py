@@ -1,0 +1,84 @@
+"""A conductor with its clockwork, on a clock that tests move; nothing runs beside unless a test starts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.base.clock import ManualClock
+from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.executions import Executions
+from noetl.events.envelope import Event
+from noetl.store.contract import Store
+from noetl.store.memory import MemoryStore
+from noetl.store.results.files import MemoryResults
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.engine_script import net_of
+
+TIMER = """
+workflow:
+  - step: start
+    timer: {id: nap, duration: "{{ workload.naps | default('1h') }}", spec: {cancellable: true}}
+    next: {arcs: [{step: woken, when: "{{ event.name == 'timer.fired' }}"}, {step: stopped}]}
+  - {step: woken, tool: {kind: noop}}
+  - {step: stopped, tool: {kind: noop}}
+"""
+MESSAGE = """
+workload: {order: 7}
+workflow:
+  - step: start
+    message: {name: paid, correlation: {order: "{{ workload.order }}"}}
+    next: {arcs: [{step: shipped}]}
+  - {step: shipped, tool: {kind: noop}}
+"""
+SIGNAL = """
+workflow:
+  - step: start
+    signal: {name: stop}
+    next: {arcs: [{step: stopped}]}
+  - {step: stopped, tool: {kind: noop}}
+"""
+TASK = """
+workflow:
+  - step: start
+    human_task:
+      title: Approve
+      assignee: {role: boss}
+      form:
+        - {field: decision, type: enum, options: [yes_please, no_thanks], required: true}
+        - {field: amount, type: integer}
+    next: {arcs: [{step: done}]}
+  - {step: done, tool: {kind: noop}}
+"""
+
+
+class ControlPlane:
+    """`shared`: as a server, which reaches every execution of the store."""
+
+    def __init__(self, store: Store | None = None, clock: ManualClock | None = None, *, shared: bool = False) -> None:
+        self.store = store or MemoryStore()
+        self.clock = clock or ManualClock()
+        self.events: list[Event] = []
+        self.conductor = Executions(
+            self.store, MemoryResults(), MemoryWakeups(), self.clock, watch=self.events.extend, shared=shared
+        )
+        self.clockwork = BackgroundJobs(self.conductor, self.store, self.clock, everywhere=shared)
+        self.deliveries, self.inbox = self.clockwork.deliveries, self.clockwork.inbox
+        self.alarms, self.mailroom = self.clockwork.alarms, self.clockwork.mailroom
+
+    async def start(self, text: str, *ids: str, **payload: Any) -> None:
+        net = net_of(text)
+        for execution_id in ids or ("x1",):
+            await self.conductor.start(net, execution_id=execution_id, trace_id=execution_id, payload=payload)
+            self.clock.advance(0.001)  # of two waits one is older
+
+    async def status(self, execution_id: str = "x1") -> str:
+        row = await self.store.execution(execution_id)
+        assert row is not None
+        return row.status
+
+    async def types(self, execution_id: str = "x1") -> list[str]:
+        return [event.event_type for event in await self.store.events(execution_id)]
+
+    async def ran(self, execution_id: str = "x1") -> list[str | None]:
+        events = await self.store.events(execution_id)
+        return [event.step for event in events if event.event_type == "step.scheduled"]

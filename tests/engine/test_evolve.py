@@ -1,0 +1,15 @@
+"""Every event there is changes the state in one place, or is known to change nothing."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from noetl.engine.evolve import ROOMS
+from noetl.events.events import Payload
+
+
+@pytest.mark.req("EVT-07")
+def test_every_event_has_a_room_that_follows_it() -> None:
+    assert set(ROOMS) == set(get_args(Payload))

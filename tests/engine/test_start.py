@@ -1,0 +1,107 @@
+"""How an execution begins (SRV-01, SRV-03, TOK-01)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.events.executions import ExecutionRequested, WorkflowStarted
+from noetl.events.tokens import TokenCreated
+from tests.engine_script import Conversation
+
+ONE = """
+workload: {a: {x: 1, y: 2}, l: [1]}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+"""
+
+
+@pytest.mark.req("SRV-01")
+def test_the_first_events_of_a_run_are_always_the_same() -> None:
+    talk = Conversation(ONE)
+
+    events = talk.start()
+
+    assert [event.event_type for event in events] == [
+        "playbook.execution_requested",
+        "playbook.request_evaluated",
+        "workflow.started",
+        "token.created",
+        "token.enqueued",
+        "step.scheduled",
+    ]
+
+
+@pytest.mark.req("SRV-03", "SCOPE-01")
+def test_the_payload_is_laid_over_the_workload_and_nothing_changes_it_later() -> None:
+    talk = Conversation(ONE)
+
+    talk.start(a={"y": 3}, l=[])
+    talk.done("start", 1)
+
+    [started] = talk.payloads("workflow.started")
+    assert started.workload == {"a": {"x": 1, "y": 3}, "l": []}
+    assert talk.execution.workload == started.workload
+    assert [type(event.payload) for event in talk.log].count(WorkflowStarted) == 1
+
+
+@pytest.mark.req("TOK-01")
+def test_the_start_token_carries_every_mandatory_field() -> None:
+    talk = Conversation(ONE)
+
+    talk.start()
+
+    created = next(event for event in talk.log if isinstance(event.payload, TokenCreated))
+    assert created.execution_id == "x1"
+    assert created.trace_id == "t1"
+    assert created.payload == TokenCreated(
+        token_id=talk.run("start").token_id, step="start", path="tests/test", args={}
+    )
+
+
+@pytest.mark.req("EVT-08")
+def test_a_step_without_a_worker_is_scheduled_and_not_started() -> None:
+    talk = Conversation(ONE)
+
+    talk.start()
+
+    assert "step.scheduled" in talk.types()
+    assert "step.started" not in talk.types()
+
+
+def test_the_request_is_recorded_with_the_net_it_pins() -> None:
+    talk = Conversation(ONE)
+
+    talk.start(n=1)
+
+    [requested] = talk.payloads("playbook.execution_requested")
+    net_hash = talk.plan.net_hash
+    assert requested == ExecutionRequested(path="tests/test", net_hash=net_hash, trace_id="t1", payload={"n": 1})
+
+
+def test_starting_twice_gives_the_same_events_with_the_same_ids() -> None:
+    """A repeated decision must collide with the first one, not add a second (O-05)."""
+    first, second = Conversation(ONE), Conversation(ONE)
+
+    assert first.start(n=1) == second.start(n=1)
+
+
+@pytest.mark.req("DOC-15")
+def test_the_context_begins_with_what_the_root_says_and_only_the_input_is_read() -> None:
+    talk = Conversation("ctx: {total: 0, limit: '{{ workload.a.x + 1 }}', bare: '{{ l }}'}" + ONE)
+
+    events = talk.start(a={"x": 4})
+
+    assert talk.execution.ctx == {"total": 0, "limit": 5, "bare": [1]}
+    assert [event.event_type for event in events][4:7] == ["token.enqueued", "ctx.patched", "step.scheduled"]
+
+
+@pytest.mark.req("DOC-15")
+def test_a_context_that_cannot_be_rendered_fails_the_execution_with_its_reason() -> None:
+    talk = Conversation("ctx: {limit: '{{ 1 / workload.a.x }}'}" + ONE)
+
+    talk.start(a={"x": 0})
+
+    assert talk.status == "failed"
+    assert talk.ran() == []
+    assert "the ctx of the playbook" in talk.payloads("playbook.processed")[0].error.message

@@ -1,0 +1,49 @@
+"""The door: what this version cannot run is refused before anything begins, with the whole list."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.engine.unsupported_features import not_runnable
+from tests.engine_script import net_of
+
+RUNS = frozenset({"noop", "python"}).__contains__
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            "loop: {in: [1], iterator: x, spec: {mode: parallel, extend: true, policy: {partitioning: {key: '1'}}}}",
+            "loop.spec.extend with partitioning (step start)",
+        ),
+        ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
+    ],
+)
+def test_each_construct_is_named_with_its_place(step: str, said: str) -> None:
+    net = net_of(f"workflow:\n  - step: start\n    {step}\n")
+
+    assert said in not_runnable(net, RUNS)
+
+
+def test_a_plain_playbook_passes_the_door() -> None:
+    net = net_of("workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: b}]}}, {step: b}]")
+
+    assert not_runnable(net, RUNS) == []
+
+
+def test_everything_is_listed_at_once() -> None:
+    net = net_of(
+        """
+keychain: [{name: k, kind: env}]
+workflow:
+  - step: start
+    loop: {in: [1], iterator: x, spec: {mode: parallel, extend: true, policy: {partitioning: {key: '1'}}}}
+    tool: {kind: postgres, auth: k, command: "select 1"}
+"""
+    )
+
+    assert not_runnable(net, RUNS) == [
+        "loop.spec.extend with partitioning (step start)",
+        "tool kind postgres of task start_task (step start)",
+    ]

@@ -1,0 +1,401 @@
+"""Tool kinds, their inputs, and workbook references (VAL-04, DOC-10, SPEC-05, TOOL-10, TOOL-13, DESIGN §5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.base.source import Source
+from noetl.language.checking import check
+from noetl.net.kinds import ToolKind
+from noetl.templates.authored import Authored
+from noetl.tools.kinds import KINDS
+
+
+def step(tool: str) -> str:
+    return f"- step: start\n  tool: {tool}"
+
+
+@pytest.mark.req("VAL-04")
+def test_an_unknown_kind_is_refused_with_the_known_ones(compiled):
+    found = compiled(step("{ kind: audit_logger }")).only("E_TOOL_KIND")
+
+    assert (found.path, found.line) == ("workflow[0].tool.kind", 7)
+    assert "http, python, postgres" in found.hint
+
+
+@pytest.mark.req("VAL-04")
+def test_a_registered_plug_in_makes_its_kind_known(compiled):
+    kinds = {**KINDS, "audit_logger": ToolKind(name="audit_logger", open_inputs=True)}
+
+    assert compiled(step("{ kind: audit_logger, level: info }"), kinds=kinds).loud == []
+
+
+@pytest.mark.req("VAL-04")
+def test_with_extensions_an_unknown_kind_is_only_a_warning(compiled):
+    result = compiled(step("{ kind: audit_logger, level: info }"), extensions=True)
+
+    assert result.loud == ["W_TOOL_KIND"]
+    assert "tool.unknown_kind" in result.only("W_TOOL_KIND").hint
+    assert result.net is not None
+
+
+def test_a_misspelled_kind_gets_the_nearest_one(compiled):
+    assert 'did you mean "postgres"?' in compiled(step("{ kind: postgre, command: x }")).only("E_TOOL_KIND").hint
+
+
+def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
+    found = compiled(step("{ kind: snowflake, query: select 1 }")).only("W_TOOL_KIND")
+
+    assert "a plug-in for Snowflake" in found.hint
+
+
+@pytest.mark.req("VAL-04", "DOC-10")
+@pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{ kind: gcs, operation: upload, source: /data/x.csv, destination: gs://bucket/x.csv }",
+        "{ kind: snowflake, sql: select 1, role: loader, file: q.sql }",
+        "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
+        "{ kind: mcp, uri: stdio, call: search }",
+    ],
+)
+def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled, api, task):
+    """Such playbooks check, and say which plug-in would run them (DESIGN §5)."""
+    result = compiled(step(task), api=api)
+
+    assert result.loud == ["W_TOOL_KIND"]
+    assert result.net is not None
+
+
+@pytest.mark.req("VAL-13", "TOOL-13")
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("loop", "E_LOOP_KIND"), ("sink", "E_SINK"), ("next", "E_TOOL_KIND"), ("iterator", "E_TOOL_KIND")],
+)
+def test_words_that_are_no_kinds_have_their_own_way_out(compiled, kind, code):
+    assert not compiled(step(f"{{ kind: {kind} }}")).only(code).hint.startswith("known kinds")
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("api", "key", "code"),
+    [
+        ("noetl.io/v10", "urll", "E_TASK_KEY"),
+        ("noetl.io/v2", "urll", "E_TASK_KEY"),
+        ("noetl.io/v10", "owner", "E_TASK_KEY"),
+        ("noetl.io/v2", "owner", "W_UNKNOWN_KEY"),
+    ],
+)
+def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled, api, key, code):
+    found = compiled(step(f'[{{ name: t, kind: http, url: "http://x", {key}: 1 }}]'), api=api)
+
+    assert found.loud == [code]
+    assert f'"{key}"' in found.only(code).message
+
+
+@pytest.mark.req("DOC-10")
+def test_strict_makes_unknown_keys_errors_under_v2_too(compiled):
+    result = compiled(step("[{ name: t, kind: noop, owner: me }]"), api="noetl.io/v2", strict=True)
+
+    assert result.loud == ["E_TASK_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "missing"),
+    [
+        ("{ kind: http }", '"url"'),
+        ("{ kind: python }", '"code" or "script"'),
+        ("{ kind: postgres, auth: x }", '"command"'),
+        ("{ kind: playbook }", '"path"'),
+    ],
+)
+def test_an_input_that_a_kind_needs_is_asked_for(compiled, tool, missing):
+    assert missing in compiled(step(tool)).only("E_TASK_KEY").message
+
+
+def test_an_alias_is_renamed_with_a_note(compiled):
+    result = compiled(step('{ kind: http, endpoint: "http://x" }'))
+
+    assert result.loud == []
+    assert '"url"' in result.only("I_ALIAS").hint
+    assert result.task("start", "start_task").inputs.data == {"url": "http://x"}
+
+
+def test_two_spellings_of_one_input_are_refused(compiled):
+    found = compiled(step('{ kind: http, endpoint: "http://x", url: "http://y" }')).only("E_TASK_KEY")
+
+    assert "same input" in found.message
+
+
+@pytest.mark.req("SPEC-05")
+def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled):
+    result = compiled(step('[{ name: t, kind: http, url: "http://x", timeout: 5 }]'), api="noetl.io/v2")
+
+    assert result.loud == []
+    assert "spec.timeout" in result.only("I_ALIAS").message
+    assert result.task("start", "t").spec.data["timeout"] == 5
+
+
+@pytest.mark.req("SPEC-05")
+def test_a_knob_beside_kind_is_refused_under_v10(compiled):
+    found = compiled(step('{ kind: http, url: "http://x", timeout: 5 }')).only("E_TASK_KEY")
+
+    assert found.hint == "write it as spec.timeout"
+    assert found.path == "workflow[0].tool.timeout"
+
+
+@pytest.mark.req("SPEC-05")
+def test_an_unknown_spec_key_is_only_a_warning(compiled):
+    result = compiled(step('{ kind: http, url: "http://x", spec: { timeoot: 5 } }'))
+
+    assert result.loud == ["W_SPEC_KEY"]
+    assert result.only("W_SPEC_KEY").hint == 'did you mean "timeout"?'
+
+
+@pytest.mark.req("VAL-18")
+def test_options_that_the_v2_case_reader_judges_are_not_judged_twice(compiled):
+    tool = "{ kind: noop, spec: { case_mode: inclusive } }\n  next: end"
+
+    assert compiled(step(tool), api="noetl.io/v2").loud == ["E_SPEC_OPTION"]
+
+
+@pytest.mark.req("TOOL-07")
+def test_python_code_is_never_a_template(compiled):
+    result = compiled(step("{ kind: python, code: \"result = '{{ not jinja'\" }"))
+
+    assert result.loud == []
+    task = result.task("start", "start_task")
+    assert task.verbatim == {"code": "result = '{{ not jinja'"}
+    assert task.inputs == Authored({})
+
+
+# workbook ------------------------------------------------------------------------------------------------------------
+
+DOUBLE = 'workbook: { double: { kind: python, args: { n: "{{ args.n }}" }, code: "result = n * 2" } }'
+
+
+@pytest.mark.req("TOOL-10")
+def test_a_reference_becomes_the_task_it_names(compiled):
+    result = compiled(step("[{ name: t, kind: workbook, task: double, args: { n: 4 } }]"), root=DOUBLE)
+
+    task = result.task("start", "t")
+    assert result.loud == []
+    assert (task.kind, task.verbatim) == ("python", {"code": "result = n * 2"})
+    assert task.inputs == Authored({"args": {"n": "{{ args.n }}"}})
+    assert task.args == Authored({"n": 4})
+
+
+@pytest.mark.req("TOOL-10")
+def test_a_reference_may_name_its_task_by_its_own_name(compiled):
+    result = compiled(step("[{ name: double, kind: workbook, args: { n: 4 } }]"), root=DOUBLE)
+
+    assert result.loud == []
+    assert result.task("start", "double").kind == "python"
+
+
+@pytest.mark.req("TOOL-10")
+def test_keys_of_the_reference_lie_over_the_definition(compiled):
+    book = 'workbook: { get: { kind: http, endpoint: "http://a", headers: { x: 1 }, spec: { timeout: 5, retry: 1 } } }'
+    tool = '[{ name: t, kind: workbook, task: get, url: "http://b", spec: { timeout: 9 } }]'
+    task = compiled(step(tool), root=book).task("start", "t")
+
+    assert task.inputs.data == {"headers": {"x": 1}, "url": "http://b"}
+    assert task.spec.data == {"timeout": 9, "retry": 1}
+
+
+@pytest.mark.req("TOOL-10")
+def test_references_through_each_other_keep_both_arguments(compiled):
+    book = DOUBLE[:-2] + ', four: { kind: workbook, task: double, args: { n: "{{ args.m * 2 }}" } } }'
+    result = compiled(step("[{ name: t, kind: workbook, task: four, args: { m: 1 } }]"), root=book.replace("} ,", "},"))
+
+    task = result.task("start", "t")
+    assert result.loud == []
+    assert (task.args, task.inner_args) == (Authored({"m": 1}), (Authored({"n": "{{ args.m * 2 }}"}),))
+
+
+@pytest.mark.req("TOOL-10", "VAL-21")
+def test_an_unknown_workbook_task_is_refused(compiled):
+    found = compiled(step("{ kind: workbook, task: nope }"), root=DOUBLE).only("E_WORKBOOK_REF")
+
+    assert found.path == "workflow[0].tool.task"
+    assert "double" in found.hint
+
+
+@pytest.mark.req("TOOL-10")
+def test_references_in_a_circle_are_refused(compiled):
+    book = "workbook: { a: { kind: workbook, task: b }, b: { kind: workbook, task: a } }"
+    result = compiled(step("{ kind: workbook, task: a }"), root=book)
+
+    assert set(result.loud) == {"E_WORKBOOK_REF"}
+    assert any('"a" → "b" → "a"' in found.message for found in result.found)
+
+
+def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled):
+    hook = "policy: { before: [{ name: log, kind: workbook }], rules: [{ else: { then: { do: break } } }] }"
+    book = f"workbook: {{ log: {{ kind: noop }}, a: {{ kind: noop, spec: {{ {hook} }} }} }}"
+
+    assert compiled(step("{ kind: workbook, task: a }"), root=book).loud == []
+
+
+@pytest.mark.parametrize("tool", ["{ kind: workbook }", '{ kind: workbook, task: "{{ workload.t }}" }'])
+def test_a_reference_must_be_a_name_before_anything_runs(compiled, tool):
+    assert compiled(step(tool), root=DOUBLE).only("E_WORKBOOK_REF")
+
+
+@pytest.mark.req("DOC-09")
+def test_the_three_spellings_of_a_workbook_compile_alike(compiled):
+    task = 'kind: python, args: { n: "{{ args.n }}" }, code: "result = n * 2"'
+    nets = [
+        compiled(step("{ kind: workbook, task: double, args: { n: 1 } }"), root=f"workbook: {book}").net
+        for book in (
+            f"{{ tasks: {{ double: {{ {task} }} }} }}",
+            f"{{ double: {{ {task} }} }}",
+            f"[{{ name: double, {task} }}]",
+            f"[{{ name: double, tool: {{ {task} }} }}]",
+        )
+    ]
+
+    assert nets[0] is not None
+    assert all(net == nets[0] for net in nets)
+
+
+def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled):
+    result = compiled(
+        "- step: start", root='workbook: { a: { kind: htp }, b: { kind: noop, args: { x: "{{ 1 + }}" } } }'
+    )
+
+    assert sorted(result.loud) == ["E_TEMPLATE", "E_TOOL_KIND"]
+
+
+# credentials ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("VAL-21", "KEY-05")
+def test_a_literal_credential_outside_the_keychain_is_a_warning(compiled):
+    tool = "{ kind: postgres, auth: pg_x, command: select 1 }"
+    keychain = "keychain: [{ name: pg_y, kind: postgres_credential }]"
+
+    assert compiled(step(tool), root=keychain).only("W_KEYCHAIN").hint == 'did you mean "pg_y"?'
+    assert compiled(step(tool.replace("pg_x", "pg_y")), root=keychain).loud == []
+    assert compiled(step(tool.replace("pg_x", '"{{ workload.pg }}"')), root=keychain).loud == []
+
+
+@pytest.mark.req("KEY-03")
+def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled):
+    tool = '{ kind: http, url: "http://x", headers: { A: "{{ keychain.opnai.value }}" } }'
+
+    found = compiled(step(tool), root="keychain: [{ name: openai, kind: env }]").only("W_KEYCHAIN")
+    assert found.hint == 'did you mean "openai"?'
+
+
+@pytest.mark.req("KEY-03", "VAL-15")
+@pytest.mark.parametrize(
+    ("auth", "codes"),
+    [
+        ("{{ workload.login }}", []),
+        ("{{ login }}", []),
+        ("{{ workload. }}", ["E_TEMPLATE"]),
+        ("{{ ctx.login }}", ["W_FOREIGN_NAME"]),
+        ("{{ keychain.other.value }}", ["W_KEYCHAIN", "W_KEYCHAIN"]),
+    ],
+)
+def test_what_a_keychain_entry_may_read(compiled, auth, codes):
+    keychain = f'keychain: [{{ name: api, kind: bearer, auth: "{auth}" }}]'
+
+    assert compiled(step("{ kind: noop }"), root=f"workload: {{ login: a }}\n{keychain}").loud == codes
+
+
+def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
+    def tool(sql: str) -> str:
+        return step(f'{{ kind: postgres, auth: "{{{{ workload.pg }}}}", command: "{sql}" }}')
+
+    assert compiled(tool("{{ workload.sql }}")).loud == ["W_SQL_FRAGMENT"]
+    assert compiled(tool("{{ workload.sql | sql }}")).loud == []
+    assert compiled(tool("select {{ workload.n }}")).loud == []
+
+
+@pytest.mark.req("TOOL-05", "O-23")
+@pytest.mark.parametrize(
+    ("condition", "codes"),
+    [
+        ("a IN ({{ workload.ids | join(', ') }})", []),
+        ("a not in ( {{ workload.ids | map('string') | join(',') }} )", []),
+        (r"""b IN ('{{ workload.ids | join(\"','\") }}')""", []),
+        (r"""b IN ({{ workload.ids | join(\"','\") }})""", ["W_SQL_FRAGMENT"]),
+        ("b IN ('{{ workload.ids | join(', ') }}')", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(';') }})", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ '0,' ~ workload.ids | join(',') }})", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(',') }}){% if workload.n %} AND n{% endif %}", ["W_SQL_FRAGMENT"]),
+        ("a IN ({{ workload.ids | join(', ') | sql }})", []),
+        ("a IN ({{ workload.ids }})", []),
+        ("a = {{ workload.ids | join(', ') }}", []),
+    ],
+)
+def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(compiled, condition, codes):
+    """Quietly no row would match, or the database would take the text for a number."""
+    tool = '{ kind: postgres, auth: "{{ workload.pg }}", query: "SELECT a FROM t WHERE %s" }'
+
+    assert compiled(step(tool % condition)).loud == codes
+
+
+@pytest.mark.req("TOOL-05")
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("select 1{{ workload.n }}", "cannot be part of 1{{ … }}"),
+        ("select B'{{ workload.n }}'", "cannot be part of B'{{ … }}'"),
+        ("select 'a {{ workload.n }}", "never closed"),
+        ("select * from {{ keychain.pg.schema }}.t", "a secret can only be bound"),
+        ("create table t as select '{{ keychain.pg.password }}'", "a secret can only be bound"),
+        ("{{ keychain.pg.sql }}", "a secret can only be bound"),
+        ("{% set x %}select {{ workload.n }}{% endset %}{{ x }}", "would make SQL out of values"),
+        ("select 1 where a = {{ keychain.pg.password }}", ""),
+        ("select '{{ keychain.pg.password }}' {% if workload.n %}, {{ workload.n }}{% endif %}", ""),
+        ("select * from {{ workload.t }} where {{ workload.c }} = 1", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "{{ kind: postgres, auth: pg, command: {} }}",
+        "{{ kind: duckdb, commands: [{}] }}",
+        "{{ kind: transfer, source: {{ kind: duckdb, query: {} }}, target: {{ kind: duckdb, table: t }} }}",
+        "{{ kind: transfer, source: {{ kind: duckdb, query: select 1 }}, target: {{ kind: duckdb, command: {} }} }}",
+    ],
+)
+def test_sql_that_no_value_could_make_run_is_an_error(compiled, tool, sql, why):
+    keychain = "keychain: [{ name: pg, kind: postgres_credential }]"
+    outcome = compiled(step(tool.format(f'"{sql}"')), root=keychain)
+
+    if why:
+        assert why in outcome.only("E_TEMPLATE").message
+    else:
+        assert outcome.loud == []
+
+
+def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compiled):
+    sql = "|\n        select {{ workload.a }},\n          1{{ workload.b }}\n"
+    found = compiled(f"- step: start\n  tool:\n    kind: duckdb\n    command: {sql}").only("E_TEMPLATE")
+
+    assert (found.line, found.span.column) == (11, 14)
+
+
+@pytest.mark.req("V2C-03")
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("{ kind: postgres, auth: pg, table: t, args: { b: 2 } }", {"a": '{{ args["a"] }}', "b": 2}),
+        ("{ kind: postgres, auth: pg, table: t }", {"a": '{{ args["a"] }}', "b": '{{ args["b"] }}'}),
+        ("{ kind: noop }", None),
+    ],
+)
+def test_a_v2_case_step_hands_its_args_to_its_tool_under_the_tools_own(tool, args):
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a\npath: x/a\nworkflow:\n"
+    text += f"  - step: start\n    args: {{ a: 1, b: 1 }}\n    tool: {tool}\n    next: end\n"
+
+    net = check(Source("t.yaml", text), kinds=KINDS).net
+    assert net is not None
+    (task,) = net.transitions[0].tasks
+
+    assert task.inputs.data.get("args") == args

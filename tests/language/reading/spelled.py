@@ -1,0 +1,26 @@
+"""What the tests of accepted spellings share: a document around a fragment, and what checking it finds."""
+
+from __future__ import annotations
+
+import textwrap
+
+from noetl.base.source import Source
+from noetl.language.checking import Checked, check
+from noetl.language.reading.playbook import Dialect
+from noetl.tools.kinds import load_kinds
+
+KINDS = load_kinds()
+
+
+def document_of(fragment: str, dialect: Dialect, api: str = "v2") -> str:
+    """A document with these steps, or with these sections of the root."""
+    text = textwrap.dedent(fragment).strip("\n")
+    named = f", dialect: {dialect}" if api == "v2" else ""
+    head = f"apiVersion: noetl.io/{api}\nkind: Playbook\nmetadata: {{name: t, path: tests/t{named}}}\n"
+    if text.startswith("- step"):
+        return f"{head}workflow:\n{textwrap.indent(text, '  ')}\n"
+    return f"{head}{text}\n"
+
+
+def checked_text(text: str) -> Checked:
+    return check(Source("test.yaml", text), kinds=KINDS)

@@ -1,0 +1,85 @@
+"""Accepted spellings: each row of the table rewrites its example, says so, and leads to the same playbook."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from noetl.base.diagnostics import Diagnostic, Findings
+from noetl.base.source import Source
+from noetl.language.reading.nodes import Mapping, data
+from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.spellings.model import Rewriting, Spelling
+from noetl.language.reading.spellings.respelling import respelled
+from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.yaml import read_yaml
+from noetl.net.net import Net
+from tests.language.reading.spelled import checked_text, document_of
+
+ROWS = [row for row in SPELLINGS if row.rewrite is not None]
+EXAMPLES = [pytest.param(row, row.dialects[0], id=row.id) for row in SPELLINGS if row.before]
+CASES = [pytest.param(row, row.dialects[0], id=row.id) for row in ROWS]
+
+
+def tree(text: str) -> Mapping:
+    root = read_yaml(Source("test.yaml", text), Findings())
+    assert root is not None
+    return root
+
+
+def rewritten(
+    text: str, dialect: Dialect, *, v10_api: bool = False, rescue: bool = False
+) -> tuple[Mapping, list[Diagnostic]]:
+    findings = Findings()
+    rewriting = Rewriting(dialect=dialect, findings=findings, v10_api=v10_api, rescue=rescue)
+    return respelled(tree(text), rewriting), list(findings)
+
+
+def same_net(older: Net | None, canonical: Net | None) -> bool:
+    return older is not None and canonical is not None and replace(older, dialect=canonical.dialect) == canonical
+
+
+def test_no_two_rows_have_one_id() -> None:
+    assert len({row.id for row in SPELLINGS}) == len(SPELLINGS)
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize(("row", "dialect"), CASES)
+def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spelling, dialect: Dialect) -> None:
+    root, found = rewritten(document_of(row.before, dialect), dialect)
+
+    assert data(root) == data(tree(document_of(row.after, dialect)))
+    assert bool(found) == (row.own is not dialect)
+    assert {one.code for one in found} <= {"I_ALIAS"}
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize(("row", "dialect"), CASES)
+def test_the_canonical_spelling_stays_as_it_is(row: Spelling, dialect: Dialect) -> None:
+    text = tree(document_of(row.after, dialect))
+    findings = Findings()
+
+    assert respelled(text, Rewriting(dialect=dialect, findings=findings)) is text
+    assert list(findings) == []
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize(("row", "dialect"), EXAMPLES)
+def test_a_document_with_the_older_spelling_checks_without_errors(row: Spelling, dialect: Dialect) -> None:
+    older = checked_text(document_of(row.before, dialect))
+    canonical = checked_text(document_of(row.after, dialect))
+
+    assert [one for one in older.diagnostics if one.code[0] == "E"] == []
+    assert older.dialect == dialect
+    assert older.net is not None
+    assert same_net(older.net, canonical.net)
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS if row.refused_by_v10])
+def test_what_a_source_document_refuses_stays_refused_under_v10_and_has_a_fix(row: Spelling) -> None:
+    text = document_of(row.before, Dialect.V10, api="v10")
+
+    assert [one.code for one in checked_text(text).diagnostics if one.code[0] == "E"]
+    fixed, _ = rewritten(text, Dialect.V10, v10_api=True, rescue=True)
+    assert data(fixed) == data(tree(document_of(row.after, Dialect.V10, api="v10")))

@@ -1,0 +1,193 @@
+"""Whole runs in one process (WRK-08, SRV-06, RES-01, RES-03, RES-04, RES-06)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import noetl
+from noetl.base.errors import BackendError, PlaybookError, RefusedError
+from noetl.events.envelope import Event
+from noetl.operations.embedded import RunResult, run_net
+from noetl.store.sqlite.store import SqliteStore
+from tests.engine_script import net_of, playbook
+from tests.playbook_runs import Scripted, run_here
+
+TWO = """
+workload: {who: world}
+workflow:
+  - step: start
+    tool: {kind: python, args: {who: "{{ workload.who }}"}, code: "result = {'greeting': 'hello ' + who}"}
+    next: {arcs: [{step: finish, args: {said: "{{ start.greeting }}"}}]}
+  - step: finish
+    tool: {kind: noop, args: {said: "{{ args.said }}"}}
+"""
+
+
+def run(text: str, db: Path | str, payload: dict[str, Any] | None = None) -> tuple[RunResult, list[Event]]:
+    events: list[Event] = []
+    return asyncio.run(run_net(net_of(text), payload=payload or {}, db=db, watch=events.extend)), events
+
+
+@pytest.mark.req("SRV-05")
+@pytest.mark.parametrize("where", ["file", ":memory:"])
+def test_a_two_step_playbook_goes_through_every_room(tmp_path: Path, where: str) -> None:
+    result, events = run(TWO, tmp_path / "s.db" if where == "file" else where, {"who": "you"})
+
+    assert result.ok
+    assert result.result == {"said": "hello you"}
+    assert result.events == len(events)
+    assert [event.event_type for event in events][-2:] == ["workflow.finished", "playbook.processed"]
+
+
+@pytest.mark.req("EVT-07")
+async def test_what_was_heard_is_what_is_in_the_file(tmp_path: Path) -> None:
+    events: list[Event] = []
+    result = await run_net(net_of(TWO), payload={}, db=tmp_path / "s.db", watch=events.extend)
+
+    store = SqliteStore.open(tmp_path / "s.db")
+    stored = await store.events(result.execution_id)
+    row = await store.execution(result.execution_id)
+    orders = await store.orders(result.execution_id)
+    await store.close()
+
+    assert stored == events
+    assert row is not None
+    assert (row.status, row.last_seq, row.path) == ("completed", len(events), "tests/test")
+    assert orders == []
+
+
+def test_a_failed_run_is_a_result_and_no_exception(tmp_path: Path) -> None:
+    result, _ = run("workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(3)'}}]", tmp_path / "s.db")
+
+    assert not result.ok
+    assert result.error is not None
+    assert (result.error.kind, result.error.message) == ("py.exception", "ValueError: 3")
+
+
+def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    warehouse = net_of("workflow: [{step: start, tool: {kind: snowflake, query: select 1}}]")
+
+    with pytest.raises(RefusedError, match='tool kind "snowflake"'):
+        asyncio.run(run_net(warehouse, payload={}, db=tmp_path / "s.db"))
+
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_branches_run_at_the_same_time() -> None:
+    """Each waits for the other; one after the other they would wait for ever."""
+    meeting = asyncio.Barrier(2)
+
+    class Meeting(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            if context.task in ("a_task", "b_task"):
+                await meeting.wait()
+            return await super().run(inputs, context)
+
+    ran = run_here(
+        """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+  - {step: a, tool: {kind: python, code: x}}
+  - {step: b, tool: {kind: python, code: x}}
+""",
+        tool=Meeting(),
+    )
+
+    assert ran.result.status == "completed"
+
+
+def test_more_branches_than_slots_all_run() -> None:
+    targets = [f"s{i}" for i in range(30)]
+    arcs = ", ".join(f"{{step: {name}}}" for name in targets)
+    steps = "\n".join(f"  - {{step: {name}, tool: {{kind: python, code: x}}}}" for name in targets)
+
+    ran = run_here(f"workflow:\n  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{steps}\n")
+
+    assert ran.result.status == "completed"
+    assert sorted(name for name, _ in ran.tool.calls) == sorted(f"{name}_task" for name in targets)
+
+
+LARGE = """
+executor: {spec: {policy: {limits: {max_payload_bytes: 100}}}}
+workflow:
+  - step: start
+    tool:
+      - {name: big, kind: python, code: x}
+      - {name: peek, kind: python, code: x, args: {n: "{{ big.data | length }}"}}
+    next: {arcs: [{step: next_one, args: {ref: "{{ start.ref.key }}"}}]}
+  - step: next_one
+    tool: [{name: read, kind: python, code: x, args: {n: "{{ start.data | length }}", ref: "{{ args.ref }}"}}]
+"""
+
+
+@pytest.mark.req("RES-06")
+@pytest.mark.parametrize(("size", "by_reference"), [(98, False), (99, True)])
+def test_a_result_over_the_limit_travels_by_reference_and_is_read_when_needed(size: int, by_reference: bool) -> None:
+    text = "x" * size  # and two quotes
+    ran = run_here(LARGE, big=text, peek=text)
+
+    processed = ran.payloads("task.processed")[0]
+    assert (processed.outcome.ref is not None) is by_reference
+    assert (processed.outcome.result is None) is by_reference
+    assert ran.tool.inputs_of("peek")[0]["args"] == {"n": size}
+    assert ran.tool.inputs_of("read")[0]["args"]["n"] == size
+    assert (ran.tool.inputs_of("read")[0]["args"]["ref"] is not None) is by_reference
+
+
+@pytest.mark.req("RES-04")
+def test_references_come_first_when_the_playbook_says_so() -> None:
+    ran = run_here(
+        """
+executor: {spec: {policy: {results: {reference_first: true}}}}
+workflow:
+  - step: start
+    tool: {name: t, kind: python, code: x}
+    next: {arcs: [{step: b, when: "{{ start.data == 1 and event.result == 1 }}"}]}
+  - step: b
+    tool: {kind: noop, args: {got: "{{ start.data }}"}}
+""",
+        t=1,
+    )
+
+    assert ran.payloads("task.processed")[0].outcome.ref is not None
+    assert ran.result.result == {"got": 1}
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    code = (
+        "import sys, noetl; print(sorted(m for m in sys.modules if m.split('.')[0] in ('noetl', 'msgspec', 'asyncio')))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "['noetl']"
+
+
+def test_a_playbook_runs_from_python_by_its_path_or_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(playbook(TWO))
+
+    by_path = noetl.run(path, {"who": "path"}, db=":memory:")
+    by_text = noetl.run(playbook(TWO), {"who": "text"}, db=":memory:")
+
+    assert by_path.result == {"said": "hello path"}
+    assert by_text.result == {"said": "hello text"}
+
+
+def test_a_playbook_with_errors_is_an_exception_with_all_of_them() -> None:
+    with pytest.raises(PlaybookError, match=r"E_NEXT_REF"):
+        noetl.run(playbook("workflow: [{step: start, next: {arcs: [{step: nowhere}]}}]"), db=":memory:")
+
+
+def test_a_store_that_cannot_be_opened_is_one_plain_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(BackendError, match="cannot be opened"):
+        run(TWO, tmp_path / "file" / "s.db")

@@ -1,0 +1,49 @@
+"""The fixtures that wait, stopped after every one of their commits and taken up by another process, on the stores that
+outlive one (TMR-06, SRV-12). `tests/fixtures/test_runs_waits_crashes.py` says what is stopped and who speaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.net.net import Net
+from tests.crash_runs import Recording
+from tests.engine_script import net_of
+from tests.fixtures.logs import check_log
+from tests.fixtures.running import fixture
+from tests.fixtures.test_runs_waits_crashes import CASES, Speak, _messages, drive, rows
+from tests.fixtures.virtual_time import run_virtually
+from tests.placements.open_waits import opened_still
+
+
+@pytest.mark.req("TMR-06", "SRV-12", "EVT-07", "MSG-02", "HUM-01")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_stopping_after_any_commit_leads_to_the_same_end(backend: str, case: str, tmp_path: Path) -> None:
+    name, say = CASES[case]
+    run_virtually(_stopped_everywhere(backend, tmp_path, net_of(fixture(name)), say))
+
+
+async def _stopped_everywhere(backend: str, folder: Path, net: Net, say: Speak) -> None:
+    whole = Recording()
+    undisturbed = await drive(whole, net, say, resumed=False)
+    messages = await _messages(whole)
+    for length in range(1, len(whole.commits)):
+        own = folder / str(length)
+        own.mkdir()
+        async with opened_still(backend, own) as store:
+            for message in messages:
+                await store.waits.keep(message)
+            for commits in whole.commits[:length]:
+                await store.commit(commits)
+            before = await rows(store)
+            await store.rebuild()
+            assert await rows(store) == before, length
+
+            execution = await drive(store, net, say, resumed=True)
+
+            assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), length
+            assert [*execution.ends] == [*undisturbed.ends], length
+            assert execution.runs_of == undisturbed.runs_of, length
+            check_log(await store.events("x1"), dialect=net.dialect, interrupted=True)

@@ -1,0 +1,61 @@
+"""What playbooks in the wild lead to, and that they lead there too once they are migrated (DESIGN §5, MIG-02)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from noetl.base.source import Source
+from noetl.language.checking import check
+from noetl.language.migrating.migrator import migrate
+from noetl.tools.kinds import KINDS
+from tests.placements.cases import Case
+from tests.placements.observations import Told
+from tests.placements.places import Embedded
+from tests.placements.wild_world import CASES, WANTED, Wanted
+
+BLOCKED = {  # what v10 cannot say, by the words of the one remark about it
+    "v2_case_polling": 'read the task "save"',
+    "v2_case_repair": "decides per iteration",
+    "v2_case_users_and_failures": "leave it failed",
+}
+OLDER = [case for case in CASES if case.name.startswith("v2")]
+
+
+def ran(case: Case, folder: Path) -> Told:
+    return asyncio.run(Embedded(folder).ran(case))
+
+
+def ended(told: Told) -> tuple[str, Wanted]:
+    return told.status, Wanted(told.result, told.ctx, told.rows)
+
+
+def test_every_playbook_of_the_folder_says_where_it_leads() -> None:
+    assert [case.name for case in CASES] == sorted(WANTED)
+
+
+@pytest.mark.req("WRK-08")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_leads_where_its_author_meant_it_to(case: Case, tmp_path: Path) -> None:
+    assert ended(ran(case, tmp_path)) == ("completed", WANTED[case.name])
+
+
+@pytest.mark.req("MIG-02", "MIG-03")
+@pytest.mark.parametrize("case", OLDER, ids=lambda case: case.name)
+def test_migrated_it_leads_to_the_same(case: Case, tmp_path: Path) -> None:
+    """Variables of a step run are kept in `ctx` by v10, under names of their own."""
+    source = Source(f"{case.name}.yaml", case.text)
+    playbook = check(source, kinds=KINDS).playbook
+    assert playbook is not None
+
+    migration = migrate(source, playbook)
+
+    assert [BLOCKED[case.name] in note.message for note in migration.blocked] == [True] * (case.name in BLOCKED)
+    if case.name not in BLOCKED:
+        told = ran(msgspec.structs.replace(case, text=migration.text), tmp_path)
+        wanted = WANTED[case.name]
+        kept = {name: value for name, value in told.ctx.items() if name in wanted.ctx}
+        assert (told.status, Wanted(told.result, kept, told.rows)) == ("completed", wanted)

@@ -1,0 +1,117 @@
+"""An interrupted pipeline goes on with the secrets it had looked up, which no log holds (TOOL-09, WRK-04)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.base.clock import ManualClock
+from noetl.base.errors import ToolError
+from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
+from noetl.events.outcomes import TaskResult
+from noetl.events.position import Position
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask, Material
+from noetl.events.steps import StepFailed
+from noetl.net.net import Net
+from noetl.tools.registry import Registry
+from noetl.worker.order_run import OrderRunner
+from tests.engine_script import net_of
+from tests.playbook_runs import Scripted
+
+TEXT = """
+workload: {which: api_key}
+workflow:
+  - step: start
+    tool:
+      - {name: lookup, kind: secrets, secret: "{{ workload.which }}"}
+      - {name: use, kind: python, args: {key: "{{ lookup.value }}", prev: "{{ _prev.value }}"}, code: "result = 1"}
+"""
+
+
+class ControlPlane:
+    """The server of one order: it gives out one secret, or none, and accepts every report."""
+
+    def __init__(self, secret: str | None) -> None:
+        self._secret = secret
+
+    async def secret(self, ask: Ask) -> Material:
+        if self._secret is None:
+            raise ToolError("keychain.unresolved", f'"{ask.name}" is gone')
+        return Material(fields={"value": self._secret})
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        return TurnAnswer(verdicts=tuple(ReportResult.ACCEPTED for _ in turn.reports))
+
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        return frozenset()
+
+    async def net(self, net_hash: str) -> Net:
+        raise NotImplementedError
+
+    async def schema(self, named: str) -> Any:
+        raise NotImplementedError
+
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        raise NotImplementedError
+
+    def load(self, reference: Reference) -> Any:
+        raise NotImplementedError
+
+
+async def resumed(control_plane: ControlPlane, tool: Scripted) -> Report:
+    masked = TaskResult(result={"value": "***"})
+    order = Order(
+        order_id="o",
+        execution_id="x",
+        step_run_id="r",
+        step="start",
+        net_hash="h",
+        lease_epoch=2,
+        trace_id="t",
+        args={},
+        workload={"which": "api_key"},
+        ctx={},
+        token={},
+        results={},
+        position=Position(task="use", visit=2, runs=1, prev=masked, results={"lookup": masked}),
+    )
+
+    async def sleep(_: float) -> None: ...
+
+    runner = OrderRunner(
+        order,
+        net_of(TEXT),
+        control_plane=control_plane,
+        tools=Registry({"python": tool}),
+        clock=ManualClock(),
+        sleep=sleep,
+        worker_id="w",
+    )
+    return await runner.run()
+
+
+@pytest.mark.req("TOOL-09", "WRK-04")
+async def test_a_secret_that_was_looked_up_before_the_interruption_is_looked_up_again() -> None:
+    tool = Scripted(use=1)
+
+    report = await resumed(ControlPlane("the true key"), tool)
+
+    assert tool.inputs_of("use") == [{"args": {"key": "the true key", "prev": "the true key"}, "code": "result = 1"}]
+    assert [timed.entry.event_type for timed in report.entries][-1] == "step.done"
+    assert "the true key" not in repr(report)
+
+
+@pytest.mark.req("TOOL-09")
+async def test_a_secret_that_is_gone_meanwhile_fails_the_step_instead_of_sending_a_mask() -> None:
+    tool = Scripted(use=1)
+
+    report = await resumed(ControlPlane(None), tool)
+
+    end = report.entries[-1].entry
+    assert isinstance(end, StepFailed)
+    assert end.error.kind == "keychain.unresolved"
+    assert tool.calls == []

@@ -1,0 +1,49 @@
+"""Playbooks that compensate, and what their logs tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noetl.events.envelope import Event
+
+ORDER = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    compensate:
+      spec: {idempotent: true}
+      tool: {kind: python, code: x, args: {id: "{{ result.id }}", n: "{{ ctx.n }}"}}
+    set_ctx: {n: 1}
+    next: {arcs: [{step: charge}]}
+  - step: charge
+    tool: {kind: python, code: x}
+    compensate: {tool: {kind: python, code: x, args: {id: "{{ result.id }}"}}}
+    set_ctx: {n: 2}
+    next: {arcs: [{step: ship}]}
+  - step: ship
+    tool: {kind: python, code: x}
+    next:
+      arcs:
+        - {step: sorry, when: "{{ event.name == 'step.failed' }}", spec: {trigger_compensation: true}}
+        - {step: end}
+  - {step: sorry, tool: {kind: python, code: x}}
+  - step: end
+"""
+
+
+def told(events: Sequence[Event]) -> list[tuple[str, str | None]]:
+    """What became of compensations, in the order of the log."""
+    return [
+        (event.event_type.removeprefix("compensation."), event.step)
+        for event in events
+        if event.event_type.startswith("compensation.")
+    ]
+
+
+def ended(events: Sequence[Event]) -> list[tuple[str, str | None]]:
+    return [one for one in told(events) if one[0] in ("done", "failed", "unknown")]
+
+
+def tasks(events: Sequence[Event]) -> list[Any]:
+    return [event.payload for event in events if event.event_type == "task.processed"]

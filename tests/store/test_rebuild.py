@@ -1,0 +1,168 @@
+"""State tables are derived: emptied, they are told anew from the log (EVT-01)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from noetl.base.clock import ManualClock
+from noetl.control.executions import Executions
+from noetl.engine.commands import PauseExecution
+from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
+from noetl.events.steps import StepDone
+from noetl.store.contract import ExecutionRow, OrderRow, OrderState, Store
+from noetl.store.memory import MemoryStore
+from noetl.store.results.files import MemoryResults
+from noetl.store.sqlite.store import SqliteStore
+from noetl.store.wakeups.memory import MemoryWakeups
+from tests.engine_script import net_of
+
+FORKED = """
+executor: {spec: {policy: {limits: {max_payload_bytes: 100}}}}
+workload: {big: small}
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {spec: {mode: inclusive}, arcs: [{step: b}, {step: c}]}
+  - step: b
+    tool: {kind: python, code: x}
+  - step: c
+    loop: {in: [1, 2, 3], iterator: n}
+    tool: {kind: python, code: x}
+"""
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "store.db")
+    yield opened
+    await opened.close()
+
+
+class World:
+    """Executions at every stage: begun, claimed, forked, paused, over."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.clock = store, ManualClock()
+        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), self.clock)
+        self.held: dict[str, Order] = {}
+
+    async def make(self) -> None:
+        await self.start("x1")
+        await self.start("x2")
+        await self.done(await self.claim())
+        await self.claim()
+        await self.start("x3")
+        await self.conductor.control("x3", PauseExecution(at=self.clock.now()))
+        await self.start("x4")
+        await self.conductor.cancel("x4", "enough")
+
+    async def start(self, execution_id: str) -> None:
+        self.clock.advance(1.0)
+        payload = {"big": "b" * 300}
+        await self.conductor.start(
+            net_of(FORKED), execution_id=execution_id, trace_id="t" + execution_id, payload=payload
+        )
+
+    async def claim(self) -> Order:
+        [order] = (await self.conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+        return order
+
+    def end(self, order: Order) -> Report:
+        return Report(
+            order_id=order.order_id,
+            execution_id=order.execution_id,
+            lease_epoch=order.lease_epoch,
+            worker_id="w1",
+            entries=(Timed(self.clock.now(), StepDone()),),
+        )
+
+    async def done(self, order: Order) -> ReportResult:
+        return (await self.conductor.turn(Turn(worker_id="w1", reports=(self.end(order),)))).verdicts[0]
+
+
+async def rows(store: Store) -> tuple[list[ExecutionRow], list[OrderRow]]:
+    executions = await store.executions()
+    orders = [order for one in executions for order in await store.orders(one.execution_id)]
+    return executions, [msgspec.structs.replace(order, lease_until=None) for order in orders]
+
+
+def empty(store: Store) -> None:
+    if isinstance(store, MemoryStore):
+        store._executions.clear()
+        store._orders.clear()
+    else:
+        assert isinstance(store, SqliteStore)
+        store._db.execute("DELETE FROM orders")
+        store._db.execute("DELETE FROM execution")
+
+
+@pytest.mark.req("EVT-01")
+async def test_emptied_tables_are_told_anew_from_the_log(store: Store) -> None:
+    await World(store).make()
+    before = await rows(store)
+    assert {row.status for row in before[0]} == {"running", "paused", "cancelled"}
+    assert {order.state for order in before[1]} == {OrderState.READY, OrderState.LEASED}
+    empty(store)
+
+    assert await store.rebuild() == 4
+
+    assert await rows(store) == before
+
+
+@pytest.mark.req("EVT-01", "WRK-03")
+async def test_a_rebuilt_lease_can_be_renewed_or_overtaken_and_its_epoch_still_fences(store: Store) -> None:
+    world = World(store)
+    await world.start("x1")
+    order = await world.claim()
+
+    await store.rebuild()
+
+    [row] = await store.claimable(now=world.clock.now(), limit=5)
+    assert (row.order_id, row.lease_owner, row.lease_epoch) == (order.order_id, "w1", 1)
+    assert not await store.renew(order.order_id, lease_epoch=2, lease_until=world.clock.now() + 9)
+    assert await store.renew(order.order_id, lease_epoch=1, lease_until=world.clock.now() + 9)
+    assert not await store.claimable(now=world.clock.now(), limit=5)
+    assert await world.done(order) is ReportResult.ACCEPTED
+
+
+async def test_rebuilding_what_is_right_changes_nothing_and_an_empty_store_stays_empty(store: Store) -> None:
+    assert await store.rebuild() == 0
+    await World(store).make()
+    before = await rows(store)
+
+    await store.rebuild()
+
+    assert await rows(store) == before
+
+
+@pytest.mark.req("EVT-01")
+async def test_a_rebuild_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "store.db")
+    await World(store).make()
+    before = await rows(store)
+    store._db.execute("CREATE TRIGGER broken BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'no'); END")
+
+    with pytest.raises(Exception, match="no"):
+        await store.rebuild()
+
+    assert await rows(store) == before
+    await store.close()
+
+
+@pytest.mark.req("EVT-01")
+@pytest.mark.parametrize(
+    "statement", ["UPDATE event SET payload = '{}'", "DELETE FROM event", "UPDATE event SET seq = seq + 100"]
+)
+async def test_the_log_of_a_run_cannot_be_changed(tmp_path: Path, statement: str) -> None:
+    store = SqliteStore.open(tmp_path / "store.db")
+    await World(store).make()
+
+    with pytest.raises(sqlite3.IntegrityError, match="never"):
+        store._db.execute(statement)
+    await store.close()

@@ -1,0 +1,109 @@
+"""What every doorbell promises: who waits is woken, here or elsewhere, for its pools; nothing is promised to hold."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from noetl.store.wakeups import nats, postgres
+from noetl.store.wakeups.contract import Wakeups
+from tests.store.wakeups.bells import KINDS, LINKED, bells
+
+SHORT_S, LONG_S = 0.05, 60.0
+kinds = pytest.mark.parametrize("kind", KINDS)
+linked = pytest.mark.parametrize("kind", LINKED)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No link is given up because a busy machine stood still for some seconds: what it had to carry may be lost then,
+    and who rings once would not be heard."""
+    for kind in (nats, postgres):
+        monkeypatch.setattr(kind, "_PATIENCE_S", 60.0)
+
+
+async def heard(bell: Wakeups, *pools: str, within: float = LONG_S) -> bool:
+    return await bell.wait(pools or None, timeout=within)
+
+
+@kinds
+async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        waiting = asyncio.create_task(heard(near, "default"))
+        await asyncio.sleep(0)
+        far.ring()
+        assert await waiting
+
+
+@kinds
+async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        far.ring(9)
+        assert await heard(near, "default")
+        times = 1
+        while await heard(near, "default", within=SHORT_S):
+            times += 1
+        assert times <= 2, "those that came when nobody waited are remembered as one"
+
+
+@kinds
+async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        gpu = asyncio.create_task(heard(near, "gpu", "tpu"))
+        default = asyncio.create_task(heard(near, "default", within=LONG_S))
+        await asyncio.sleep(0)
+        far.ring(pool="tpu")
+        assert await gpu
+        assert not default.done()
+        far.ring(pool="a name. of * words")
+        assert await heard(near, "*")
+        far.ring()
+        assert await default
+
+
+@kinds
+async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        waiting = {asyncio.create_task(heard(near, "default")) for _ in range(4)}
+        await asyncio.sleep(0)
+        far.ring(3)
+        async with asyncio.timeout(LONG_S):
+            while len([one for one in waiting if one.done()]) < 3:
+                await asyncio.sleep(0.001)
+        assert sum(one.done() for one in waiting) == 3
+        far.ring()
+        assert await asyncio.gather(*waiting) == [True] * 4
+
+
+@kinds
+async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        assert not await heard(near, "default", within=0.001)
+        gone = asyncio.create_task(heard(near, "default"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait({gone})
+        stays = asyncio.create_task(heard(near, "default"))
+        await asyncio.sleep(0)
+        far.ring()
+        assert await stays
+
+
+@linked
+async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        here = asyncio.create_task(heard(near, "default"))
+        await asyncio.sleep(0)
+        near.ring()
+        assert await here
+        assert not await heard(far, "default", within=0.2)
+
+
+@linked
+async def test_a_bell_does_not_hear_itself(kind: str) -> None:
+    async with bells(kind) as (near, far):
+        near.ring()
+        assert await heard(far, "default"), "it went out"
+        assert await heard(near, "default"), "and is remembered here, once"
+        assert not await heard(near, "default", within=0.2)

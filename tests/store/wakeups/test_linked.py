@@ -1,0 +1,75 @@
+"""The link between doorbells: what it could not carry goes over the next one, and nothing waits for another ring."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from noetl.store.wakeups import linked
+from noetl.store.wakeups.linked import Hear, LinkedWakeups
+
+
+class Line:
+    """A link of a test's own: `sent` is what went over it; `happens` comes before each sending, and may break it."""
+
+    def __init__(self, happens: Callable[[int], None]) -> None:
+        self._happens, self.sent, self._tries = happens, list[tuple[str, int]](), 0
+        self._news = asyncio.Event()
+
+    async def send(self, pool: str, times: int) -> None:
+        self._tries += 1
+        await asyncio.sleep(0)
+        self._happens(self._tries)
+        self.sent.append((pool, times))
+        self._news.set()
+
+    async def listen(self) -> None:
+        await asyncio.Event().wait()
+
+    async def carried(self, count: int) -> list[tuple[str, int]]:
+        async with asyncio.timeout(60):
+            while len(self.sent) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.sent
+
+    @asynccontextmanager
+    async def connect(self, hear: Hear) -> AsyncIterator[Line]:
+        yield self
+
+
+async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linked, "FIRST_S", 0.001)
+
+    def breaks(tries: int) -> None:
+        if tries == 1:
+            raise ConnectionError("cut")
+
+    line = Line(breaks)
+    bell = LinkedWakeups(line.connect)
+    await bell.open()
+    await bell.linked()
+    bell.ring(3, pool="gpu")
+
+    assert await line.carried(1) == [("gpu", 3)]
+    await bell.close()
+
+
+async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> None:
+    """Whoever heard the first one may have looked for work already."""
+
+    def rings(tries: int) -> None:
+        if tries == 1:
+            bell.ring(2)
+
+    line = Line(rings)
+    bell = LinkedWakeups(line.connect)
+    await bell.open()
+    await bell.linked()
+    bell.ring()
+
+    assert await line.carried(2) == [("default", 1), ("default", 2)]
+    await bell.close()

@@ -1,0 +1,139 @@
+"""A broker may go away with all it has: rings are late then, and nothing else (RELIABILITY 0.2, 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from noetl.store.wakeups import linked
+from noetl.store.wakeups import nats as nats_bell
+from noetl.store.wakeups.contract import Wakeups
+from noetl.store.wakeups.linked import LinkedWakeups
+from noetl.store.wakeups.nats import WakeupMessage, nats_dispatch
+from noetl.store.wakeups.postgres import postgres_dispatch
+from tests.servers import postgres
+from tests.servers.nats import Server
+from tests.servers.ports import free_port
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linked, "LONGEST_S", 0.1)
+    monkeypatch.setattr(nats_bell, "TRIAL_S", 0.1)
+
+
+async def rings_through(ringing: Wakeups, waiting: Wakeups) -> None:
+    """Ring again and again, as a server with work does, until the other one hears."""
+
+    async def ring() -> None:
+        while True:
+            ringing.ring()
+            await asyncio.sleep(0.05)
+
+    again = asyncio.create_task(ring())
+    try:
+        async with asyncio.timeout(60):
+            while not await waiting.wait(["default"], timeout=1):
+                pass
+    finally:
+        again.cancel()
+
+
+async def pair(make: Any) -> tuple[LinkedWakeups, LinkedWakeups]:
+    both = make(), make()
+    for bell in both:
+        await bell.open()
+        await asyncio.wait_for(bell.linked(), 60)
+    return both
+
+
+async def closed(*bells: LinkedWakeups) -> None:
+    for bell in bells:
+        await bell.close()
+
+
+async def unlinked(bell: LinkedWakeups) -> None:
+    async with asyncio.timeout(60):
+        while bell.is_linked:
+            await asyncio.sleep(0.01)
+
+
+async def test_it_works_again_after_the_stream_was_deleted() -> None:
+    server = Server()
+    first, second = await pair(lambda: nats_dispatch(server.url))
+    client = Client()
+    await client.connect(server.url, connect_timeout=60)
+    try:
+        await client.jetstream(timeout=60).delete_stream(nats_bell.STREAM)
+
+        await rings_through(first, second)
+        await rings_through(second, first)
+    finally:
+        await client.close()
+        await closed(first, second)
+        server.stop()
+
+
+async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted() -> None:
+    port = str(free_port())
+    server = Server("-p", port)
+    first, second = await pair(lambda: nats_dispatch(server.url))
+    server.process.kill()
+    server.process.wait()
+    shutil.rmtree(server.folder / "data")
+    await unlinked(first)
+    first.ring()  # neither waits nor fails
+    assert not await second.wait(["other"], timeout=0.01)
+    again = subprocess.Popen(
+        [Path(sys.executable).parent / "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", server.folder / "n"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        await rings_through(first, second)
+    finally:
+        await closed(first, second)
+        again.kill()
+        again.wait()
+        server.stop()
+
+
+async def test_a_bell_without_a_broker_still_rings_here() -> None:
+    bell = nats_dispatch("nats://127.0.0.1:1")
+    await bell.open()
+    waiting = asyncio.create_task(bell.wait(["default"], timeout=60))
+    await asyncio.sleep(0)
+    bell.ring()
+
+    assert await waiting
+    assert not bell.is_linked
+    await bell.close()
+
+
+async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None:
+    auth = postgres.server().auth("postgres")
+    arguments = {**auth, "server_settings": {"application_name": "bell"}}
+    first, second = await pair(lambda: postgres_dispatch(arguments, channel="cut"))
+
+    killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'bell'"
+    assert int(postgres.server().ask(killed)) >= 2, "one that was given up may still be there"
+    await unlinked(first)
+
+    await rings_through(first, second)
+    await closed(first, second)
+
+
+def test_a_message_is_small_and_says_only_where_there_is_work() -> None:
+    import msgspec
+
+    body = msgspec.json.encode(WakeupMessage(pool="p" * 120, times=1_000, sender="0" * 8))
+
+    assert len(body) < 200
+    assert set(msgspec.json.decode(body)) == {"pool", "times", "from"}

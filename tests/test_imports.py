@@ -1,0 +1,108 @@
+"""Imports only go down the list of packages, and the pure packages reach nothing outside (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "noetl"
+
+# From the ground up: a package imports only those before it.
+PACKAGES = (
+    "base",
+    "templates",
+    "net",
+    "events",
+    "language",
+    "engine",
+    "store",
+    "secrets",
+    "tools",
+    "worker",
+    "control",
+    "operations",
+    "server",
+    "client",
+    "cli",
+    "testing",
+)
+LEVEL = {package: level for level, package in enumerate(PACKAGES)}
+PURE = frozenset({"templates", "net", "events", "language", "engine"})
+
+# Modules that reach outside: the pure packages are given time, ids and text instead.
+OUTSIDE = frozenset(
+    {"asyncio", "socket", "subprocess", "sqlite3", "time", "random", "os", "pathlib", "threading", "http"}
+)
+# The one place where the language meets files: `compiled` takes a path, and asks installed plug-ins for their kinds.
+EXCEPTIONS = {("language/checking.py", "pathlib"), ("language/checking.py", "noetl.tools.kinds")}
+
+
+def modules() -> list[Path]:
+    return sorted(
+        path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py" and path.name != "__main__.py"
+    )
+
+
+def imports(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += [f"{node.module}.{alias.name}" if node.module == "noetl" else node.module for alias in node.names]
+    return found
+
+
+def package_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "noetl" else None
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_down_the_list_of_packages(path: Path) -> None:
+    place = path.relative_to(SOURCE)
+    own = place.parts[0].removesuffix(".py")
+    assert own in LEVEL, f"{own} is not in the list of packages: give it a place here and in docs/architecture.md"
+
+    for module in imports(path):
+        other = package_of(module)
+        if other is None or (str(place), module) in EXCEPTIONS:
+            continue
+        assert LEVEL[other] <= LEVEL[own], f"{place} imports {module}, which is above it"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if p.relative_to(SOURCE).parts[0] in PURE], ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_pure_packages_reach_nothing_outside(path: Path) -> None:
+    tree, place = ast.parse(path.read_text()), str(path.relative_to(SOURCE))
+
+    found = {module.split(".")[0] for module in imports(path) if (place, module) not in EXCEPTIONS}
+    assert not found & OUTSIDE
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/style.md"])
+def test_the_pages_list_the_same_packages(page: str) -> None:
+    text = (ROOT / page).read_text()
+
+    listed = re.findall(r"^\| `([a-z]+)` \|", text, re.M) or re.findall(r"^  ([a-z]+)/ ", text, re.M)
+    assert sorted(listed) == sorted(PACKAGES)
+
+
+def test_every_package_has_a_front_page() -> None:
+    pages = {path: ast.get_docstring(ast.parse(path.read_text())) for path in SOURCE.rglob("__init__.py")}
+
+    assert [str(path.relative_to(SOURCE)) for path, text in pages.items() if not text] == []
+
+
+def test_every_file_that_the_architecture_page_names_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+
+    named = {name for name in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/?[a-z_0-9]*\.py)`", text) if "/" in name}
+    assert len(named) > 30
+    assert sorted(name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()) == []

@@ -1,0 +1,165 @@
+"""The wire between a worker and its server: connections are kept, and each answer belongs to its request (WRK-01)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from noetl.worker.http1 import HttpConnection, HttpConnectionError
+
+Script = Callable[[int, int, bytes], bytes | None]  # connection, request of it, what was asked -> answer; None: close
+
+UNENDING = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+class Server:
+    """Answers by a script, and counts its connections."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.connections = 0
+        self.asked: list[bytes] = []
+        self.serving: list[asyncio.Task[None]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        self.serving.append(this)
+        number, self.connections = self.connections, self.connections + 1
+        for request in range(100):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    (int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0
+                )
+                self.asked.append(head + await reader.readexactly(length))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                break
+            answer = self._script(number, request, self.asked[-1])
+            if answer is None:
+                break
+            writer.write(answer)
+            if answer.startswith(UNENDING) or answer.endswith(b"half"):
+                break
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[tuple[Server, HttpConnection]]:
+    server = Server(script)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    wire = HttpConnection(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/below", {"Noetl-Protocol": "1"})
+    try:
+        yield server, wire
+    finally:
+        await wire.close()
+        listening.close()
+        await asyncio.gather(*server.serving)
+
+
+def plain(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    told = "".join(f"{header}\r\n" for header in (*headers, f"Content-Length: {len(body)}"))
+    return f"HTTP/1.1 {status}\r\n{told}\r\n".encode() + body
+
+
+async def ask(wire: HttpConnection, body: bytes | None = b"{}") -> bytes:
+    reply = await wire.ask("POST", "/turn", body=body, media_type="application/json", timeout_s=60)
+    return reply.content
+
+
+async def test_one_connection_serves_one_request_after_another() -> None:
+    async with serving(lambda c, n, asked: plain(b"%d" % n)) as (server, wire):
+        assert [await ask(wire) for _ in range(3)] == [b"0", b"1", b"2"]
+        assert server.connections == 1
+        assert server.asked[0].startswith(b"POST /below/turn HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert b"\r\nNoetl-Protocol: 1\r\n" in server.asked[0]
+
+
+async def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
+    async with serving(lambda c, n, asked: plain(asked[-1:])) as (server, wire):
+        assert await asyncio.gather(ask(wire, b"a"), ask(wire, b"b")) == [b"a", b"b"]
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        plain(b"hello"),
+        plain(b"hello", "Connection: close"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nTrailer: x\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + plain(b"hello"),
+        b"HTTP/1.1 200\r\ncontent-LENGTH:5\r\n\r\nhello",
+    ],
+    ids=["length", "close", "chunked", "informed", "terse"],
+)
+async def test_an_answer_is_read_however_it_is_framed(answer: bytes) -> None:
+    async with serving(lambda c, n, asked: answer) as (_, wire):
+        assert [await ask(wire), await ask(wire)] == [b"hello", b"hello"]
+
+
+async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    async with serving(lambda c, n, asked: UNENDING + b"hello") as (server, wire):
+        assert [await ask(wire), await ask(wire)] == [b"hello", b"hello"]
+        assert server.connections == 2
+
+
+async def test_a_kept_connection_that_breaks_is_told_and_the_request_sent_once() -> None:
+    """The server may have done what was asked, and only its answer be lost: who sends it again may have to say more."""
+
+    def script(connection: int, request: int, asked: bytes) -> bytes | None:
+        return plain(b"%d" % connection) if request == 0 else None
+
+    async with serving(script) as (server, wire):
+        assert await ask(wire) == b"0"
+        with pytest.raises(HttpConnectionError) as told:
+            await ask(wire)
+        assert (told.value.was_sent, told.value.was_idle) == (True, True)
+        assert await ask(wire) == b"1"
+        assert server.connections == 2
+
+
+async def test_a_new_connection_that_breaks_is_told() -> None:
+    async with serving(lambda c, n, asked: None) as (server, wire):
+        with pytest.raises(HttpConnectionError, match="closed before the answer"):
+            await ask(wire)
+        assert server.connections == 1, "when to try again is not its business"
+
+
+async def test_half_an_answer_is_told_and_not_asked_for_again() -> None:
+    """The request may have been carried out: whoever sends it again must know."""
+
+    def script(connection: int, request: int, asked: bytes) -> bytes | None:
+        return plain(b"whole") if request == 0 else UNENDING[:-2] + b"Content-Length: 10\r\n\r\nhalf"
+
+    async with serving(script) as (server, wire):
+        assert await ask(wire) == b"whole"
+        with pytest.raises(HttpConnectionError):
+            await ask(wire)
+        assert server.connections == 1
+
+
+async def test_what_answers_and_speaks_no_http_is_told() -> None:
+    async with serving(lambda c, n, asked: b"SSH-2.0\r\n\r\n") as (_, wire):
+        with pytest.raises(HttpConnectionError, match="does not speak HTTP"):
+            await ask(wire)
+
+
+async def test_no_answer_in_time_is_told_and_the_connection_given_up() -> None:
+    async with serving(lambda c, n, asked: b"" if c == 0 else plain(b"late")) as (server, wire):
+        with pytest.raises(HttpConnectionError, match=r"no answer within 0\.05 s"):
+            await wire.ask("POST", "/turn", body=b"", timeout_s=0.05)
+        assert await ask(wire) == b"late"
+        assert server.connections == 2
+
+
+async def test_nobody_there_is_told() -> None:
+    async with serving(lambda c, n, asked: None) as (_, wire):
+        pass
+    with pytest.raises(HttpConnectionError) as told:
+        await ask(wire)
+    assert not told.value.was_sent

@@ -1,0 +1,345 @@
+"""A worker over HTTP claims, reports, stores and asks, and what is lost on the way is sent again (WRK-01, WRK-06)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import Request, Response
+
+from noetl.base.clock import ManualClock
+from noetl.base.errors import RefusedError
+from noetl.engine.commands import PauseExecution, ResumeExecution
+from noetl.events.outcomes import TaskResult
+from noetl.tools.registry import Registry
+from noetl.worker import backoff, remote_worker
+from noetl.worker.remote_values import RemoteValues
+from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
+from noetl.worker.server_clock import ServerClock
+from noetl.worker.server_connection import ServerConnection
+from tests.playbook_runs import Scripted
+from tests.worker.orders import an_order
+from tests.worker.wire_app import WireServer, wire_server
+
+TWO = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: two, path: tests/two }
+workflow:
+  - step: start
+    tool: [{ name: a, kind: python, code: x }, { name: b, kind: python, code: x }]
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: [{ name: c, kind: python, code: x }]
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST_S", 0.001)
+
+
+def spec(server: WireServer, **more: Any) -> WorkerSpec:
+    return WorkerSpec(url=server.url, name="w", concurrency=more.pop("concurrency", 2), **more)
+
+
+@asynccontextmanager
+async def working(server: WireServer, tool: Scripted, **more: Any) -> AsyncIterator[RemoteWorker]:
+    worker = RemoteWorker(spec(server, **more), Registry({"python": tool}))
+    serving = asyncio.ensure_future(worker.serve())
+    try:
+        yield worker
+    finally:
+        worker.drain()
+        async with asyncio.timeout(60):
+            await serving
+        await server.left_alone()
+
+
+@pytest.mark.req("WRK-01")
+async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
+    async with wire_server() as server, working(server, Scripted(a=1, b=2, c={"n": 3})):
+        ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert ended.results["then"].result == {"n": 3}
+
+
+@pytest.mark.req("WRK-01")
+async def test_it_says_what_it_is_and_says_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_worker, "_GOODBYE_S", 60.0)
+    async with wire_server() as server:
+        async with working(server, Scripted(), labels={"zone": "a"}, pools=("default", "gpu")):
+            await server.run(TWO)
+            told = dict(server.workers["w:1:2"])
+        assert server.workers == {}
+
+    assert told["pools"] == ["default", "gpu"]
+    assert told["capacity"] == 2
+    assert told["labels"] == {"zone": "a"}
+    assert "python" in told["kinds"]
+    assert "shell" not in told["kinds"], "nobody turned it on"
+    assert told["protocol"] == 1
+
+
+def lost(_: Request) -> Response:
+    return Response(status_code=503)
+
+
+def busy(_: Request) -> Response:
+    return Response(status_code=429, headers={"Retry-After": "0"})
+
+
+@pytest.mark.parametrize("fault", [lost, busy])
+async def test_what_the_server_could_not_take_is_sent_again(fault: Any) -> None:
+    async with wire_server() as server:
+        server.faults.extend([fault, lambda _: None] * 10)
+        async with working(server, Scripted(a=1, b=2, c=3), concurrency=1):
+            ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert server.names().count("task.processed") == 3
+
+
+async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> None:
+    """The report is sent again, and the server has it already."""
+    async with wire_server() as server:
+        answered: list[int] = []
+
+        class Losing(Scripted):
+            async def run(self, inputs: Any, context: Any) -> Any:
+                if context.task == "a" and not answered:
+                    answered.append(1)
+                    turn = server.conductor.turn
+
+                    async def twice(told: Any) -> Any:
+                        if told.reports and not told.capacity:
+                            server.conductor.turn = turn  # type: ignore[method-assign]
+                            await turn(told)
+                        return await turn(told)
+
+                    server.conductor.turn = twice  # type: ignore[method-assign]
+                return await super().run(inputs, context)
+
+        async with working(server, Losing(a=1, b=2, c=3), concurrency=1):
+            ended = await server.run(TWO)
+
+    assert ended.status == "completed"
+    assert server.names().count("task.processed") == 3
+    assert len({event.event_id for event in server.events}) == len(server.events)
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "NOETL_TOKEN"), (403, "403"), (426, "another protocol")])
+async def test_a_server_that_does_not_want_it_is_a_clear_error(status: int, words: str) -> None:
+    async with wire_server() as server:
+        server.faults.append(lambda _: Response('{"detail": "another protocol"}', status))
+
+        with pytest.raises(RefusedError, match=words):
+            await RemoteWorker(spec(server), Registry()).serve()
+
+
+async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -> None:
+    """Two orders are reported in one turn; what is wrong with one of them must not stop the worker, nor the other."""
+    refused: list[str] = []
+
+    async with wire_server() as server:
+        first = await server.start(TWO)
+
+        def unreadable(turn: Any) -> bool:
+            return any(report.execution_id == first for report in turn.reports)
+
+        server.unreadable = unreadable
+        async with working(server, Scripted(a=1, b=2, c=3), concurrency=2):
+            second = await server.run(TWO)
+            async with asyncio.timeout(60):
+                while not refused:
+                    refused += [one.execution_id for turn in server.turns for one in turn.reports if unreadable(turn)]
+                    await asyncio.sleep(0.01)
+
+    assert second.status == "completed"
+    assert first in refused
+
+
+@pytest.mark.req("WRK-06")
+async def test_large_results_go_through_the_server_before_the_report_that_names_them() -> None:
+    large = "x" * 200_000
+    async with wire_server() as server, working(server, Scripted(a=large, b=2, c=lambda i, c: len(str(i)))):
+        ended = await server.run(TWO)
+
+    stored = [at for at, (method, _) in enumerate(server.requests) if method == "PUT"]
+    assert ended.status == "completed"
+    assert len(stored) == 1
+    named = next(e for e in server.events if e.event_type == "task.processed").payload
+    assert server.results.load(named.outcome.ref) is not None
+
+
+READS = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: reads, path: tests/reads }
+workflow:
+  - step: start
+    tool: [{ name: a, kind: python, code: x }]
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: [{ name: b, kind: python, args: { all: "{{ start }}" }, code: x }]
+"""
+
+
+@pytest.mark.req("WRK-06", "RES-06")
+async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask for it in the middle of a template would hold up everything else that the worker does."""
+
+    def blocking(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the event loop was held up")
+
+    class Pausing(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
+            return await super().run(inputs, context)
+
+    monkeypatch.setattr(RemoteValues, "_read", blocking)
+    large = "x" * 3_000_000
+    async with wire_server() as server:
+        async with working(server, Pausing(a=large)):
+            execution_id = await server.start(READS)
+            async with asyncio.timeout(60):
+                while "step.done" not in server.names():
+                    await asyncio.sleep(0.01)
+        await server.conductor.control(execution_id, ResumeExecution(at=0.0))
+        tool = Scripted(b=lambda inputs, _: len(inputs["args"]["all"]))
+        async with working(server, tool), asyncio.timeout(60):
+            ended = await server.conductor.ended(execution_id)
+
+    assert (ended.status, ended.results["then"].result) == ("completed", len(large))
+
+
+async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("noetl.worker.remote_values.CACHE_BYTES", 30_000)
+    async with wire_server() as server:
+        found = {size: server.results.put("x" * size) for size in (9_000, 14_000, 11_000)}
+        results = {f"of_{size}": TaskResult(ref=reference) for size, reference in found.items()}
+        line = ServerConnection(server.url, None)
+        try:
+            await RemoteValues(line, pytest.fail).prefetch(an_order("a", results=results))
+        finally:
+            await line.close()
+
+    fetched = {path.rpartition("/")[2] for _, path in server.requests}
+    assert fetched == {found[9_000].checksum, found[11_000].checksum}
+
+
+@pytest.mark.req("SRV-07")
+async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.worker.remote_control_plane.PAUSE_S", 0.02)
+
+    class Pausing(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            if context.task == "a":
+                await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
+            return await super().run(inputs, context)
+
+    async with wire_server() as server:
+        tool = Pausing(a=1, b=2, c=3)
+        async with working(server, tool):
+            started = await server.start(TWO)
+            async with asyncio.timeout(60):
+                while sum(1 for turn in server.turns for one in turn.reports if not one.entries) < 3:
+                    await asyncio.sleep(0.01)
+            before = [name for name, _ in tool.calls]
+            await server.conductor.control(started, ResumeExecution(at=0.0))
+            async with asyncio.timeout(60):
+                ended = await server.conductor.ended(started)
+
+    assert before == ["a"]
+    assert [name for name, _ in tool.calls] == ["a", "b", "c"]
+    assert ended.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("date", "ahead_s"),
+    [
+        ("Wed, 01 Jan 2025 00:00:00 GMT", 0.0),
+        ("Wed, 01 Jan 2025 00:00:05 GMT", 0.0),
+        ("Wed, 01 Jan 2025 01:00:00 GMT", 3600.5),
+        ("Tue, 31 Dec 2024 23:00:00 GMT", -3599.5),
+        ("not a date", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: float) -> None:
+    clock = ServerClock(ManualClock())
+    clock.heard(date)
+
+    assert clock.ahead_s == ahead_s
+    assert clock.now() == ManualClock().now() + ahead_s
+
+
+def test_who_asks_again_waits_longer_and_as_long_as_the_server_says() -> None:
+    assert backoff.delay_s(3, spread=lambda: 1.0) > backoff.delay_s(1, spread=lambda: 1.0)
+    assert backoff.delay_s(50, spread=lambda: 1.0) == backoff.LONGEST_S
+    assert backoff.delay_s(0, "7", spread=lambda: 0.0) == 7.0
+
+
+async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
+    begun, gate, said = asyncio.Event(), asyncio.Event(), list[str]()
+
+    class Slow(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            begun.set()
+            await gate.wait()
+            return await super().run(inputs, context)
+
+    async with wire_server() as server:
+        worker = RemoteWorker(spec(server), Registry({"python": Slow(a=1, b=2, c=3)}), say=said.append)
+        serving = asyncio.ensure_future(worker.serve())
+        await server.start(TWO)
+        await begun.wait()
+        worker.drain()
+        async with asyncio.timeout(60):
+            while not any(word.startswith("draining: 1 to finish") for word in said):
+                await asyncio.sleep(0.001)
+        await server.left_alone()
+        assert not serving.done()
+        gate.set()
+        assert await serving == 0
+
+    assert server.names().count("step.done") == 1, "its step is over and reported"
+    assert server.names().count("step.started") == 1, "the next one is for somebody else"
+
+
+async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -> None:
+    begun, stopped = asyncio.Event(), []
+
+    class Endless(Scripted):
+        async def run(self, inputs: Any, context: Any) -> Any:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append(1)
+                raise
+
+    async with wire_server() as server:
+        worker = RemoteWorker(spec(server, drain_s=0.05), Registry({"python": Endless()}))
+        serving = asyncio.ensure_future(worker.serve())
+        await server.start(TWO)
+        await begun.wait()
+        worker.drain()
+
+        assert await serving == 1
+        assert stopped == [1]
+
+
+async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> None:
+    worker = RemoteWorker(WorkerSpec(url="http://127.0.0.1:9", name="w"), Registry())
+    serving = asyncio.ensure_future(worker.serve())
+    await asyncio.sleep(0.02)
+    worker.drain()
+
+    assert await asyncio.wait_for(serving, 60) == 0

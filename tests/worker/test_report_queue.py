@@ -1,0 +1,62 @@
+"""What a worker has said reaches its control plane, even when the worker ends meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from noetl.events.orders import Report, Turn, TurnAnswer
+from noetl.worker.control_plane import ControlPlane
+from noetl.worker.report_queue import ReportQueue
+
+
+class Closed:
+    """An office that answers when the test opens it."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.open = asyncio.Event()
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        await self.open.wait()
+        self.turns.append(turn)
+        return TurnAnswer(verdicts=())
+
+
+def end() -> Report:
+    return Report(order_id="o1", execution_id="x1", lease_epoch=1, worker_id="w", entries=())
+
+
+async def test_what_was_said_before_a_slot_was_cancelled_arrives_and_takes_no_further_order() -> None:
+    """An interrupted run records what its tasks gave; what it cannot run any more it leaves for others."""
+    control_plane = Closed()
+    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), "w")
+    slots = [asyncio.ensure_future(post.claim(end())) for _ in range(2)]
+    await asyncio.sleep(0)
+    for slot in slots:
+        slot.cancel()
+    await asyncio.wait(slots)
+
+    control_plane.open.set()
+    await post.settled()
+
+    assert [len(turn.reports) for turn in control_plane.turns] == [2]
+    await post.settled()
+
+
+async def test_a_cancelled_slot_claims_nothing() -> None:
+    control_plane = Closed()
+    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), "w")
+    first = asyncio.ensure_future(post.claim(None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    late = asyncio.ensure_future(post.claim(end()))
+    await asyncio.sleep(0)
+    late.cancel()
+    await asyncio.wait({late})
+
+    control_plane.open.set()
+    await post.settled()
+
+    assert first.result() is None
+    assert [(turn.capacity, len(turn.reports)) for turn in control_plane.turns] == [(1, 0), (0, 1)]

@@ -1,0 +1,39 @@
+"""The doorbell of a remote worker: it asks while somebody waits, and not once it was closed (CLI-01)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from noetl.worker.remote_control_plane import RemoteControlPlane
+from noetl.worker.wakeup_poll import WakeupPoll
+
+
+class Silent:
+    """An office that never has an order."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def poll(self, capacity: int) -> int:
+        self.asked.append(capacity)
+        await asyncio.Event().wait()
+        return 0
+
+
+async def test_a_slot_that_comes_to_wait_while_the_worker_leaves_makes_no_new_poll() -> None:
+    """What the server answered to that would be claimed, and run by nobody until its lease ends."""
+    control_plane = Silent()
+    bell = WakeupPoll(cast("RemoteControlPlane", cast("Any", control_plane)))
+    first = asyncio.ensure_future(bell.wait())
+    while not control_plane.asked:
+        await asyncio.sleep(0)
+
+    await bell.close()
+    late = asyncio.ensure_future(bell.wait())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    bell.ring(2)
+
+    assert await asyncio.gather(first, late) == [True, True]
+    assert control_plane.asked == [1]

@@ -1,0 +1,99 @@
+"""Names that were given up for plainer ones: fails where one of them is still in use (docs/glossary.md).
+
+Looks at module names, classes, functions, routes, event names and the texts of the UI.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE, SCREENS = ROOT / "src" / "noetl", ROOT / "ui" / "src"
+
+# old name -> the plain one. Modules, by the package that had them; a name that is a plain word elsewhere stays
+# allowed there.
+MODULES = {
+    "control": {
+        "conduct": "executions", "rounds": "group_commit", "wishes": "pending_decisions", "hot": "loaded_executions",
+        "bases": "snapshots", "values": "result_cache", "carriage": "result_transfer", "expected":
+        "waiting_for_results",
+        "at_hand": "local_worker", "suspects": "poison_orders", "survey": "recovery", "standing": "token_views",
+        "clockwork": "background_jobs", "sweeping": "garbage_collection", "mailroom": "messages",
+        "audience": "subscriptions", "deliveries": "delivery", "telling": "requests", "verdicts": "report_results",
+    },
+    "engine": {
+        "errands": "side_runs", "hearing": "event_rules", "holding": "concurrency_limits", "settling": "settle",
+        "carrying": "payload_transfer", "deciding": "decide", "evolution": "evolve",
+    },
+    "worker": {
+        "office": "control_plane", "post": "report_queue", "line": "server_connection", "wire": "http1",
+        "station": "remote_worker", "egress": "report_writer", "safe": "secret_store", "recall": "cancellation",
+        "patience": "retry_delay", "unwanted": "cancelled_orders",
+    },
+    "store": {"shelf": "key_values", "rows": "row_codecs", "outside": "deliveries", "loop_thread": "event_loop_thread"},
+    "templates": {
+        "leaving": "output", "members": "attribute_access", "missing": "undefined", "moments": "time_functions",
+        "truth": "truthiness",
+    },
+    "secrets": {
+        "cabinet": "credential_store", "opening": "master_key_loading", "sealing": "encryption", "plain": "plaintext",
+    },
+    "language": {
+        "case_sorting": "rule_placement", "sheet": "document_editor", "pieces": "fragments", "case_apart":
+        "split_rules",
+        "fates": "token_outcomes", "meeting": "joins", "playing": "simulation", "forking": "forks",
+        "moving": "transitions", "settling": "fixpoint",
+    },
+    "cli": {
+        "telling": "requests", "steering": "control", "reaching": "connection", "reading": "queries",
+        "given": "arguments", "garbage": "gc_tuning", "live_words": "live_text", "task_there": "remote_tasks",
+    },
+    "server": {
+        "heads": "head_requests", "hub": "event_hub", "flaws": "field_errors", "fitness": "worker_matching",
+        "measured": "metrics", "shortcut": "worker_fast_path",
+    },
+}  # fmt: skip
+# Classes and functions, wherever they are.
+SYMBOLS = {
+    "Conductor": "Executions", "Rounds": "GroupCommit", "Wish": "PendingDecision", "Hot": "LoadedExecution",
+    "HotExecutions": "LoadedExecutions", "Carriage": "ResultTransfer", "AtHand": "LocalWorkers",
+    "Suspects": "PoisonOrders", "Survey": "Recovery", "Clockwork": "BackgroundJobs", "Mailroom": "MessageQueue",
+    "Audience": "Subscriptions", "Summons": "PendingHandler", "Office": "ControlPlane", "Post": "ReportQueue",
+    "Station": "RemoteWorker", "Egress": "ReportWriter", "Cabinet": "CredentialStore", "Shelf": "KeyValues",
+    "_told": "a name that says what it returns", "told": "a name that says what it returns",
+}  # fmt: skip
+WORDS = re.compile(r"errand|mailroom|carriage", re.I)
+
+
+def uses() -> Iterator[str]:
+    """Every place that still has an old name, as a line to print."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE)
+        plain = MODULES.get(place.parts[0], {}).get(path.stem)
+        if plain:
+            yield f"{place}: the module should be called {plain}"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if node.name in SYMBOLS:
+                    yield f"{place}:{node.lineno}: {node.name} should be {SYMBOLS[node.name]}"
+                elif WORDS.search(node.name):
+                    yield f"{place}:{node.lineno}: {node.name} has an old word"
+    for path in sorted([*SCREENS.rglob("*.svelte"), *SCREENS.rglob("*.ts")]):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if WORDS.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+
+
+def main() -> int:
+    found = list(uses())
+    print(*found, sep="\n")
+    print(f"{len(found)} old names in use" if found else "no old name is in use")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
