@@ -1744,6 +1744,25 @@ export interface components {
         Accepted: {
             changed: boolean;
         };
+        /** AccessTokenList */
+        AccessTokenList: {
+            tokens: components["schemas"]["AccessTokenView"][];
+        };
+        /**
+         * AccessTokenView
+         * @description A token as it may be shown.
+         */
+        AccessTokenView: {
+            created_at: string | null;
+            expires_at: string | null;
+            human_roles: string[];
+            pools: string[];
+            revoked_at: string | null;
+            role: components["schemas"]["Role"];
+            subject: string;
+            token_id: string;
+            used_at: string | null;
+        };
         /** Acting */
         Acting: {
             /** @default null */
@@ -1778,24 +1797,6 @@ export interface components {
             version: string;
         };
         /**
-         * Answer
-         * @description One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
-         *         server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
-         *         further task may begin before their execution is resumed (SRV-07).
-         */
-        Answer: {
-            /** @default [] */
-            orders: components["schemas"]["Order"][];
-            /** @default [] */
-            paused: string[];
-            /** @default {} */
-            stopped: {
-                [key: string]: number[][];
-            };
-            /** @default [] */
-            verdicts: components["schemas"]["Verdict"][];
-        };
-        /**
          * Ask
          * @description A worker asks for one secret, under the lease of an order (KEY-07).
          *
@@ -1814,6 +1815,21 @@ export interface components {
             /** @default false */
             renew: boolean;
             worker_id: string;
+        };
+        /**
+         * AuditChainCheck
+         * @description What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
+         *         `holds`: the hash that was looked for is in it.
+         */
+        AuditChainCheck: {
+            /** @default null */
+            broken_at: number | null;
+            /** @default false */
+            holds: boolean;
+            last_hash: string;
+            rows: number;
+            /** @default null */
+            why: string | null;
         };
         /**
          * AuditPage
@@ -1934,47 +1950,17 @@ export interface components {
             reason: string | null;
         };
         /**
-         * Call
-         * @description Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
-         *         from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
-         *         what that execution had registered, instead (DESIGN §8).
+         * Cancellation
+         * @description With `compensate` what its steps have done is undone first, in reverse.
          */
-        Call: {
-            /** @default null */
-            compensates: string | null;
-            execution_id: string;
-            lease_epoch: number;
-            order_id: string;
-            path: string;
-            /** @default {} */
-            payload: Record<string, unknown>;
-            /** @default null */
-            return_step: string | null;
-            step_run_id: string;
-            task_run_id: string;
-            /** @default null */
-            version: string | null;
-            /** @default true */
-            wait: boolean;
-            worker_id: string;
-        };
-        /**
-         * Called
-         * @description The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
-         *         registered what can be undone.
-         */
-        Called: {
+        Cancellation: {
             /** @default false */
-            compensable: boolean;
+            compensate: boolean;
             /** @default null */
-            data: unknown;
-            /** @default null */
-            error: components["schemas"]["Error"] | null;
-            execution_id: string;
-            status: string;
+            reason: string | null;
         };
         /**
-         * Calls
+         * CaseCalls
          * @description A sequence of calls under retry policies (V2C-16).
          *
          *         `rule` is the case rule whose policies repeat the call, None for the step's own. `errors` and `successes` count the
@@ -1982,7 +1968,7 @@ export interface components {
          *         `next_call` laid over the inputs. `policy` is the one that asked for the call under way. `sinks` is the next policy
          *         whose sink may run.
          */
-        Calls: {
+        CaseCalls: {
             /** @default 0 */
             count: number;
             /** @default {} */
@@ -2005,16 +1991,6 @@ export interface components {
             successes: {
                 [key: string]: number;
             };
-        };
-        /**
-         * Cancellation
-         * @description With `compensate` what its steps have done is undone first, in reverse.
-         */
-        Cancellation: {
-            /** @default false */
-            compensate: boolean;
-            /** @default null */
-            reason: string | null;
         };
         /**
          * CaseDecision
@@ -2071,7 +2047,7 @@ export interface components {
                 [key: string]: boolean;
             };
             /** @default {} */
-            calls: components["schemas"]["Calls"];
+            calls: components["schemas"]["CaseCalls"];
             /** @default null */
             chosen: components["schemas"]["Chosen"] | null;
             /** @default null */
@@ -2206,6 +2182,18 @@ export interface components {
             repeated: boolean;
         };
         /**
+         * DeliveryResult
+         * @description A message that was accepted. `delivered_to` is the execution that has it, None while it is kept; `known`: it had
+         *         been sent before, and this sending changed nothing.
+         */
+        DeliveryResult: {
+            /** @default null */
+            delivered_to: string | null;
+            /** @default false */
+            known: boolean;
+            message_id: string;
+        };
+        /**
          * DiagnosticView
          * @description `path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
          *         where it is one.
@@ -2230,97 +2218,6 @@ export interface components {
          * @enum {unknown}
          */
         Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
-        /**
-         * SideRun
-         * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
-         *         `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
-         *         `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
-         *         around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
-         *         run that goes on (TOOL-12).
-         */
-        SideRun: {
-            /** @default null */
-            child: string | null;
-            /** @default null */
-            job_id: string | null;
-            /** @default {} */
-            names: Record<string, unknown>;
-            /** @default false */
-            once: boolean;
-            /** @default [] */
-            outer: components["schemas"]["Outer"][];
-            part: string;
-            /** @default null */
-            result: components["schemas"]["TaskResult"] | null;
-            /** @default null */
-            task_run_id: string | null;
-        };
-        /**
-         * SideRunBar
-         * @description `kind`: compensation | handler | async | hook; `status`: pending | scheduled | running | done | failed |
-         *         unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
-         */
-        SideRunBar: {
-            /** @default 1 */
-            attempt: number;
-            /** @default null */
-            error: Record<string, unknown> | null;
-            /** @default null */
-            event: string | null;
-            /** @default null */
-            finished_at: string | null;
-            kind: string;
-            /** @default null */
-            owner: string | null;
-            scheduled_at: string;
-            /** @default null */
-            started_at: string | null;
-            /** @default scheduled */
-            status: string;
-            step: string;
-            /** @default null */
-            step_run_id: string | null;
-            /** @default null */
-            task: string | null;
-            /** @default 0 */
-            task_runs: number;
-            /** @default null */
-            worker_id: string | null;
-        };
-        /**
-         * SideRunView
-         * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
-         *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
-         *         when it was begun, until when its worker holds it, and when its task is run again.
-         */
-        SideRunView: {
-            /** @default 1 */
-            attempt: number;
-            /** @default null */
-            event: string | null;
-            /** @default false */
-            interrupting: boolean;
-            kind: string;
-            /** @default null */
-            lease_until: string | null;
-            /** @default null */
-            owner: string | null;
-            /** @default null */
-            pool: string | null;
-            /** @default null */
-            retry_at: string | null;
-            /** @default null */
-            started_at: string | null;
-            state: string;
-            step: string;
-            /** @default null */
-            step_run_id: string | null;
-            /** @default null */
-            task: string | null;
-            waits_for: string;
-            /** @default null */
-            worker_id: string | null;
-        };
         /**
          * Error
          * @description What went wrong. `kind` is one of the run-time error kinds of REQUIREMENTS §5, `cause` the error behind it.
@@ -2411,10 +2308,10 @@ export interface components {
          * @description `sentences` say what holds it; `stuck` is true when nothing that is under way will move it by itself.
          */
         Explanation: {
-            /** @default [] */
-            sideRuns: components["schemas"]["SideRunView"][];
             execution_id: string;
             sentences: string[];
+            /** @default [] */
+            side_runs: components["schemas"]["SideRunView"][];
             status: string;
             stuck: boolean;
             tokens: components["schemas"]["TokenView"][];
@@ -2457,7 +2354,7 @@ export interface components {
         };
         /** GiveUp */
         GiveUp: {
-            call: components["schemas"]["Call"];
+            call: components["schemas"]["PlaybookCall"];
             reason: string;
         };
         /** GraphRequest */
@@ -2527,20 +2424,11 @@ export interface components {
             name: string;
         };
         /**
-         * Input
-         * @description One key of the workload. `type` is told from its default, as JSON names types.
-         */
-        Input: {
-            default: unknown;
-            name: string;
-            type: string;
-        };
-        /**
          * Inputs
          * @description `secrets` are the names of the keychain; their values stay where they are.
          */
         Inputs: {
-            inputs: components["schemas"]["Input"][];
+            inputs: components["schemas"]["WorkloadInput"][];
             path: string;
             secrets: string[];
             version: number;
@@ -2625,8 +2513,8 @@ export interface components {
             reduced: string[];
             slots: number;
         };
-        /** Kept */
-        Kept: {
+        /** KeptMessage */
+        KeptMessage: {
             messages: components["schemas"]["KeptView"][];
             next: string | null;
         };
@@ -2659,6 +2547,16 @@ export interface components {
             path: number[];
             task_run_id: string;
             visit: number;
+        };
+        /**
+         * LeaseTerms
+         * @description How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33).
+         */
+        LeaseTerms: {
+            /** @default 5 */
+            heartbeat_s: number;
+            /** @default 30 */
+            ttl_s: number;
         };
         /**
          * LimitRate
@@ -2706,7 +2604,7 @@ export interface components {
             created_by: string;
             name: string;
             secret: string;
-            target: components["schemas"]["Target"];
+            target: components["schemas"]["WebhookTarget"];
             url: string;
         };
         /**
@@ -2720,10 +2618,10 @@ export interface components {
             refresh_after: number | null;
         };
         /**
-         * Message
+         * MessageBody
          * @description The same `message_id` counts once. One that nobody waits for is kept for `ttl` seconds, a day without it.
          */
-        Message: {
+        MessageBody: {
             /** @default {} */
             correlation: Record<string, unknown>;
             /** @default null */
@@ -2818,8 +2716,6 @@ export interface components {
         Order: {
             args: Record<string, unknown>;
             ctx: Record<string, unknown>;
-            /** @default null */
-            sideRun: components["schemas"]["SideRun"] | null;
             execution_id: string;
             /** @default {} */
             expiries: {
@@ -2838,6 +2734,8 @@ export interface components {
             results: {
                 [key: string]: components["schemas"]["TaskResult"];
             };
+            /** @default null */
+            side_run: components["schemas"]["SideRunOrder"] | null;
             step: string;
             step_run_id: string;
             /**
@@ -2846,7 +2744,7 @@ export interface components {
              *       "ttl_s": 30
              *     }
              */
-            terms: components["schemas"]["Terms"];
+            terms: components["schemas"]["LeaseTerms"];
             token: Record<string, unknown>;
             trace_id: string;
             /** @default false */
@@ -2945,6 +2843,46 @@ export interface components {
          * @enum {unknown}
          */
         Phase: "call" | "else" | "enter" | "exit" | "listen" | "over" | "sink" | "vars";
+        /**
+         * PlaybookCall
+         * @description Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
+         *         from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
+         *         what that execution had registered, instead (DESIGN §8).
+         */
+        PlaybookCall: {
+            /** @default null */
+            compensates: string | null;
+            execution_id: string;
+            lease_epoch: number;
+            order_id: string;
+            path: string;
+            /** @default {} */
+            payload: Record<string, unknown>;
+            /** @default null */
+            return_step: string | null;
+            step_run_id: string;
+            task_run_id: string;
+            /** @default null */
+            version: string | null;
+            /** @default true */
+            wait: boolean;
+            worker_id: string;
+        };
+        /**
+         * PlaybookCallResult
+         * @description The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
+         *         registered what can be undone.
+         */
+        PlaybookCallResult: {
+            /** @default false */
+            compensable: boolean;
+            /** @default null */
+            data: unknown;
+            /** @default null */
+            error: components["schemas"]["Error"] | null;
+            execution_id: string;
+            status: string;
+        };
         /** PlaybookLimitList */
         PlaybookLimitList: {
             limits: components["schemas"]["PlaybookLimitView"][];
@@ -2984,9 +2922,30 @@ export interface components {
             /** @default null */
             reason: string | null;
         };
+        /**
+         * PlaybookText
+         * @description A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like.
+         */
+        PlaybookText: {
+            /** @default null */
+            dialect: components["schemas"]["Dialect"] | null;
+            /** @default playbook.yaml */
+            name: string;
+            source: string;
+            /** @default false */
+            strict: boolean;
+        };
         /** PoolList */
         PoolList: {
             pools: components["schemas"]["PoolView"][];
+        };
+        /**
+         * PoolRate
+         * @description At most `limit` orders in any window of `per` seconds, windows following each other.
+         */
+        PoolRate: {
+            limit: number;
+            per: number;
         };
         /**
          * PoolSetting
@@ -2997,7 +2956,7 @@ export interface components {
             /** @default null */
             capacity: number | null;
             /** @default null */
-            rate: components["schemas"]["Rate"] | null;
+            rate: components["schemas"]["PoolRate"] | null;
             /** @default null */
             require: {
                 [key: string]: string;
@@ -3015,7 +2974,7 @@ export interface components {
             leased: number;
             name: string;
             obstacles: string[];
-            rate: components["schemas"]["Rate"] | null;
+            rate: components["schemas"]["PoolRate"] | null;
             require: {
                 [key: string]: string;
             };
@@ -3098,14 +3057,6 @@ export interface components {
             task: string;
             task_run_id: string;
             visit: number;
-        };
-        /**
-         * Rate
-         * @description At most `limit` orders in any window of `per` seconds, windows following each other.
-         */
-        Rate: {
-            limit: number;
-            per: number;
         };
         /**
          * RateView
@@ -3226,6 +3177,12 @@ export interface components {
             surplus: string[];
             worker_id: string;
         };
+        /**
+         * ReportResult
+         * @description What became of a report, or of what somebody outside asked for. Only `accepted` changed anything.
+         * @enum {unknown}
+         */
+        ReportResult: "accepted" | "cancelled" | "conflict" | "duplicate" | "fenced" | "forbidden" | "invalid" | "not_found" | "paused" | "refused" | "terminal";
         /**
          * Rerun
          * @description Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
@@ -3348,18 +3305,6 @@ export interface components {
             schemas: components["schemas"]["SchemaView"][];
         };
         /**
-         * Sent
-         * @description A message that was accepted. `delivered_to` is the execution that has it, None while it is kept; `known`: it had
-         *         been sent before, and this sending changed nothing.
-         */
-        Sent: {
-            /** @default null */
-            delivered_to: string | null;
-            /** @default false */
-            known: boolean;
-            message_id: string;
-        };
-        /**
          * SessionShape
          * @description Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none.
          */
@@ -3382,15 +3327,106 @@ export interface components {
             type: "basic" | "bearer" | "oauth2" | "postgres" | "text";
             value: string | Record<string, unknown>;
         };
+        /**
+         * SideRunBar
+         * @description `kind`: compensation | handler | async | hook; `status`: pending | scheduled | running | done | failed |
+         *         unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
+         */
+        SideRunBar: {
+            /** @default 1 */
+            attempt: number;
+            /** @default null */
+            error: Record<string, unknown> | null;
+            /** @default null */
+            event: string | null;
+            /** @default null */
+            finished_at: string | null;
+            kind: string;
+            /** @default null */
+            owner: string | null;
+            scheduled_at: string;
+            /** @default null */
+            started_at: string | null;
+            /** @default scheduled */
+            status: string;
+            step: string;
+            /** @default null */
+            step_run_id: string | null;
+            /** @default null */
+            task: string | null;
+            /** @default 0 */
+            task_runs: number;
+            /** @default null */
+            worker_id: string | null;
+        };
+        /**
+         * SideRunOrder
+         * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
+         *         `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
+         *         `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
+         *         around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
+         *         run that goes on (TOOL-12).
+         */
+        SideRunOrder: {
+            /** @default null */
+            child: string | null;
+            /** @default null */
+            job_id: string | null;
+            /** @default {} */
+            names: Record<string, unknown>;
+            /** @default false */
+            once: boolean;
+            /** @default [] */
+            outer: components["schemas"]["Outer"][];
+            part: string;
+            /** @default null */
+            result: components["schemas"]["TaskResult"] | null;
+            /** @default null */
+            task_run_id: string | null;
+        };
+        /**
+         * SideRunView
+         * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
+         *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
+         *         when it was begun, until when its worker holds it, and when its task is run again.
+         */
+        SideRunView: {
+            /** @default 1 */
+            attempt: number;
+            /** @default null */
+            event: string | null;
+            /** @default false */
+            interrupting: boolean;
+            kind: string;
+            /** @default null */
+            lease_until: string | null;
+            /** @default null */
+            owner: string | null;
+            /** @default null */
+            pool: string | null;
+            /** @default null */
+            retry_at: string | null;
+            /** @default null */
+            started_at: string | null;
+            state: string;
+            step: string;
+            /** @default null */
+            step_run_id: string | null;
+            /** @default null */
+            task: string | null;
+            waits_for: string;
+            /** @default null */
+            worker_id: string | null;
+        };
         /** SignIn */
         SignIn: {
             token: string;
         };
         /**
-         * Signal
+         * SignalBody
          * @description To one execution, or to all that listen.
          */
-        Signal: {
+        SignalBody: {
             /** @default null */
             data: unknown;
             /** @default null */
@@ -3624,23 +3660,6 @@ export interface components {
             step: string;
         };
         /**
-         * Target
-         * @description What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
-         *         the body that the message is matched by.
-         */
-        Target: {
-            /** @default {} */
-            correlation: {
-                [key: string]: string;
-            };
-            /** @default null */
-            message: string | null;
-            /** @default null */
-            path: string | null;
-            /** @default null */
-            version: string | null;
-        };
-        /**
          * TaskBar
          * @description `delay_s` is how long the policy waits after it before the same task is run again.
          */
@@ -3783,29 +3802,6 @@ export interface components {
             version: number;
         };
         /**
-         * Terms
-         * @description How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33).
-         */
-        Terms: {
-            /** @default 5 */
-            heartbeat_s: number;
-            /** @default 30 */
-            ttl_s: number;
-        };
-        /**
-         * Text
-         * @description A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like.
-         */
-        Text: {
-            /** @default null */
-            dialect: components["schemas"]["Dialect"] | null;
-            /** @default playbook.yaml */
-            name: string;
-            source: string;
-            /** @default false */
-            strict: boolean;
-        };
-        /**
          * Timed
          * @description An entry of a report and when the worker saw it; the server's `seq` is the only order (O-36).
          */
@@ -3815,9 +3811,9 @@ export interface components {
         };
         /** Timeline */
         Timeline: {
-            /** @default [] */
-            sideRuns: components["schemas"]["SideRunBar"][];
             execution_id: string;
+            /** @default [] */
+            side_runs: components["schemas"]["SideRunBar"][];
             steps: components["schemas"]["StepBar"][];
         };
         /**
@@ -3838,22 +3834,11 @@ export interface components {
         };
         /** TokenList */
         TokenList: {
-            tokens: components["schemas"]["TokenShape"][];
-        };
-        /**
-         * TokenShape
-         * @description A token as it may be shown.
-         */
-        TokenShape: {
-            created_at: string | null;
-            expires_at: string | null;
-            human_roles: string[];
-            pools: string[];
-            revoked_at: string | null;
-            role: components["schemas"]["Role"];
-            subject: string;
-            token_id: string;
-            used_at: string | null;
+            execution_id: string;
+            /** @default [] */
+            side_runs: components["schemas"]["SideRunView"][];
+            status: string;
+            tokens: components["schemas"]["TokenView"][];
         };
         /**
          * TokenView
@@ -3886,14 +3871,6 @@ export interface components {
             /** @default [] */
             worker_ids: string[];
         };
-        /** Tokens */
-        Tokens: {
-            /** @default [] */
-            sideRuns: components["schemas"]["SideRunView"][];
-            execution_id: string;
-            status: string;
-            tokens: components["schemas"]["TokenView"][];
-        };
         /**
          * Turn
          * @description One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
@@ -3917,11 +3894,23 @@ export interface components {
             worker_id: string;
         };
         /**
-         * Verdict
-         * @description What became of a report, or of what somebody outside asked for. Only `accepted` changed anything.
-         * @enum {unknown}
+         * TurnAnswer
+         * @description One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
+         *         server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
+         *         further task may begin before their execution is resumed (SRV-07).
          */
-        Verdict: "accepted" | "cancelled" | "conflict" | "duplicate" | "fenced" | "forbidden" | "invalid" | "not_found" | "paused" | "refused" | "terminal";
+        TurnAnswer: {
+            /** @default [] */
+            orders: components["schemas"]["Order"][];
+            /** @default [] */
+            paused: string[];
+            /** @default {} */
+            stopped: {
+                [key: string]: number[][];
+            };
+            /** @default [] */
+            verdicts: components["schemas"]["ReportResult"][];
+        };
         /**
          * VersionDetail
          * @description `dialect` is what it is written in (DIA-07).
@@ -3965,21 +3954,6 @@ export interface components {
         Waiting: {
             waits: components["schemas"]["WaitView"][];
         };
-        /**
-         * Walk
-         * @description What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
-         *         `holds`: the hash that was looked for is in it.
-         */
-        Walk: {
-            /** @default null */
-            broken_at: number | null;
-            /** @default false */
-            holds: boolean;
-            last_hash: string;
-            rows: number;
-            /** @default null */
-            why: string | null;
-        };
         /** WebhookList */
         WebhookList: {
             webhooks: components["schemas"]["WebhookShape"][];
@@ -3989,8 +3963,25 @@ export interface components {
             created_at: string;
             created_by: string;
             name: string;
-            target: components["schemas"]["Target"];
+            target: components["schemas"]["WebhookTarget"];
             url: string;
+        };
+        /**
+         * WebhookTarget
+         * @description What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
+         *         the body that the message is matched by.
+         */
+        WebhookTarget: {
+            /** @default {} */
+            correlation: {
+                [key: string]: string;
+            };
+            /** @default null */
+            message: string | null;
+            /** @default null */
+            path: string | null;
+            /** @default null */
+            version: string | null;
         };
         /** WorkerView */
         WorkerView: {
@@ -4012,6 +4003,15 @@ export interface components {
         Workers: {
             workers: components["schemas"]["WorkerView"][];
         };
+        /**
+         * WorkloadInput
+         * @description One key of the workload. `type` is told from its default, as JSON names types.
+         */
+        WorkloadInput: {
+            default: unknown;
+            name: string;
+            type: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -4030,7 +4030,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Text"];
+                "application/json": components["schemas"]["PlaybookText"];
             };
         };
         responses: {
@@ -4103,7 +4103,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Walk"];
+                    "application/json": components["schemas"]["AuditChainCheck"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5331,7 +5331,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Tokens"];
+                    "application/json": components["schemas"]["TokenList"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5385,7 +5385,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Text"];
+                "application/json": components["schemas"]["PlaybookText"];
             };
         };
         responses: {
@@ -5648,7 +5648,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Kept"];
+                    "application/json": components["schemas"]["KeptMessage"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5671,7 +5671,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Message"];
+                "application/json": components["schemas"]["MessageBody"];
             };
         };
         responses: {
@@ -5681,7 +5681,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sent"];
+                    "application/json": components["schemas"]["DeliveryResult"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5764,7 +5764,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Text"];
+                "application/json": components["schemas"]["PlaybookText"];
             };
         };
         responses: {
@@ -5828,7 +5828,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Call"];
+                "application/json": components["schemas"]["PlaybookCall"];
             };
         };
         responses: {
@@ -5838,7 +5838,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Called"];
+                    "application/json": components["schemas"]["PlaybookCallResult"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5970,7 +5970,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Answer"];
+                    "application/json": components["schemas"]["TurnAnswer"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -6555,7 +6555,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Signal"];
+                "application/json": components["schemas"]["SignalBody"];
             };
         };
         responses: {
@@ -6859,7 +6859,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenList"];
+                    "application/json": components["schemas"]["AccessTokenList"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -6923,7 +6923,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenShape"];
+                    "application/json": components["schemas"]["AccessTokenView"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -6946,7 +6946,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Text"];
+                "application/json": components["schemas"]["PlaybookText"];
             };
         };
         responses: {
