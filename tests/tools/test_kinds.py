@@ -14,9 +14,9 @@ from noetl.tools.kinds import KINDS, load_kinds, plugins
 
 BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
-    *("quantum", "artifact", "nats", "transfer", "shell", "script"),
+    *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
 ]
-KNOWN_ONLY = ["container", "mcp", "snowflake", "gcs", "ducklake"]
+KNOWN_ONLY = ["container", "mcp", "snowflake", "ducklake"]
 
 
 @pytest.mark.req("TOOL-01")

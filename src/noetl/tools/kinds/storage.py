@@ -1,9 +1,9 @@
-"""Kinds that move stored data: artifact, transfer, gcs."""
+"""Kinds that move stored data: artifact, transfer, storage, gcs."""
 
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, OBJECT, TEXT, TEXTS, one_of
+from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, DURATION, FLAG, OBJECT, TEXT, TEXTS, one_of
 
 ARTIFACT_OPS = {
     **dict.fromkeys(("get", "read", "load", "fetch"), "get"),
@@ -85,20 +85,86 @@ TRANSFER = ToolKind(
     defaults={"timeout": 300},
 )
 
-GCS = ToolKind(
-    name="gcs",
-    doc="Reads and writes objects of Google Cloud Storage.",
+STORAGE_OPS = ("get", "put", "list", "delete", "copy", "presign", "watch")
+STORAGE_ERRORS = ("storage.conflict", "storage.denied", "storage.error", "storage.input", "storage.missing")
+
+_COPY = {
+    "anyOf": [TEXT, {"type": "object", "properties": {"url": TEXT, "auth": AUTH.schema}, "required": ["url"]}],
+}
+
+STORAGE = ToolKind(
+    name="storage",
+    error_kinds=STORAGE_ERRORS,
+    doc="Reads, writes, lists, copies and watches objects in S3, Google Cloud Storage, Azure and local folders.",
     inputs=(
-        Input(name="op", schema=one_of("get", "put", "list", "delete"), doc="What to do.", required=True),
-        Input(name="bucket", schema=TEXT, doc="Bucket.", required=True),
-        Input(name="object", schema=TEXT, doc="Object name.", aliases=("key", "blob")),
-        Input(name="data", schema=ANYTHING, doc="Value to put."),
-        Input(name="source", schema=TEXT, doc="File to put."),
-        Input(name="media_type", schema=TEXT, doc="What the value is."),
+        Input(name="op", schema=one_of(*STORAGE_OPS), doc="What to do.", required=True, aliases=("operation",)),
+        Input(
+            name="url",
+            schema=TEXT,
+            doc="The object, or the folder for list and watch: s3://bucket/key, gs://bucket/key, az://container/key "
+            "or file:///folder/name.",
+            required=True,
+            aliases=("uri",),
+        ),
+        Input(name="target", schema=_COPY, doc="With copy: the URL of the copy, or {url, auth}.", read_strictly=True),
+        Input(name="data", schema=ANYTHING, doc="With put: the value. Text as it is, anything else as JSON."),
+        Input(
+            name="format",
+            schema=one_of("auto", "json", "text", "base64"),
+            doc="With get: how bytes are read; auto recognises JSON objects and lists. With put: base64 is decoded.",
+        ),
+        Input(name="media_type", schema=TEXT, doc="With put: the content type; guessed from data when left out."),
+        Input(name="if_absent", schema=FLAG, doc="With put and copy: fail with storage.conflict if the object exists."),
+        Input(name="if_match", schema=TEXT, doc="With put: the etag that the object must still have."),
+        Input(
+            name="range",
+            schema={"anyOf": [TEXT, OBJECT]},
+            doc='With get: some of its bytes, "0-99" or {offset, limit}.',
+            read_strictly=True,
+        ),
+        Input(name="pattern", schema=TEXT, doc='With list and watch: only keys that match, such as "*.csv".'),
+        Input(name="recursive", schema=FLAG, doc="With list: all levels, true when left out. With delete: a folder."),
+        Input(name="limit", schema=COUNT, doc="With list and watch: most objects returned; 1000 when left out."),
+        Input(name="cursor", schema=ANYTHING, doc="With list and watch: the cursor that the last call returned."),
+        Input(name="wait", schema=DURATION, doc="With watch: how long to wait for a new object; not at all if absent."),
+        Input(name="interval", schema=DURATION, doc="With watch: time between two looks; 5s when left out."),
+        Input(name="expires", schema=DURATION, doc="With presign: how long the URL is valid; 1h when left out."),
+        Input(name="method", schema=one_of("GET", "PUT"), doc="With presign: what the URL allows; GET when left out."),
         AUTH,
     ),
-    plugin="a plug-in for Google Cloud Storage",
+    spec=(Input(name="max_bytes", schema=COUNT, doc="Largest object that get returns; 64 MiB when left out."),),
     defaults={"timeout": 300},
 )
 
-KINDS = (ARTIFACT, TRANSFER, GCS)
+GCS = ToolKind(
+    name="gcs",
+    error_kinds=STORAGE_ERRORS,
+    doc="Reads and writes objects of Google Cloud Storage, by bucket and object. `storage` does the same by URL.",
+    inputs=(
+        Input(
+            name="op",
+            schema=one_of("get", "put", "list", "delete", "upload", "download"),
+            doc="What to do.",
+            required=True,
+            aliases=("operation",),
+        ),
+        Input(name="bucket", schema=TEXT, doc="Bucket."),
+        Input(name="object", schema=TEXT, doc="Object name; with list, the folder.", aliases=("key", "blob")),
+        Input(name="data", schema=ANYTHING, doc="Value to put."),
+        Input(
+            name="source",
+            schema=TEXT,
+            doc="With upload: the file, in a data folder. With download: gs://bucket/object.",
+        ),
+        Input(
+            name="destination", schema=TEXT, doc="With download: the file, in a data folder. With upload: a gs:// URL."
+        ),
+        Input(name="media_type", schema=TEXT, doc="What the value is."),
+        AUTH,
+    ),
+    one_of=(("bucket", "source", "destination"),),
+    open_inputs=True,
+    defaults={"timeout": 300},
+)
+
+KINDS = (ARTIFACT, TRANSFER, STORAGE, GCS)

@@ -1,0 +1,148 @@
+"""An HTTP proxy on loopback that connects only where the address policy allows.
+
+Libraries with a network stack of their own (object stores, database drivers over HTTPS) look names up themselves, so
+a check before the call would not bind them: the name may have another address a moment later. They are given this
+proxy instead. It asks the guard for every connection and connects to the address the guard returned. TLS passes
+through it unopened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+from noetl.base.addresses.guard import AddressGuard, BlockedError
+from noetl.base.errors import ToolError
+
+_HEAD_BYTES = 64 << 10
+_CHUNK_BYTES = 256 << 10
+_DROPPED = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive)\s*:", re.IGNORECASE)  # headers of one hop
+
+
+class GuardedProxy:
+    """One proxy. `url` is what a library is given; `refusal` is the last connection the policy refused."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self._guard = guard
+        self._token = secrets.token_hex(16)  # other programs of this machine cannot use the proxy
+        self._expected = b64encode(f"noetl:{self._token}".encode())
+        self._port = 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self.refusal: ToolError | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://noetl:{self._token}@127.0.0.1:{self._port}"
+
+    async def start(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
+        self._port = int(server.sockets[0].getsockname()[1])
+        return server
+
+    def abort(self) -> None:
+        """Cut every connection that is still open."""
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+                await self._forward(reader, writer)
+        finally:
+            self._open.discard(writer)
+            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, target, *_ = head.split(b" ", 2)
+        if self._expected not in head:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            return
+        is_tunnel = method == b"CONNECT"
+        parts = urlsplit(f"//{target.decode()}" if is_tunnel else target.decode())
+        host, port = parts.hostname or "", parts.port or 80
+        try:
+            address = (await self._guard.addresses(host, port))[0]
+            answers, requests = await asyncio.open_connection(str(address), port, limit=_HEAD_BYTES)
+        except (ToolError, OSError) as problem:
+            self._note(host, problem)
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            return
+        if is_tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            path = parts._replace(scheme="", netloc="").geturl() or "/"
+            requests.write(_origin_request(head, method, path))
+        await self._pump_both(reader, writer, answers, requests, is_tunnel=is_tunnel)
+
+    def _note(self, host: str, problem: Exception) -> None:
+        if isinstance(problem, BlockedError):
+            self.refusal = BlockedError(f"{host} is blocked: {problem.message}")
+        elif isinstance(problem, ToolError):
+            self.refusal = problem
+
+    async def _pump_both(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answers: asyncio.StreamReader,
+        requests: asyncio.StreamWriter,
+        *,
+        is_tunnel: bool,
+    ) -> None:
+        self._open.add(requests)
+        there = asyncio.ensure_future(_pump(reader, requests))
+        try:
+            if not is_tunnel:
+                await _pass_head(answers, writer)
+            await _pump(answers, writer)
+        finally:
+            there.cancel()
+            self._open.discard(requests)
+            requests.close()
+            await asyncio.gather(there, return_exceptions=True)
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while chunk := await source.read(_CHUNK_BYTES):
+        target.write(chunk)
+        await target.drain()  # a slow reader slows the sender down: memory stays flat
+
+
+async def _pass_head(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The head of a response, with the word that no request follows on this connection. Some servers close it without
+    saying so, and a client that keeps it would lose its next request."""
+    while True:
+        head = await answers.readuntil(b"\r\n\r\n")
+        if head.split(b" ", 2)[1].startswith(b"1"):  # 100 Continue: the response itself comes later
+            writer.write(head)
+            continue
+        status, *lines = head.rstrip(b"\r\n").split(b"\r\n")
+        kept = [line for line in lines if not _DROPPED.match(line)]
+        writer.write(b"\r\n".join([status, *kept, b"Connection: close", b"", b""]))
+        return
+
+
+def _origin_request(head: bytes, method: bytes, path: str) -> bytes:
+    """A request to a proxy, as the server itself takes it. One request per connection: the next one may be for
+    another host, and must be judged again."""
+    lines = [line for line in head.rstrip(b"\r\n").split(b"\r\n")[1:] if not _DROPPED.match(line)]
+    return b"\r\n".join([method + b" " + path.encode() + b" HTTP/1.1", *lines, b"Connection: close", b"", b""])
+
+
+@asynccontextmanager
+async def guarded_proxy(guard: AddressGuard) -> AsyncIterator[GuardedProxy]:
+    """A proxy for as long as the block lasts."""
+    proxy = GuardedProxy(guard)
+    server = await proxy.start()
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.abort()

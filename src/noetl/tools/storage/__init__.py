@@ -1,0 +1,1 @@
+"""`storage`: objects in S3, Google Cloud Storage, Azure Blob Storage and local folders, by URL."""

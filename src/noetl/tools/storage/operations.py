@@ -1,0 +1,234 @@
+"""Operations, in the child: get, put, list, delete, copy and presign. `watching` has watch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Literal
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+from obstore.store import ObjectStore
+
+from noetl.base.errors import ToolError
+from noetl.tools.contents import decoded
+from noetl.tools.storage.listing import described, list_objects
+from noetl.tools.storage.request import Request
+from noetl.tools.storage.stores import opened
+from noetl.tools.storage.watching import watch
+
+CHUNK_BYTES = 8 << 20
+_PARTS = 9_000  # of an upload; S3 allows 10,000
+_COPY_BYTES = 5 << 30  # what S3 copies by itself in one request
+_KEY = "noetlkey"  # metadata: which task wrote it; a name that all three providers accept
+_AT_ONCE = 2  # chunks of an upload that are in memory
+
+Operation = Callable[[ObjectStore, str, Request, str], Awaitable[dict[str, Any]]]
+
+
+async def perform(request: Request, proxy: str) -> dict[str, Any]:
+    """The result of a request. Raises what the driver raises."""
+    store, key = opened(request.source, request, proxy)
+    return await _OPERATIONS[request.op](store, key, request, proxy)
+
+
+async def _get(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    found = await obstore.get_async(store, key, options=_options(request))
+    first, end = found.range
+    if end - first > request.max_bytes:
+        raise _too_large(request, end - first)
+    body = bytearray()
+    async for chunk in found.stream(min_chunk_size=1 << 20):
+        body += chunk
+        if len(body) > request.max_bytes:  # what it says of its size need not be so
+            raise _too_large(request, len(body))
+    value = decoded(bytes(body), request.format, kind="storage")
+    media_type = found.attributes.get("Content-Type")
+    return described(request, found.meta) | {"media_type": media_type, "value": value}
+
+
+def _options(request: Request) -> Any:
+    if not request.first_byte and request.end_byte is None:
+        return None
+    if request.end_byte is None:
+        return {"range": {"offset": request.first_byte}}
+    return {"range": (request.first_byte, request.end_byte)}
+
+
+def _too_large(request: Request, size: int) -> ToolError:
+    return ToolError(
+        "result.too_large",
+        f"{request.source.location} has {size} bytes and get returns at most {request.max_bytes}: read a range of it, "
+        "or copy it to a file",
+    )
+
+
+async def _put(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    if not key:
+        raise ToolError("storage.input", "put needs a URL that names an object, not a bucket")
+    mode = await _mode(store, key, request)
+    try:
+        written = await obstore.put_async(
+            store, key, request.body, attributes=_attributes(request), mode=mode, use_multipart=False
+        )
+    except (AlreadyExistsError, PreconditionError):
+        if not await _is_ours(store, key, request):
+            raise
+        written = await obstore.head_async(store, key)
+    return {
+        "url": str(request.source.location),
+        "size": len(request.body),
+        "etag": written["e_tag"],
+        "checksum": f"sha256:{hashlib.sha256(request.body).hexdigest()}",
+    }
+
+
+async def _mode(store: ObjectStore, key: str, request: Request) -> Any:
+    if request.if_match is None:
+        return "create" if request.if_absent else "overwrite"
+    # Google matches generations, not etags: the version that goes with this etag is looked up
+    meta = await obstore.head_async(store, key)
+    if meta["e_tag"] != request.if_match:
+        raise ToolError("storage.conflict", f"{request.source.location} has changed: its etag is {meta['e_tag']}")
+    known = {"e_tag": meta["e_tag"], "version": meta["version"]}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _attributes(request: Request) -> Any:
+    if request.source.location.provider == "file":
+        return None  # a file has no place for them
+    own = {_KEY: hashlib.sha256(request.key.encode()).hexdigest()} if request.if_absent else {}
+    return {"Content-Type": request.media_type, **own}
+
+
+async def _is_ours(store: ObjectStore, key: str, request: Request) -> bool:
+    """Whether an earlier attempt of the same task wrote it, and only its answer was lost."""
+    if not request.if_absent or request.source.location.provider == "file":
+        return False
+    found = await obstore.get_async(store, key, options={"head": True})
+    return bool(found.attributes.get(_KEY) == _attributes(request)[_KEY])
+
+
+async def _list(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    return await list_objects(store, key, request)
+
+
+async def _delete(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    """Deleting what is not there is no error: a repeated attempt finds it gone."""
+    if request.recursive:
+        return {"url": str(request.source.location), "deleted": await _delete_folder(store, key, request)}
+    if not key:
+        raise ToolError("storage.input", "delete needs a URL that names an object; recursive: true deletes a folder")
+    with suppress(FileNotFoundError):
+        await obstore.delete_async(store, key)
+        return {"url": str(request.source.location), "deleted": 1}
+    return {"url": str(request.source.location), "deleted": 0}
+
+
+async def _delete_folder(store: ObjectStore, key: str, request: Request) -> int:
+    count = 0
+    async for page in obstore.list(store, key or None, chunk_size=1_000):
+        await obstore.delete_async(store, [one["path"] for one in page])
+        count += len(page)
+    return count
+
+
+async def _copy(store: ObjectStore, key: str, request: Request, proxy: str) -> dict[str, Any]:
+    """Inside one store the store copies; otherwise the bytes stream through here, a few chunks at a time."""
+    assert request.target is not None
+    target, target_key = opened(request.target, request, proxy)
+    if not key or not target_key:
+        raise ToolError("storage.input", "copy needs two URLs that name objects")
+    result = {"url": str(request.target.location), "source": str(request.source.location)}
+    source, into = request.source, request.target
+    if source.fields == into.fields and source.location.bucket == into.location.bucket:
+        size = (await obstore.head_async(store, key))["size"]
+        if size <= _COPY_BYTES:
+            with suppress(NotSupportedError):
+                await obstore.copy_async(store, key, target_key, overwrite=not request.if_absent)
+                written = await obstore.head_async(target, target_key)
+                return result | {"size": written["size"], "etag": written["e_tag"], "checksum": None}
+    return result | await _streamed(store, key, target, target_key, request)
+
+
+async def _streamed(
+    store: ObjectStore, key: str, target: ObjectStore, target_key: str, request: Request
+) -> dict[str, Any]:
+    found = await obstore.get_async(store, key)
+    size, digest = found.meta["size"], hashlib.sha256()
+    seen = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal seen
+        async for chunk in found.stream(min_chunk_size=1 << 20):
+            digest.update(chunk)
+            seen += len(chunk)
+            yield chunk
+        if seen != size:  # raised inside the upload, which is then abandoned as a whole
+            raise ToolError(
+                "storage.error", f"{request.source.location} ended after {seen} of {size} bytes", retryable=True
+            )
+
+    if request.if_absent and await _exists(target, target_key):
+        raise ToolError("storage.conflict", f"copy to {request.target and request.target.location}: it exists already")
+    await obstore.put_async(
+        target,
+        target_key,
+        chunks(),
+        chunk_size=max(CHUNK_BYTES, -(-size // _PARTS)),
+        max_concurrency=_AT_ONCE,
+        attributes=None if isinstance(target, obstore.store.LocalStore) else _kept_attributes(found.attributes),
+    )
+    written = await obstore.head_async(target, target_key)
+    if written["size"] != size:
+        raise ToolError(
+            "storage.error", f"{size} bytes were copied, and the target has {written['size']}", retryable=True
+        )
+    return {"size": size, "etag": written["e_tag"], "checksum": f"sha256:{digest.hexdigest()}"}
+
+
+def _kept_attributes(attributes: Any) -> Any:
+    return {name: value for name, value in dict(attributes).items() if name == "Content-Type"} or None
+
+
+async def _exists(store: ObjectStore, key: str) -> bool:
+    try:
+        await obstore.head_async(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+async def _presign(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    provider, fields = request.source.location.provider, request.source.fields
+    # Without the private key Google signs by a call to another service, with a right of its own.
+    if provider == "file" or fields.get("skip_signature") or (provider == "gs" and "service_account_key" not in fields):
+        raise ToolError(
+            "storage.input", "presign needs a credential that can sign: a key, not a token, and no file URL"
+        )
+    signing: Any = store
+    signed = await obstore.sign_async(signing, _method(request), key, timedelta(seconds=request.expires_s))
+    return {"url": signed, "method": request.method, "expires_s": request.expires_s}
+
+
+def _method(request: Request) -> Literal["GET", "PUT"]:
+    if request.method not in ("GET", "PUT"):
+        raise ToolError("storage.input", f'method "{request.method}" is not known: write GET or PUT')
+    return "PUT" if request.method == "PUT" else "GET"
+
+
+async def _watch(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+    return await watch(store, key, request)
+
+
+_OPERATIONS: dict[str, Operation] = {
+    "get": _get,
+    "put": _put,
+    "list": _list,
+    "delete": _delete,
+    "copy": _copy,
+    "presign": _presign,
+    "watch": _watch,
+}

@@ -1,0 +1,48 @@
+"""`storage`: reads, writes, lists, copies and watches objects of S3, Google Cloud Storage, Azure and local folders.
+
+The work is done by a child process: the driver reads credentials from its environment, and the child has none. The
+child reaches the network through a proxy that holds to the address policy, streams what it copies, and is killed when
+the task is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from noetl.tools.child_pool import ChildPool
+from noetl.tools.child_process import Program
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.storage.inputs import request_of
+
+if find_spec("obstore") is None:  # the child imports it; say so before there is one
+    raise ImportError("obstore is not installed")
+
+_PROGRAM = Program(module="noetl.tools.storage.child", name="object storage", error="storage.error", retryable=True)
+
+
+class StorageTool:
+    def __init__(self) -> None:
+        self._children = ChildPool(_PROGRAM)
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        request = msgspec.to_builtins(request_of(inputs, context))
+        answer = await self._children.call(context.execution_id, request)
+        return ToolResult(result=answer["result"])
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the credential opens the store: lists one object. ToolError says why it does not."""
+        await self.run({"op": "list", "limit": 1, **inputs}, context)
+        return f"listed {inputs.get('url')}"
+
+    def release(self, execution_id: str) -> None:
+        self._children.release(execution_id)
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
