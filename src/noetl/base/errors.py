@@ -61,6 +61,10 @@ class BackendError(NoetlError):
     """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""
 
 
+class UnreachableError(BackendError):
+    """The store does not answer. Its connections have written that to the log already."""
+
+
 class AbsentError(BackendError):
     """The store answers, and what it should have is not in it: asking again is no help."""
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from noetl.base.errors import UnreachableError
 from noetl.control.background.retention import Retention
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
@@ -48,7 +49,8 @@ async def clean(services: Services) -> None:
         try:
             await chore()
         except Exception as problem:
-            log.warning("housekeeping", problem=str(problem))
+            if not isinstance(problem, UnreachableError):  # its connections have told it
+                log.warning("housekeeping", problem=str(problem))
 
 
 async def _forget_callers(services: Services) -> None:

@@ -8,6 +8,7 @@ then, what has moved since.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from secrets import token_hex
@@ -15,9 +16,10 @@ from secrets import token_hex
 import msgspec
 
 from noetl.base.errors import BackendError
-from noetl.server.logs import log
+from noetl.base.outages import Outage
 from noetl.store.contract import Commit, ExecutionRow, MovedExecution, Store
 
+_log = logging.getLogger(__name__)
 _REMEMBERED = 10_000  # changes that a stream of the whole system can be resumed over
 
 
@@ -124,12 +126,14 @@ class Hub:
             await asyncio.wait({task})
 
     async def _look_around(self) -> None:
+        outage = Outage(_log, "changes by other servers were not looked for", "changes are looked for again")
         while True:
             await asyncio.sleep(self._poll_s)
             try:
                 await self.look()
+                outage.worked()
             except BackendError as problem:
-                log.warning("hub.look", problem=str(problem))
+                outage.failed(problem)
 
     async def look(self) -> None:
         """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""

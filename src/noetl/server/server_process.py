@@ -19,6 +19,7 @@ import msgspec
 import uvicorn
 
 from noetl.base.errors import BackendError, RefusedError
+from noetl.base.outages import Outage
 from noetl.control.background.garbage_collection import sweeper
 from noetl.control.claiming.pools import EVERY
 from noetl.server.access.listen_address import check_bind
@@ -37,6 +38,7 @@ from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.worker import Worker
 
+_log = logging.getLogger(__name__)
 _BACKLOG = 512
 _LAG_S = 0.5
 _TOLD = 10
@@ -245,12 +247,14 @@ async def work(services: Services, worker: Worker) -> None:
 
 
 async def _be_seen(services: Services, worker_id: str) -> None:
+    outage = Outage(_log, "the worker of this server is not seen", "the worker of this server is seen again")
     while True:
         await asyncio.sleep(10.0)
         try:
             await services.roster.saw(worker_id)
+            outage.worked()
         except BackendError as problem:  # the store is away: it will be back
-            log.warning("the worker of this server is not seen", problem=str(problem))
+            outage.failed(problem)
 
 
 async def _measure_lag(services: Services) -> None:

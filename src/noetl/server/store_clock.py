@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from noetl.base.clock import Clock, SystemClock
 from noetl.base.errors import NoetlError
+from noetl.base.outages import Outage
 from noetl.store.contract import Store
 
 EVERY_S = 30.0
@@ -40,12 +41,14 @@ class StoreClock:
 
     async def keep_right(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Look again, for as long as anybody wants it."""
+        outage = Outage(_log, "the clock was not set by the store", "the clock is set by the store again")
         while True:
             await sleep(EVERY_S)
             try:
                 await self.look()
+                outage.worked()
             except NoetlError as problem:  # the store is away, say: it will be back
-                _log.warning("the clock was not set: %s", problem)
+                outage.failed(problem)
 
 
 async def clock_of(store: Store) -> Clock:

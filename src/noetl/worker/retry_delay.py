@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from noetl.base.errors import BackendError
+from noetl.base.outages import Outage
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.references import Reference
@@ -33,6 +35,7 @@ class RetryingControlPlane:
 
     def __init__(self, control_plane: ControlPlane, leases: HeldLeases, *, sleep: Sleep = asyncio.sleep) -> None:
         self._control_plane, self._leases, self._sleep = control_plane, leases, sleep
+        self._outage = Outage(_log, "the worker waits for the store", "the store answers the worker again")
 
     async def until(self, done: Callable[[], Awaitable[T]]) -> T:
         """What else its worker needs of the same store."""
@@ -42,11 +45,14 @@ class RetryingControlPlane:
         """The answer, however long it takes to get one. `ask` is told how often it was tried before."""
         tries = 0
         while True:
+            began_at = time.monotonic()
             try:
-                return await ask(tries)
+                answer = await ask(tries)
             except BackendError as problem:
-                if not tries:
-                    _log.warning("the store does not answer, the worker waits for it: %s", problem)
+                self._outage.failed(problem, began_at=began_at)
+            else:
+                self._outage.worked()
+                return answer
             await self._sleep(delay_s(tries, None))
             tries += 1
 

@@ -73,3 +73,45 @@ async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> 
 
     assert await line.carried(2) == [("default", 1), ("default", 2)]
     await bell.close()
+
+
+class BrokenLine:
+    """A link of which both ways break at the same moment, once."""
+
+    def __init__(self) -> None:
+        self.links = 0
+
+    async def send(self, pool: str, times: int) -> None:
+        await self._broken()
+
+    async def listen(self) -> None:
+        await self._broken()
+
+    async def _broken(self) -> None:
+        if self.links > 1:
+            await asyncio.Event().wait()
+        raise ConnectionError("cut")
+
+    @asynccontextmanager
+    async def connect(self, hear: Hear) -> AsyncIterator[BrokenLine]:
+        self.links += 1
+        yield self
+
+
+async def test_a_link_that_breaks_both_ways_is_written_once_when_lost_and_once_when_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(linked, "FIRST_S", 0.001)
+    line = BrokenLine()
+    bell = LinkedWakeups(line.connect)
+    bell.ring(pool="gpu")
+    await bell.open()
+    async with asyncio.timeout(60):
+        while line.links < 2 or not bell.is_linked:
+            await asyncio.sleep(0.001)
+
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "wake-ups are not exchanged with other processes, which poll meanwhile",
+        "wake-ups are exchanged with other processes again",
+    ]
+    await bell.close()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.outages import Outage, log_failure
 from noetl.control.commit.quarantine import Incident, Quarantine
 from noetl.control.executions import Executions
 from noetl.control.nested.calls import LEFT
@@ -103,6 +104,8 @@ class Sweeper:
     ) -> None:
         self._chores, self._quarantine, self._key_values = chores, quarantine, key_values
         self._clock, self._sleep = clock, sleep
+        names = [type(chore).__name__ for chore in chores]
+        self._outages = [Outage(_log, f"{name} could not look for work", f"{name} looks again") for name in names]
 
     async def serve(self) -> None:
         while True:
@@ -110,11 +113,12 @@ class Sweeper:
             await self._sleep(EVERY_S)
 
     async def sweep(self) -> None:
-        for chore in self._chores:
+        for chore, outage in zip(self._chores, self._outages, strict=True):
             try:
                 records = await chore.find()
+                outage.worked()
             except Exception as problem:  # the store is away, say: it will be back
-                _log.warning("%s were not looked for: %r", type(chore).__name__.lower(), problem)
+                outage.failed(problem)
                 continue
             for record in records:
                 await self._do(chore, record)
@@ -138,7 +142,7 @@ class Sweeper:
             version, body = known.version if known else 0, msgspec.json.encode(incident)
             await self._key_values.put(INCIDENT, incident.record, body, over=version, at=self._clock.now())
         except Exception as problem:
-            _log.warning("an incident could not be kept: %s: %r", incident.record, problem)
+            log_failure(_log, problem, "an incident could not be kept: %s", incident.record)
 
 
 def sweeper(

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError
+from noetl.base.outages import Outage
 from noetl.store.key_values import KeyValues
 
 KIND = "process"
@@ -24,14 +25,16 @@ _log = logging.getLogger(__name__)
 
 async def be_present(key_values: KeyValues, name: str, clock: Clock) -> None:
     """Stand on the key-value table for as long as anybody wants it."""
+    outage = Outage(_log, "this process could not say that it is here", "this process says again that it is here")
     await asyncio.sleep(AFTER_S)
     try:
         while True:
             try:
                 there = await key_values.get(KIND, name)
                 await key_values.put(KIND, name, b"{}", over=there.version if there is not None else 0, at=clock.now())
+                outage.worked()
             except NoetlError as problem:  # the store is away, say: it will be back
-                _log.warning("this process could not say that it is here: %s", problem)
+                outage.failed(problem)
             await asyncio.sleep(REFRESH_S)
     finally:
         with suppress(NoetlError):

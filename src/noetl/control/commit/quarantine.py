@@ -10,6 +10,7 @@ import logging
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.errors import UnreachableError
 
 FAILURES = 5  # until it is an incident
 FIRST_S = 1.0
@@ -48,6 +49,10 @@ class Quarantine:
             self._until = {one: until for one, until in self._until.items() if until > now}
 
     def note(self, record: str, problem: BaseException) -> None:
+        """It has failed. A store that is out of reach is no fault of the record: it is tried again soon."""
+        if isinstance(problem, UnreachableError):
+            self.rest(record, FIRST_S)
+            return
         now, before = self._clock.now(), self._noted.get(record)
         failures = before.failures + 1 if before else 1
         text = f"{type(problem).__name__}: {problem}"

@@ -19,6 +19,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, NoetlError, TemplateError
+from noetl.base.outages import Outage, log_failure
 from noetl.control.executions import Executions
 from noetl.control.limits.limit_groups import HELD as HELD
 from noetl.control.limits.limit_groups import KIND as KIND
@@ -50,6 +51,7 @@ class PlaybookConcurrency:
         self._names: dict[str, str] = {}  # the groups of executions that began or wait here
         self._ended: dict[str, None] = {}  # groups that somebody has left
         self._news = asyncio.Event()
+        self._outage = Outage(_log, "waiting executions were not looked for", "waiting executions are looked for again")
         conductor.gate = self.admitted
         conductor.stored.append(self._stored)
 
@@ -128,8 +130,9 @@ class PlaybookConcurrency:
     async def _sweep_safely(self) -> None:
         try:
             await self.sweep()
+            self._outage.worked()
         except NoetlError as problem:  # the store is away, say: it will be back
-            _log.warning("nobody was let in: %s", problem)
+            self._outage.failed(problem)
 
     async def sweep(self) -> None:
         """Look at every group in which somebody waits."""
@@ -148,7 +151,7 @@ class PlaybookConcurrency:
         try:
             await self.advance(name)
         except NoetlError as problem:  # it is looked at again
-            _log.warning("nobody was let in by %s: %s", name, problem)
+            log_failure(_log, problem, "nobody was let in by %s", name)
 
     async def advance(self, name: str) -> None:
         """Let in as many as there is room for, then tell them."""

@@ -17,6 +17,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError
 from noetl.base.ids import uuid7
+from noetl.base.outages import log_failure
 from noetl.control.executions import Executions
 from noetl.control.outside.report_results import check, told
 from noetl.control.outside.subscriptions import Subscriptions
@@ -135,7 +136,7 @@ class MessageDelivery:
                 raise _RemovedError from None
             return kept.taken_by
         except NoetlError as problem:  # an execution that cannot be read is its own problem; the message is kept
-            _log.warning("message %s was not delivered to %s: %s", message.message_id, wait.execution_id, problem)
+            log_failure(_log, problem, "message %s was not delivered to %s", message.message_id, wait.execution_id)
             return None
         return wait.execution_id if decision.verdict in (ReportResult.ACCEPTED, ReportResult.DUPLICATE) else None
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError
+from noetl.base.outages import Outage
 from noetl.control.executions import Executions
 from noetl.control.outside.delivery import MessageDelivery
 from noetl.engine.execution import Execution
@@ -48,14 +49,16 @@ class MessageQueue:
 
     async def serve(self) -> None:
         """Look for messages to waits as they open, for as long as anybody wants it."""
+        outage = Outage(_log, "messages were not delivered", "messages are delivered again")
         while True:
             await self._news.wait()
             self._news.clear()
             fresh, self._fresh = self._fresh, {}
             try:
                 await self._deliveries.look_for(fresh.values())
+                outage.worked()
             except NoetlError as problem:  # what is stored is found by the next sweep
-                _log.warning("messages were not delivered: %s", problem)
+                outage.failed(problem)
 
     async def look(self) -> None:
         """Look for messages that other processes have stored for the waits here; nothing is asked when there are
@@ -77,12 +80,14 @@ class MessageQueue:
 
     async def serve_all(self) -> None:
         """Sweep for as long as anybody wants it."""
+        outage = Outage(_log, "messages were not swept", "messages are swept again")
         while True:
             await asyncio.sleep(SWEEP_S)
             try:
                 await self.sweep()
+                outage.worked()
             except NoetlError as problem:
-                _log.warning("messages were not swept: %s", problem)
+                outage.failed(problem)
 
     def _stored(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

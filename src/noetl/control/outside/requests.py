@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
+from noetl.base.outages import Outage
 from noetl.control.executions import Control, Executions
 from noetl.control.outside import requests_to_driver
 from noetl.control.outside.messages import MessageQueue
@@ -49,6 +50,7 @@ async def attend(
     """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
     wants it; and look for messages that others have stored for them."""
     reaches = reaches or conductor.drives
+    outage = Outage(_log, "requests were not looked for", "requests are looked for again")
     while True:
         await asyncio.sleep(POLL_S)
         try:
@@ -59,10 +61,11 @@ async def attend(
                 await conductor.catch_up()  # who asked may have lost patience and recorded it itself
             if mailroom is not None and mailroom.awaits:
                 await mailroom.look()
+            outage.worked()
         except BackendError as problem:
             if not conductor.is_shared:
                 raise
-            _log.warning("requests were not looked for: %s", problem)  # a server waits until its store is back
+            outage.failed(problem)  # a server waits until its store is back
 
 
 async def take(conductor: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:

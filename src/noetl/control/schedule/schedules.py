@@ -18,6 +18,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError
 from noetl.base.ids import derived
+from noetl.base.outages import Outage, log_failure
 from noetl.control.schedule.cron import as_written, newest_time, times
 from noetl.control.schedule.schedule_store import BACKFILL, SCHEDULE, ScheduleStore, backfill_of, schedule_of
 from noetl.events.schedules import Backfill, Missed, Overlap, Schedule
@@ -56,11 +57,13 @@ class Schedules:
 
     async def serve(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Keep the timetable for as long as anybody wants it."""
+        outage = Outage(_log, "schedules were not looked at", "schedules are looked at again")
         while True:
             try:
                 wait_s = await self.turn()
+                outage.worked()
             except NoetlError as problem:  # the store is away, say: it will be back
-                _log.warning("the timetable was not kept: %s", problem)
+                outage.failed(problem)
                 wait_s = POLL_S
             await sleep(wait_s)
 
@@ -73,7 +76,7 @@ class Schedules:
                 try:
                     waits_s.append(await keep(thing))
                 except Exception as problem:  # a poisoned record is its own problem
-                    _log.warning("%s %s was not kept: %s", kind, thing.name, problem)
+                    log_failure(_log, problem, "%s %s was not kept", kind, thing.name)
         return max(0.0, min(waits_s))
 
     async def _keep(self, thing: KeyValue) -> float:

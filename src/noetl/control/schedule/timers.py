@@ -17,6 +17,7 @@ from typing import Any
 from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import NoetlError
+from noetl.base.outages import Outage, log_failure
 from noetl.control.executions import Executions
 from noetl.engine.commands import Wake
 from noetl.engine.execution import Execution
@@ -70,6 +71,7 @@ class TimerQueue:
         self._conductor, self._store, self._clock, self._sleep = conductor, store, clock, sleep
         self._alarm_clock = Timers()
         self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
+        self._outage = Outage(_log, "timers were not looked for", "timers are looked for again")
         conductor.stored.append(self._stored)
         conductor.taken_up.append(self._taken_up)
 
@@ -87,8 +89,9 @@ class TimerQueue:
                 while await self.wake_due():
                     await asyncio.sleep(0)  # a crowd is woken in parts, so that others have their turn
                 nearest = await self._store.next_due()
+                self._outage.worked()
             except NoetlError as problem:  # the store is away, say: it will be back
-                _log.warning("alarms were not looked for: %s", problem)
+                self._outage.failed(problem)
                 nearest = None
             poll_at = self._clock.now() + POLL_S
             is_near = nearest is not None and self._clock.now() < nearest < poll_at  # one laid aside is overdue
@@ -114,7 +117,7 @@ class TimerQueue:
                     await self._wake([execution_id])
                 return
             for execution_id in execution_ids:
-                _log.warning("execution %s could not be woken: %s", execution_id, problem)
+                log_failure(_log, problem, "execution %s could not be woken", execution_id)
                 self._lay_aside([execution_id])
 
     async def _wake_together(self, execution_ids: Sequence[str]) -> None:

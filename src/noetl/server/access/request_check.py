@@ -66,8 +66,10 @@ class Visit:
             else:
                 await audit.record(self._scope, actor=actor, action=self.action, status=status)
         except BackendError as problem:
+            if status == _UNAVAILABLE:
+                return True  # nothing was changed, for the same reason, and the answer says so
             log.error("audit", problem=str(problem), action=self.action, status=status)
-            return status == _UNAVAILABLE  # nothing was changed, for the same reason, and the answer says so
+            return False
         return True
 
     async def _say_unwritten(self) -> None:

@@ -5,12 +5,15 @@ is sent once, and is told to be uncertain if the answer never came. What was los
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
 from noetl.base.errors import UnfitError
+from noetl.base.outages import Outage
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
 from noetl.store.postgres.queries import QUERIES
@@ -26,6 +29,7 @@ _ANSWER_S = 60.0  # past it, a connection is as good as lost
 # whatever the driver may raise; a time-out is an OSError
 DRIVER = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class Database:
@@ -33,6 +37,8 @@ class Database:
 
     def __init__(self, pool: Any, address: Address, *, patience_s: float = PATIENCE_S) -> None:
         self._pool, self.address, self.patience_s = pool, address, patience_s
+        where = address.shown
+        self._outage = Outage(_log, f"the store {where} cannot be reached", f"the store {where} is reached again")
 
     @property
     def where(self) -> str:
@@ -46,15 +52,13 @@ class Database:
         try:
             while True:
                 try:
-                    pool = await _pool(address, connections)
-                    break
+                    return cls(await _pool(address, connections), address)
                 except asyncpg.CannotConnectNowError:
                     if not await pauses.waited():
                         raise
         except (ValueError, *DRIVER) as problem:
             lost = is_lost(problem)
             raise (unreachable if lost else explained)(address.shown, problem) from problem
-        return cls(pool, address)
 
     async def rows(self, query: str, *values: Any) -> list[Any]:
         return await self.read(lambda connection: connection.fetch(QUERIES[query], *values))
@@ -105,16 +109,21 @@ class Database:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
         asked_to_end = task.cancelling() if task is not None else 0
         while True:
-            has_begun = False
+            has_begun, began_at = False, time.monotonic()
             try:
                 async with self._pool.acquire(timeout=CONNECT_S) as connection:
                     has_begun = True
-                    return await work(connection)
+                    given = await work(connection)
+                    self._outage.worked()
+                    return given
             except DRIVER as problem:
                 if task is not None and task.cancelling() > asked_to_end:
                     raise asyncio.CancelledError from problem  # which a connection that ends badly would have hidden
                 if not is_lost(problem):
                     raise explained(self.where, problem) from problem
+                # a connection that ends is no outage yet: the next one may be had at once
+                if not has_begun or isinstance(problem, TimeoutError):
+                    self._outage.failed(problem, began_at=began_at)
                 if has_begun and not repeats():
                     raise uncertain(self.where, problem) from problem
                 if not await pauses.waited():
@@ -132,8 +141,10 @@ class Database:
 
 
 async def _pool(address: Address, connections: int) -> Any:
-    return await asyncpg.create_pool(
-        min_size=1,
+    """Connections are made when they are needed: a pool that keeps a number of them up (`min_size`) tries by itself
+    during an outage, and writes a traceback for each attempt."""
+    pool = await asyncpg.create_pool(
+        min_size=0,
         max_size=connections,
         max_inactive_connection_lifetime=_IDLE_S,
         timeout=CONNECT_S,
@@ -141,6 +152,12 @@ async def _pool(address: Address, connections: int) -> Any:
         reset=_nothing,
         **address.connect_arguments(),
     )
+    try:
+        async with pool.acquire(timeout=CONNECT_S):
+            return pool
+    except BaseException:
+        pool.terminate()
+        raise
 
 
 class Pauses:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from noetl.base.outages import Outage
 from noetl.store.wakeups.contract import DEFAULT_POOL
 from noetl.store.wakeups.memory import MemoryWakeups
 
@@ -43,6 +44,8 @@ class LinkedWakeups:
         self._to_send = asyncio.Event()
         self._linked = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
+        lost = "wake-ups are not exchanged with other processes, which poll meanwhile"
+        self._outage = Outage(_log, lost, "wake-ups are exchanged with other processes again")
 
     async def open(self) -> None:
         """Begin; it need not be linked then, nor ever."""
@@ -75,18 +78,17 @@ class LinkedWakeups:
         self._near.wake(max(1, min(times, MOST_TIMES)), pool)
 
     async def _serve(self) -> None:
-        pause_s, is_said = FIRST_S, False
+        pause_s = FIRST_S
         while self._serving is not None:
             try:
                 async with self._connect(self._hear) as link:
-                    pause_s, is_said = FIRST_S, False
+                    pause_s = FIRST_S
+                    self._outage.worked()
                     self._linked.set()
                     self._near.wake_all()  # whatever was rung for before
                     await self._hold(link)
             except Exception as problem:
-                if not is_said:
-                    is_said = True
-                    _log.warning("the doorbell is not linked to others, they look by themselves: %r", problem)
+                self._outage.failed(problem)
             finally:
                 self._linked.clear()
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - so that servers do not come at once
