@@ -62,7 +62,7 @@ format: $(READY) ## rewrite the code in the house style
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 	@if [ -x ui/node_modules/.bin/eslint ] && command -v npm >/dev/null; then cd ui && npm run --silent format; fi
 
-bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute, ARGS=--cluster with servers)
+bench: $(READY) ## measure; writes bench/results/ and prints a table (ARGS=--quick for a minute, ARGS="--peers --cluster" with peers and servers)
 	@$(PY) bench/run.py $(ARGS)
 
 golden: $(READY) ## rewrite the golden files; read the diff before you commit it

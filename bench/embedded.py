@@ -1,7 +1,7 @@
 """The group `embedded`: W1-W10 of the performance goals, in one process on SQLite, everything durable.
 
 Tasks run where users' tasks would: `noop` goes through the worker. Each measurement has a process of its own, and its
-figure is the best of a few, since a busy machine only ever adds.
+figure is the median of a few.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from bench.figures import Row
 
 ROOT = Path(__file__).parent.parent
 QUICK = 3  # repeats
-PEERS = ROOT.parent / "shared" / "bench-peers"
 
 SERVER = """
 import asyncio
@@ -45,7 +44,7 @@ asyncio.run(main())
 
 def embedded(repeats: int) -> list[Row]:
     few, quick = max(repeats // 3, 2), repeats <= QUICK
-    chains, crowd = {n: best(few, "chain", n) for n in (10, 100, 1000)}, best(few, "crowd", 1000)
+    chains, crowd = {n: middle(few, "chain", n) for n in (10, 100, 1000)}, middle(few, "crowd", 1000)
     per_step = {n: found["seconds"] / n for n, found in chains.items()}
     rows = [
         row("limit: one flush of 16 KB to this disk, median", 1000 * flush(), None, "ms"),
@@ -56,12 +55,12 @@ def embedded(repeats: int) -> list[Row]:
         row("W2 processor time of an execution", crowd["busy"], None, "ms"),
         *loops(few, quick),
     ]
-    waiting = best(few, "latency")
+    waiting = middle(few, "latency")
     rows += [
         row("W4 submit to result, one step, warm, p50", 1000 * waiting["seconds"], 2.0, "ms"),
         row("W4 the same, p99", 1000 * waiting["p99"], None, "ms"),
         row("W5 cold `noetl run hello.yaml` on a new file", first_run(repeats), 0.40, "s"),
-        row("W6 peak memory (PSS), loop of 10,000", best(1, "memory", 10_000)["pss_mib"], 100, "MiB"),
+        row("W6 peak memory (PSS), loop of 10,000", middle(1, "memory", 10_000)["pss_mib"], 100, "MiB"),
         row("W7 python task, above a step of W1", above(few, per_step[100], "python", 100), 2.0, "ms"),
     ]
     with server() as url:
@@ -84,12 +83,12 @@ def with_waits(quick: bool, empty: float) -> Iterator[Row]:
 
 
 def loops(few: int, quick: bool) -> Iterator[Row]:
-    per_item = {n: best(few, "loop", n)["seconds"] / n for n in (1_000, 10_000)}
+    per_item = {n: middle(few, "loop", n)["seconds"] / n for n in (1_000, 10_000)}
     for n, seconds in per_item.items():
         yield rate(f"W3 parallel loop of {n:,} items, and a step", 1 / seconds, 7000, "items/s")
     if quick:
         return
-    largest = best(1, "loop", 100_000)
+    largest = middle(1, "loop", 100_000)
     seconds = largest["seconds"] / 100_000
     yield rate("W3 parallel loop of 100,000 items, and a step", 1 / seconds, None, "items/s")
     yield row("W3 cost of an item, 100,000 to 10,000", seconds / per_item[10_000], 1.5, "x")
@@ -99,7 +98,7 @@ def loops(few: int, quick: bool) -> Iterator[Row]:
 def cycles(few: int, quick: bool) -> Iterator[Row]:
     """A step run must cost the same however many came before it."""
     many = 1_000 if quick else 10_000
-    short, long = best(few, "cycle", 100)["seconds"] / 100, best(1, "cycle", many)["seconds"] / many
+    short, long = middle(few, "cycle", 100)["seconds"] / 100, middle(1, "cycle", many)["seconds"] / many
     yield rate(f"counted cycle of {many:,} step runs", 1 / long, None, "steps/s")
     yield row(f"counted cycle, cost of a step run, {many:,} to 100", long / short, 1.1, "x")
 
@@ -112,13 +111,15 @@ def rate(what: str, value: float, goal: float | None, unit: str) -> Row:
     return figures.rate("embedded", what, value, goal, unit)
 
 
-def best(times: int, *workload: object) -> dict[str, float]:
-    return min((alone(*workload) for _ in range(times)), key=lambda found: found["seconds"])
+def middle(times: int, *workload: object) -> dict[str, float]:
+    """The run whose time is the median; of an even number the slower one of the two."""
+    runs = sorted((alone(*workload) for _ in range(times)), key=lambda found: found["seconds"])
+    return runs[len(runs) // 2]
 
 
 def above(times: int, plain: float, *workload: object) -> float:
     """Milliseconds a step beyond what a step of W1 takes."""
-    return 1000 * (best(times, *workload)["seconds"] / int(str(workload[1])) - plain)
+    return 1000 * (middle(times, *workload)["seconds"] / int(str(workload[1])) - plain)
 
 
 def alone(*workload: object) -> dict[str, float]:
@@ -162,9 +163,3 @@ def server() -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
-
-
-def peers() -> str:
-    """What to say of the peers; their scripts and environments are no part of the project."""
-    installed = sorted(one.name for one in PEERS.glob("v-*") if (one / "bin" / "python").exists())
-    return f"peers installed, run theirs beside: {', '.join(installed)}" if installed else "peers not installed"

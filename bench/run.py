@@ -17,14 +17,16 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench import cluster, promises  # noqa: E402
-from bench.embedded import embedded, peers  # noqa: E402
+from bench.embedded import embedded  # noqa: E402
 from bench.language import language  # noqa: E402
+from bench.peers.comparison import compared  # noqa: E402
 
 GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "language": language,
     "embedded": embedded,
     "cluster": cluster.measured,
     "promises": promises.measured,
+    "peers": compared,
 }
 _USUAL = ("language", "embedded")
 
@@ -70,12 +72,14 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="fewer repetitions")
     options.add_argument("--group", choices=sorted(GROUPS), action="append")
     options.add_argument("--cluster", action="store_true", help="with PostgreSQL, NATS, a server and a worker as well")
+    options.add_argument("--peers", action="store_true", help="ours, Restate and DBOS in turn (installs them)")
     chosen = options.parse_args()
-    names = chosen.group or ([*_USUAL, "cluster", "promises"] if chosen.cluster else _USUAL)
+    more = [*(("cluster", "promises") if chosen.cluster else ()), *(("peers",) if chosen.peers else ())]
+    names = chosen.group or [*_USUAL, *more]
     before = load()
     rows = [row for name in names for row in GROUPS[name](3 if chosen.quick else 9)]
     print(table(rows))
-    print(f"load of the machine: {before[0]:g} before, {load()[0]:g} after, on {os.cpu_count()} cores; {peers()}")
+    print(f"load of the machine: {before[0]:g} before, {load()[0]:g} after, on {os.cpu_count()} cores")
     results = ROOT / "bench" / "results"
     results.mkdir(exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
