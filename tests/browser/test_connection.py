@@ -164,7 +164,7 @@ def test_after_an_upgrade_the_page_says_so_and_the_next_screen_is_the_new_one(pa
     menu(page, "Executions")
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
-    page.wait_for_function("window.isOld === undefined")
+    page.wait_for_function("() => window.isOld === undefined")
 
 
 def test_a_session_that_is_over_leads_to_the_way_in(page: Page, way: Way) -> None:

@@ -13,6 +13,22 @@ function iterations({ total, done, failed }: StepBar): string {
   return failed ? ` (${failedOf(failed, total)})` : ` (${done}/${total})`;
 }
 
+/** Tasks that are in the text of the step: what it is compiled to has others. */
+export const writtenTasks = (step: StepBar, written: ReadonlySet<string>): StepBar => ({
+  ...step,
+  tasks: step.tasks.filter((task) => !task.task.includes("__") || written.has(task.task)),
+});
+
+function retries(step: StepBar): string {
+  const number = step.tasks.filter((task) => task.attempt > 1).length;
+  return number ? `, ${number} ${number === 1 ? "retry" : "retries"}` : "";
+}
+
+/** The pauses before its retries, drawn over the bar of a step so that they are seen without opening it. */
+function pauses(step: StepBar, now: number): Part[] {
+  return tasksOf(step, now).flatMap((bar) => bar.parts.filter((part) => part.kind === "backoff"));
+}
+
 export function barOf(step: StepBar, now: number): Bar {
   const [from, started, waiting, to] = [
     seconds(step.scheduled_at)!,
@@ -50,13 +66,13 @@ export function barOf(step: StepBar, now: number): Bar {
     });
   return {
     id: step.step_run_id,
-    label: `${step.step}${iterations(step)}`,
+    label: `${step.step}${iterations(step)}${retries(step)}`,
     step: step.step,
     depth: 0,
     from,
     to,
     state: step.status,
-    parts,
+    parts: [...parts, ...pauses(step, now)],
   };
 }
 

@@ -1,7 +1,7 @@
 // Where each box stands: left to right, or downwards where it is narrow; ways as straight as they can be.
 
 import { graphlib, layout } from "@dagrejs/dagre";
-import type { Box, Drawing } from "./drawing";
+import type { Box, Drawing, Way } from "./drawing";
 
 export interface Placed {
   x: number;
@@ -25,26 +25,92 @@ export function sizeOf(box: Box): { width: number; height: number } {
   return { width: Math.min(WIDEST, Math.max(120, longest * 7.2 + 40)), height: 38 + rows * LINE + (rows ? 6 : 0) };
 }
 
-/** Steps that cannot be reached are laid out too; a self-loop changes no rank. */
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** A net laid out. `bends` are the points that a way goes through, by its place in the drawing; none of one that leads back. */
+export interface Arranged {
+  boxes: Map<string, Placed>;
+  bends: Map<number, Point[]>;
+}
+
+const LABEL_HEIGHT = 18;
+const LABEL_WIDEST = 180;
+const labelWidth = (text: string): number => (text ? Math.min(LABEL_WIDEST, text.length * 6.4 + 12) : 0);
+
 export function placed(drawing: Drawing, isDown = false): Map<string, Placed> {
+  return arranged(drawing, isDown).boxes;
+}
+
+/** Steps that cannot be reached are laid out too; a self-loop changes no rank. Each condition has room of its own. */
+export function arranged(drawing: Drawing, isDown = false): Arranged {
   const graph = new graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: isDown ? "TB" : "LR", nodesep: 28, ranksep: isDown ? 52 : 84, marginx: 16, marginy: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const box of drawing.boxes) graph.setNode(box.name, { ...sizeOf(box) });
   drawing.ways.forEach((way, at) => {
     if (way.source !== way.target)
-      graph.setEdge(way.source, way.target, { weight: way.manner === "failure" ? 1 : 3 }, String(at));
+      graph.setEdge(
+        way.source,
+        way.target,
+        {
+          weight: way.manner === "failure" ? 1 : 3,
+          width: labelWidth(way.label),
+          height: way.label ? LABEL_HEIGHT : 0,
+          labelpos: "c",
+        },
+        String(at),
+      );
   });
   layout(graph);
-  return new Map(
+  const boxes = new Map(
     drawing.boxes.map((box) => {
       const node = graph.node(box.name);
       return [
         box.name,
         { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height },
-      ];
+      ] as [string, Placed];
     }),
   );
+  return { boxes, bends: new Map(drawing.ways.flatMap((way, at) => bendsOf(way, at))) };
+
+  function bendsOf(way: Way, at: number): [number, Point[]][] {
+    if (way.source === way.target) return [];
+    const [from, to] = [boxes.get(way.source)!, boxes.get(way.target)!];
+    const isBack = isDown ? to.y < from.y + from.height : to.x < from.x + from.width;
+    if (isBack) return [];
+    const { points } = graph.edge({ v: way.source, w: way.target, name: String(at) }) as { points: Point[] };
+    return [[at, points.slice(1, -1)]];
+  }
+}
+
+/** How far conditions stick out beyond the steps, to either side. */
+export function overhang(drawing: Drawing, { boxes, bends }: Arranged): { left: number; right: number } {
+  const all = [...boxes.values()];
+  const from = Math.min(...all.map((one) => one.x));
+  const to = Math.max(...all.map((one) => one.x + one.width));
+  let [left, right] = [0, 0];
+  for (const [at, points] of bends) {
+    const half = labelWidth(drawing.ways[at]!.label) / 2;
+    if (!half || !points.length) continue;
+    const { x } = points[Math.floor(points.length / 2)]!;
+    [left, right] = [Math.max(left, from - (x - half)), Math.max(right, x + half - to)];
+  }
+  return { left, right };
+}
+
+/** A smooth line from one place to another through bends: it leaves and arrives along the direction of the net. */
+export function throughBends(from: Point, bends: readonly Point[], to: Point, isDown: boolean): string {
+  let [at, path] = [from, `M ${from.x} ${from.y}`];
+  for (const next of [...bends, to]) {
+    const [x, y] = [(at.x + next.x) / 2, (at.y + next.y) / 2];
+    const turn = isDown ? `${at.x} ${y}, ${next.x} ${y}` : `${x} ${at.y}, ${x} ${next.y}`;
+    path += ` C ${turn}, ${next.x} ${next.y}`;
+    at = next;
+  }
+  return path;
 }
 
 const NARROW = 560; // pixels; a wider place shows a net from left to right, as it is read
