@@ -13,7 +13,7 @@ from noetl.base.clock import ManualClock
 from noetl.cli.live import is_for_people
 from noetl.cli.live_lines import Lines, output_lines
 from noetl.cli.live_screen import Screen
-from noetl.cli.live_text import lasted, told
+from noetl.cli.live_text import error_line, lasted
 from noetl.cli.progress import RunProgress
 from noetl.events.control import PlaybookPaused, TokenHeld
 from noetl.events.envelope import Event
@@ -322,7 +322,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 def test_an_error_is_one_line_with_its_cause() -> None:
     error = Error(kind="retry.exhausted", message="gave\nup", cause=Error(kind="http.status", message="503"))
 
-    assert told(error) == "retry.exhausted: gave up (because of http.status: 503)"
+    assert error_line(error) == "retry.exhausted: gave up (because of http.status: 503)"
 
 
 # what is known

@@ -220,12 +220,12 @@ async def test_servers_take_the_time_from_the_database_and_count_on_by_themselve
 
     ticks, store = [100.0], Elsewhere()
     clock = StoreClock(store, monotonic=lambda: ticks[0])
-    await clock.look()
+    await clock.synchronise()
     assert clock.now() == 5_000.0
     ticks[0] += 7
     assert clock.now() == 5_007.0
     store.time = 5_008.5  # ours went slow
-    await clock.look()
+    await clock.synchronise()
     assert clock.now() == 5_008.5
 
 

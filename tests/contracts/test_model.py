@@ -102,7 +102,7 @@ def questions(draw: st.DrawFn) -> Ask:
         "leased": lambda store: store.leased(now=moment, pools=pools),
         "due": lambda store: store.due(now=moment, limit=number),
         "keep": lambda store: store.waits.keep(message),
-        "kept": lambda store: store.waits.kept("n", now=moment),
+        "kept": lambda store: store.waits.stored_messages("n", now=moment),
         "discard": lambda store: store.waits.discard(before=moment),
         "put": lambda store: store.key_values.put("k", f"n{number}", b"%d" % int(moment), over=number - 1, at=moment),
         "drop": lambda store: store.key_values.delete("k", f"n{number}", version=number),
@@ -119,7 +119,7 @@ async def seen(store: Store) -> list[Any]:
         shown += [await store.waits.of(execution_id), await store.tasks.list(execution_id=execution_id)]
     shown += [await store.claimable(now=10.0, limit=99), await store.claimable(now=10.0, limit=99, pools=["a"])]
     shown += [
-        await store.waits.kept("n", now=0.0),
+        await store.waits.stored_messages("n", now=0.0),
         await store.waits.names_kept(now=3.0),
         await store.key_values.list("k"),
     ]

@@ -135,8 +135,8 @@ async def test_messages_are_kept_the_oldest_first_until_their_time_is_over(store
         await store.waits.keep(one)
     await store.waits.keep(message("other", name="refunded", until=20.0))
 
-    assert [one.message_id for one in await store.waits.kept("paid", now=9.9)] == ["first", "short", "late"]
-    assert [one.message_id for one in await store.waits.kept("paid", now=10.0)] == ["first", "late"]
+    assert [one.message_id for one in await store.waits.stored_messages("paid", now=9.9)] == ["first", "short", "late"]
+    assert [one.message_id for one in await store.waits.stored_messages("paid", now=10.0)] == ["first", "late"]
     assert await store.waits.names_kept(now=5.0) == ["paid", "refunded"]
     assert await store.waits.names_kept(now=50.0) == ["paid"]
     assert await store.waits.discard(before=20.0) == 2
@@ -151,7 +151,7 @@ async def test_a_message_is_taken_by_one_execution_only(store: Store) -> None:
     taken = await store.waits.message("m1")
     assert taken is not None
     assert taken.taken_by == "x1"
-    assert await store.waits.kept("paid", now=1.0) == []
+    assert await store.waits.stored_messages("paid", now=1.0) == []
     assert await store.waits.names_kept(now=1.0) == []
 
     with pytest.raises(TakenError):

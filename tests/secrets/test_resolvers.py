@@ -132,8 +132,8 @@ async def test_a_name_is_the_keychains_first_and_else_a_stored_credential() -> N
     keychain = new_keychain(vault=await filled())
     declared = (entry("plain", "static", value="declared here"),)
 
-    assert (await keychain.material(declared, "plain")).whole() == "declared here"
-    assert (await keychain.material(declared, "token")).whole() == "t0ken-value"
+    assert (await keychain.material(declared, "plain")).text_or_fields() == "declared here"
+    assert (await keychain.material(declared, "token")).text_or_fields() == "t0ken-value"
     with pytest.raises(ToolError, match='"nobody" is neither in the keychain nor a stored credential'):
         await keychain.material(declared, "nobody")
 
@@ -157,21 +157,21 @@ async def test_what_declares_refresh_after_is_asked_again_only_then() -> None:
     keychain = new_keychain(clock=clock, resolvers={"fake": fake})
     one = (entry("f", "fake"),)
 
-    assert [(await keychain.material(one, "f")).whole() for _ in range(3)] == ["v1", "v1", "v1"]
+    assert [(await keychain.material(one, "f")).text_or_fields() for _ in range(3)] == ["v1", "v1", "v1"]
     clock.advance(61)
 
-    assert (await keychain.material(one, "f")).whole() == "v2"
+    assert (await keychain.material(one, "f")).text_or_fields() == "v2"
 
 
 @pytest.mark.req("KEY-04")
 async def test_a_refresh_renews_at_once_and_later_reads_see_it() -> None:
     keychain = new_keychain(resolvers={"fake": Fake(refresh_after=60)})
     one = (entry("f", "fake"),)
-    assert (await keychain.material(one, "f")).whole() == "v1"
+    assert (await keychain.material(one, "f")).text_or_fields() == "v1"
 
-    assert (await keychain.refreshed(one, "f")).whole() == "v2"
+    assert (await keychain.refreshed(one, "f")).text_or_fields() == "v2"
 
-    assert (await keychain.material(one, "f")).whole() == "v2"
+    assert (await keychain.material(one, "f")).text_or_fields() == "v2"
 
 
 @pytest.mark.req("KEY-02")
@@ -243,7 +243,11 @@ async def test_a_token_is_fetched_over_http_and_renewed_before_it_runs_out() -> 
         clock.advance(541)  # a minute before the end
         renewed = await keychain.material(one, "o")
 
-    assert (first.whole(), again.whole(), renewed.whole()) == ("token-1", "token-1", "token-2")
+    assert (first.text_or_fields(), again.text_or_fields(), renewed.text_or_fields()) == (
+        "token-1",
+        "token-1",
+        "token-2",
+    )
     assert len(server.requests) == 2
     asked = server.requests[0]
     assert asked.body == b"grant_type=client_credentials&scope=a+b"
@@ -272,7 +276,7 @@ async def test_an_embedded_keychain_reads_the_process_but_never_our_own_settings
 
     found = await keychain.material((entry("a", "env", var="SOME_API_KEY"),), "a")
 
-    assert found.whole() == "from the process"
+    assert found.text_or_fields() == "from the process"
     with pytest.raises(ToolError, match="no variable NOETL_MASTER_KEY"):
         await keychain.material((entry("a", "env", var="NOETL_MASTER_KEY"),), "a")
 

@@ -39,7 +39,7 @@ async def test_the_holder_of_the_lease_gets_the_secret() -> None:
 
     _, found = await desk.answer(ask, conversation.plan, conversation.execution, PAST)
 
-    assert found.whole() == "the value"
+    assert found.text_or_fields() == "the value"
     assert "the value" not in msgspec.json.encode([event.payload for event in conversation.log]).decode()
 
 

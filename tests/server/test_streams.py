@@ -178,8 +178,8 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
 
             at = hub.number
             meanwhile.append(somebody_listens_and_another_server_stores)
-            await hub.look()
-            await hub.look()
+            await hub.note_moved()
+            await hub.note_moved()
 
             assert [change.execution_id for change in hub.since(at) or ()] == ["x1"]
 

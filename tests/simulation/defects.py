@@ -70,4 +70,4 @@ def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
 
 def orders_are_run_as_often_as_they_come(patch: pytest.MonkeyPatch) -> None:
     """An order that is handed out again is run again by the worker that has it."""
-    patch.setattr(HeldLeases, "meet", lambda self, order_id, epoch: True)
+    patch.setattr(HeldLeases, "add_if_new", lambda self, order_id, epoch: True)

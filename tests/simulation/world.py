@@ -163,7 +163,7 @@ class SimulatedServer:
 
     async def _turn(self, asked: Turn, wait_s: float) -> TurnAnswer:
         services: Any = self._stubs
-        answer = await routes._taken(services, asked)
+        answer = await routes._take_turn(services, asked)
         if not answer.orders and not asked.reports and asked.capacity and wait_s:
             answer = await routes._waited(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]
         return answer

@@ -14,7 +14,7 @@ from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, Con
 
 from noetl.base.addresses.connections import GuardedBackend
 from noetl.base.addresses.guard import AddressGuard, BlockedError, resolved
-from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, carried
+from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, embedded_ipv4
 from noetl.base.errors import ToolError
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
@@ -237,7 +237,7 @@ def test_an_operator_opens_networks_and_names(
     ],
 )
 def test_the_addresses_inside_an_address_are_found(address: str, inside: set[str]) -> None:
-    assert {str(one) for one in carried(ip_address(address))} == inside
+    assert {str(one) for one in embedded_ipv4(ip_address(address))} == inside
 
 
 async def test_a_blocked_request_says_which_address_and_who_can_change_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.events.outcomes import Outcome
 from noetl.store.results.files import MemoryResults
-from noetl.tools.artifact.references import shown
+from noetl.tools.artifact.references import reference_row
 from noetl.tools.script.tool import ScriptTool
 from tests.tools.sql_tasks import outcome_of
 
@@ -77,7 +77,7 @@ async def test_a_file_outside_of_the_open_folders_is_not_read(tmp_path: Path) ->
 
 async def test_a_program_may_be_kept_in_the_results_store() -> None:
     store = MemoryResults()
-    reference = shown(store.put("echo kept"))
+    reference = reference_row(store.put("echo kept"))
 
     outcome = await ran({"script": {"uri": reference, "source": {"type": "artifact"}}}, load=store.load)
 

@@ -274,7 +274,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
 )
 def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: float) -> None:
     clock = ServerClock(ManualClock())
-    clock.heard(date)
+    clock.note_server_time(date)
 
     assert clock.ahead_s == ahead_s
     assert clock.now() == ManualClock().now() + ahead_s

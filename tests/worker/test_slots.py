@@ -47,10 +47,10 @@ async def _quiet() -> None:
 async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(moments: int) -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.ring)
+        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
         shop.slots.open(1)
         await _quiet()
-        async with shop.slots.lent():
+        async with shop.slots.extra_slot():
             for _ in range(moments):
                 await asyncio.sleep(0)
             assert shop.open == 2 or moments == 0
@@ -59,7 +59,7 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
 
         gate = asyncio.Event()
         shop.jobs = [gate.wait(), gate.wait()]
-        shop.bell.ring(2)
+        shop.bell.notify_workers(2)
         await _quiet()
         assert shop.done == 0
         assert len(shop.jobs) == 1, "one slot takes one job"
@@ -72,13 +72,13 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
 async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
     shop, gate = Shop(), asyncio.Event()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.ring)
+        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
 
         async def borrower() -> None:
             assert shop.slots is not None
-            async with shop.slots.lent():
+            async with shop.slots.extra_slot():
                 shop.jobs = [gate.wait()]
-                shop.bell.ring()
+                shop.bell.notify_workers()
                 await _quiet()
 
         waiting = asyncio.create_task(borrower())
@@ -94,11 +94,11 @@ async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
 async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.ring)
+        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
 
         async def borrower() -> None:
             assert shop.slots is not None
-            async with shop.slots.lent():
+            async with shop.slots.extra_slot():
                 await asyncio.Event().wait()
 
         waiting = asyncio.create_task(borrower())
@@ -127,7 +127,7 @@ class NothingToDo:
 class ForgetfulBell(MemoryWakeups):
     """As the bell of a remote worker: a ring that nobody waits for is not kept."""
 
-    def ring(self, times: int = 1, *, pool: str = "default") -> None:
+    def notify_workers(self, times: int = 1, *, pool: str = "default") -> None:
         pass
 
 
@@ -142,7 +142,7 @@ async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_
 
         async def parent() -> None:
             assert service._at_work is not None
-            async with service._at_work.lent():
+            async with service._at_work.extra_slot():
                 await _quiet()
 
         returning = asyncio.create_task(parent())
@@ -159,6 +159,6 @@ async def _close(shop: Shop) -> None:
     """End the last slot, so that the group is over."""
     assert shop.slots is not None
     with pytest.raises(ZeroDivisionError):
-        async with shop.slots.lent():
+        async with shop.slots.extra_slot():
             raise ZeroDivisionError
     shop.slots._close_one()

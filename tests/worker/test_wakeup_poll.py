@@ -33,7 +33,7 @@ async def test_a_slot_that_comes_to_wait_while_the_worker_leaves_makes_no_new_po
     late = asyncio.ensure_future(bell.wait())
     for _ in range(5):
         await asyncio.sleep(0)
-    bell.ring(2)
+    bell.notify_workers(2)
 
     assert await asyncio.gather(first, late) == [True, True]
     assert control_plane.asked == [1]

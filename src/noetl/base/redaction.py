@@ -35,7 +35,7 @@ class Matcher(Generic[AnyStr]):
             self.longest = max(self.longest, len(needle))
         self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
 
-    def found(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
+    def matches(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
         return next(self.spans(text, ends), None) is not None
 
     def spans(self, text: AnyStr, ends: tuple[AnyStr, ...] = ()) -> Iterator[tuple[int, int]]:
@@ -116,7 +116,7 @@ class Redactor:
             self._text is None
             or self._json is None
             or value is None
-            or not self._json.found(msgspec.json.encode(value), _JSON_ENDS)
+            or not self._json.matches(msgspec.json.encode(value), _JSON_ENDS)
         ):
             return value
         return _walked(value, self._text)
@@ -213,6 +213,6 @@ def _walked(value: Any, matcher: Matcher[str]) -> Any:
         case bool() | None:
             return value
         case int() | float():
-            return MASK if matcher.found(str(value), ()) else value
+            return MASK if matcher.matches(str(value), ()) else value
         case _:
             return value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import on_store, when
-from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.connection import reached, server_answer, server_option
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option
@@ -38,7 +38,7 @@ def list_command(limit: int, before: int | None, output: str, server: str | None
 
     found = reached(server, db)
     if found:
-        rows = asked(found, lambda client: _told(client, limit, before))
+        rows = server_answer(found, lambda client: _audit_rows(client, limit, before))
     else:
         rows = on_store(db, lambda store: _listed(store, limit, before))
     shown = [
@@ -49,7 +49,7 @@ def list_command(limit: int, before: int | None, output: str, server: str | None
     print_list(rows, output, key="seq", table=lambda: columns(heads, shown, nothing="nothing was written yet"))
 
 
-def _told(client: Client, limit: int, before: int | None) -> list[dict[str, Any]]:
+def _audit_rows(client: Client, limit: int, before: int | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     while len(rows) < limit:
         page = client.audit(limit=min(_PAGE, limit - len(rows)), before=before)
@@ -77,7 +77,7 @@ def verify_command(holds: str | None, server: str | None, db: str | None) -> Non
     """
     found = reached(server, db)
     if found:
-        walk = asked(found, lambda client: client.verify_audit(holds=holds))
+        walk = server_answer(found, lambda client: client.verify_audit(holds=holds))
     else:
         walk = on_store(db, lambda store: _walked(store, holds))
     if walk["broken_at"] is not None:

@@ -57,14 +57,14 @@ def versions_command(path: str, output: str, db: str | None, server: str | None)
 def show_command(path: str, version: str | None, db: str | None, server: str | None) -> None:
     """Print the text of a playbook as it was registered."""
 
-    async def kept(catalog: Catalog) -> str:
+    async def stored_source(catalog: Catalog) -> str:
         row = await catalog.find(path, version)
         if row is None or row.source is None:
             which = f'no version "{visible(version)}" of' if version is not None else "no"
             raise QueryRefused(f'{which} playbook "{visible(path)}" is registered here')
         return row.source
 
-    click.echo(_looked(db, server, lambda client: client.source(path, version), kept), nl=False)
+    click.echo(_looked(db, server, lambda client: client.source(path, version), stored_source), nl=False)
 
 
 def _looked(
@@ -95,7 +95,7 @@ async def _in_file(db: str | None, here: Callable[[Catalog], Awaitable[Found]]) 
 
 
 def _print(rows: list[Any], output: str) -> None:
-    told = [_shown(row) for row in rows]
+    told = [_version_row(row) for row in rows]
     print_list(told, output, key="path", table=lambda: _table(told))
 
 
@@ -107,7 +107,7 @@ def _table(told: list[dict[str, Any]]) -> list[str]:
     return as_table(table)
 
 
-def _shown(row: Any) -> dict[str, Any]:
+def _version_row(row: Any) -> dict[str, Any]:
     from noetl.base.clock import rfc3339
 
     at = row.registered_at

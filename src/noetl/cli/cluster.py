@@ -23,7 +23,7 @@ from noetl.base.errors import RefusedError
 from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.dev import open_browser
-from noetl.cli.live import say
+from noetl.cli.live import print_line
 from noetl.cli.server_process import say_token
 
 CONTEXT = "cluster"
@@ -41,13 +41,13 @@ def run_cluster(*, port: int | None, opens: bool) -> None:
     with ExitStack() as running:
         cluster = _Cluster(folder, running)
         urls = cluster.start(port)
-        say(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
-        say(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
+        print_line(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
+        print_line(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
         if opens:
             open_browser(urls[0])
         while not stop.wait(0.5):
             cluster.check()
-        say("stopping")
+        print_line("stopping")
 
 
 class _Cluster:

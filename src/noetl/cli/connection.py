@@ -61,7 +61,7 @@ class Reached(msgspec.Struct, frozen=True):
         return AsyncClient(self.url, self.token, ca=self.ca)
 
 
-def asked(there: Reached, ask: Callable[[Client], Answered]) -> Answered:
+def server_answer(there: Reached, ask: Callable[[Client], Answered]) -> Answered:
     """What a server answers; what it refuses ends the command with 4."""
     with refusals(), there.client() as client:
         return ask(client)
@@ -74,7 +74,7 @@ def reached(server: str | None, db: str | None = None, *, configured: bool = Tru
             raise click.UsageError("--server and --db exclude each other")
         return None
     with refusals():
-        return _found(server, configured)
+        return _find_server(server, configured)
 
 
 def _is_given(option: str) -> bool:
@@ -86,13 +86,13 @@ def _is_given(option: str) -> bool:
 
 def found_server(server: str | None) -> Reached | None:
     """The server that is named, or configured, where no command has been read yet."""
-    return _found(server, True)
+    return _find_server(server, True)
 
 
 def must_reach(server: str | None, token_file: str | None = None, ca: str | None = None) -> Reached:
     """The server that is meant; this command has no other way."""
     with refusals():
-        found = _found(server, True, token_file, ca)
+        found = _find_server(server, True, token_file, ca)
     if found is None:
         raise QueryRefused(
             "which server? say --server URL, set NOETL_SERVER, or use a context: noetl context add NAME URL"
@@ -100,7 +100,7 @@ def must_reach(server: str | None, token_file: str | None = None, ca: str | None
     return found
 
 
-def _found(
+def _find_server(
     server: str | None, configured: bool, token_file: str | None = None, ca: str | None = None
 ) -> Reached | None:
     from noetl.base.settings import load_settings

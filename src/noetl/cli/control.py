@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.queries import LOOKED_FOR, QueryRefused, found, is_there, place_of, refusals, resume_hint
+from noetl.cli.queries import LOOKED_FOR, QueryRefused, find_execution, is_there, place_of, refusals, resume_hint
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Reached
@@ -57,7 +57,7 @@ def _steer_there(there: Reached, given: str, action: str, reason: str | None) ->
     from noetl.cli.queries import read
     from noetl.client import requests
 
-    row = read(None, lambda records: found(records, given))
+    row = read(None, lambda records: find_execution(records, given))
     with refusals(), there.client() as client:
         steered = client.send(requests.steer(row.execution_id, action, reason))
     if steered.changed:
@@ -76,11 +76,11 @@ async def _steered(
         raise QueryRefused(f"there is no store {place_of(db)}{LOOKED_FOR}")
     store, results = await open_store(db)
     try:
-        row = await found(store, given)
+        row = await find_execution(store, given)
         if row.finished_at is not None:
             raise QueryRefused(f"execution {row.execution_id} has ended: it is {row.status}")
         request_id = await store.requests.ask(row.execution_id, action, reason=reason, at=time.time())
-        verdict = await _answered(store, row.execution_id, request_id)
+        verdict = await _driver_answer(store, row.execution_id, request_id)
         if verdict is not None:
             return row, verdict, True
         verdict = await _decided_here(store, results, row.execution_id, action, reason)
@@ -90,7 +90,7 @@ async def _steered(
         await store.close()
 
 
-async def _answered(store: Store, execution_id: str, request_id: int) -> ReportResult | None:
+async def _driver_answer(store: Store, execution_id: str, request_id: int) -> ReportResult | None:
     """What the process that runs it says; None when there is none, or it does not answer."""
     from noetl.cli.status import abandoned
     from noetl.control.background.presence import is_anybody_there

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noetl.cli.connection import asked, reads_server_option, server_meant
+from noetl.cli.connection import reads_server_option, server_answer, server_meant
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import QueryRefused, db_option, refusals
 from noetl.cli.terminal import color_option, visible
@@ -51,11 +51,11 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
     printf %s "$TOKEN" | noetl credential set openai_token --type bearer
     noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
     """
-    given = _given(name, variable)
+    given = _read_value(name, variable)
     if (there := server_meant(db)) is not None:
-        stored = asked(there, lambda client: client.set_credential(name, given, kind=kind))
+        stored = server_answer(there, lambda client: client.set_credential(name, given, kind=kind))
     else:
-        stored = _told(_with_vault(db, lambda vault, _: vault.set(name, given, kind=kind), create=True))
+        stored = _credential_row(_with_vault(db, lambda vault, _: vault.set(name, given, kind=kind), create=True))
     click.echo(f"stored {visible(stored['name'])} ({stored['type']}, version {stored['version']})")
     if short := _too_short(kind, given):
         message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"
@@ -69,9 +69,9 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
 def list_command(output: str, db: str | None) -> None:
     """List what is stored: names, types, versions and fingerprints, never values."""
     if (there := server_meant(db)) is not None:
-        stored = asked(there, lambda client: client.credentials())
+        stored = server_answer(there, lambda client: client.credentials())
     else:
-        stored = [_told(one) for one in _with_vault(db, lambda vault, _: vault.list())]
+        stored = [_credential_row(one) for one in _with_vault(db, lambda vault, _: vault.list())]
     print_list(stored, output, key="name", table=lambda: _table(stored))
 
 
@@ -82,7 +82,7 @@ def list_command(output: str, db: str | None) -> None:
 def delete_command(name: str, db: str | None) -> None:
     """Delete a credential."""
     if (there := server_meant(db)) is not None:
-        asked(there, lambda client: client.delete_credential(name))
+        server_answer(there, lambda client: client.delete_credential(name))
     elif not _with_vault(db, lambda vault, _: vault.delete(name)):
         raise QueryRefused(f'there is no credential "{visible(name)}"')
     click.echo(f"deleted {visible(name)}")
@@ -98,7 +98,7 @@ def rotate_command(db: str | None) -> None:
     it. When the key comes from NOETL_MASTER_KEY, add the new one after the old, separated by a comma, and rotate.
     """
     if (there := server_meant(db)) is not None:
-        told = asked(there, lambda client: client.rotate_credentials())
+        told = server_answer(there, lambda client: client.rotate_credentials())
         moved, key_id = told["moved"], told["key_id"]
     else:
         moved, key_id = _with_vault(db, _rotated)
@@ -112,7 +112,7 @@ async def _rotated(vault: Vault, keys: MasterKeys) -> tuple[int, str]:
     return await vault.rotate(), keys.newest_id
 
 
-def _given(name: str, variable: str | None) -> str | dict[str, Any]:
+def _read_value(name: str, variable: str | None) -> str | dict[str, Any]:
     if variable is not None:
         value = os.environ.get(variable, "")
         if not value:
@@ -177,7 +177,7 @@ async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Fou
         await store.close()
 
 
-def _told(one: Credential) -> dict[str, Any]:
+def _credential_row(one: Credential) -> dict[str, Any]:
     """As a server tells it."""
     from noetl.base.clock import rfc3339
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import reads_server_option
-from noetl.cli.queries import ID_HELP, as_json, db_option, found, id_argument, pages, read, results_of
+from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument, pages, read, results_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def ctx_of(history: Records, given: str, results: Results) -> dict[str, An
     from noetl.events.steps import CtxPatched
     from noetl.store.contract import SingleRow
 
-    row = await found(history, given)
+    row = await find_execution(history, given)
     ctx: dict[str, Any] = {}
     async for events in pages(
         history, row.execution_id, only=SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type))

@@ -82,7 +82,7 @@ def check_command(ctx: click.Context, db: str | None, sample: int, output: str) 
         found = {"compared": inspection.compared, "warnings": inspection.hazards} if inspection else {}
         click.echo(as_json(told | {"compared": 0, "warnings": []} | found | {"flaws": flaws}))
     else:
-        _tell(applied, inspection)
+        _print_state(applied, inspection)
     if not is_good:
         ctx.exit(FAILED)
 
@@ -101,7 +101,7 @@ async def _checked(db: str | None, sample: int) -> tuple[Applied, Inspection | N
         await store.close()
 
 
-def _tell(applied: Applied, inspection: Inspection | None) -> None:
+def _print_state(applied: Applied, inspection: Inspection | None) -> None:
     click.echo(
         f"migrations: {len(applied.done)} applied" + (f", {len(applied.missing)} pending" * bool(applied.missing))
     )

@@ -200,7 +200,7 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     state: State = "ok" if response.is_success else "bad"
     yield DoctorFinding("server", state, f"{there.url} {'is ready' if response.is_success else response.text[:200]}")
     clock = ServerClock(SystemClock())
-    clock.heard(response.headers.get("Date"))
+    clock.note_server_time(response.headers.get("Date"))
     if abs(clock.ahead_s) > _SKEW_S:
         yield DoctorFinding("clock", "warning", f"{clock.ahead_s:+.0f} s off the server's", "set this machine's clock")
     else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import asked, reads_server_option, server_meant
-from noetl.cli.queries import ID_HELP, db_option, found, id_argument, read
+from noetl.cli.connection import reads_server_option, server_answer, server_meant
+from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def send(given: str, name: str, data: str | None, key: str | None, db: str | Non
 
     said = value_from(data, "--data")
     if (there := server_meant(db)) is not None:
-        execution_id = read(None, lambda records: found(records, given)).execution_id
-        is_new = asked(there, lambda client: client.inject(execution_id, name, said, key=key))
+        execution_id = read(None, lambda records: find_execution(records, given)).execution_id
+        is_new = server_answer(there, lambda client: client.inject(execution_id, name, said, key=key))
     else:
         execution_id, is_new = _told_here(given, name, said, key, db)
     before = "" if is_new else " before"
@@ -49,14 +49,14 @@ def send(given: str, name: str, data: str | None, key: str | None, db: str | Non
 
 
 def _told_here(given: str, name: str, said: Any, key: str | None, db: str | None) -> tuple[str, bool]:
-    from noetl.cli.requests import tell, using
+    from noetl.cli.requests import send_command, using
     from noetl.control.outside.report_results import check
     from noetl.engine.commands import InjectEvent
 
     event = InjectEvent(at=time.time(), name=name, data=said, event_key=key)
 
     async def sent(store: Store) -> tuple[str, bool]:
-        row = await found(store, given)
-        return row.execution_id, check(await tell(store, db, row.execution_id, event), what=f'event "{name}"')
+        row = await find_execution(store, given)
+        return row.execution_id, check(await send_command(store, db, row.execution_id, event), what=f'event "{name}"')
 
     return using(db, sent)

@@ -9,7 +9,17 @@ import click
 
 from noetl.cli.connection import reads_server_option
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
+from noetl.cli.queries import (
+    ID_HELP,
+    as_json,
+    db_option,
+    find_execution,
+    followed,
+    id_argument,
+    known_step,
+    pages,
+    read,
+)
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -55,10 +65,10 @@ def command(
     if follow and output == "json":
         raise click.UsageError("what grows has no end to close a JSON list with: use -o jsonl with --follow")
 
-    async def look(history: Records) -> None:
+    async def print_events(history: Records) -> None:
         from noetl.store.contract import SingleRow
 
-        row = await found(history, given)
+        row = await find_execution(history, given)
         await known_step(history, row, step)
         stream = followed if follow else pages
         listed: list[dict[str, Any]] = []
@@ -71,7 +81,7 @@ def command(
         if output == "json":
             click.echo(as_json(listed))
 
-    read(db, look)
+    read(db, print_events)
 
 
 def _readable(event: Event, names: str) -> dict[str, Any]:
@@ -105,7 +115,7 @@ def _words(event: Event) -> str:
     """What the event adds, short; ids and the envelope are for `-o json`."""
     import msgspec
 
-    from noetl.cli.live_text import clipped, told
+    from noetl.cli.live_text import clipped, error_line
     from noetl.events.routing import NextSelected
     from noetl.events.tasks import TaskProcessed
 
@@ -114,7 +124,7 @@ def _words(event: Event) -> str:
         case TaskProcessed():
             where = "".join(f"[{index}]" for index in payload.path)
             outcome = payload.outcome
-            ended = told(outcome.error) if outcome.error is not None else "ok"
+            ended = error_line(outcome.error) if outcome.error is not None else "ok"
             words = f"{payload.task}{where} {ended}, {outcome.meta.duration_ms:.0f} ms, {payload.decision.do}"
         case NextSelected() if payload.error is None:
             fired = [arc.step for arc in payload.arcs if arc.fired]

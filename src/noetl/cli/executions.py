@@ -36,13 +36,13 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
     noetl executions --status failed --path 'orders/*' -o id
     """
 
-    async def look(history: Records) -> list[ExecutionRow]:
+    async def execution_rows(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
             raise QueryRefused(f'no execution "{visible(beyond)}" here')
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
 
-    rows = read(db, look)
-    told = [shown(row) for row in rows]
+    rows = read(db, execution_rows)
+    told = [execution_fields(row) for row in rows]
     print_list(told, output, key="execution_id", table=lambda: _table(rows, time.time()))
     if output == "table" and len(rows) == limit:
         click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
@@ -51,7 +51,7 @@ def command(status: str | None, path: str | None, limit: int, beyond: str | None
 _TOLD = ("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id")
 
 
-def shown(row: ExecutionRow) -> dict[str, Any]:
+def execution_fields(row: ExecutionRow) -> dict[str, Any]:
     """A row as other programs read it."""
     told = row.readable()
     return {name: told[name] for name in _TOLD}

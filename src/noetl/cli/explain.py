@@ -12,7 +12,7 @@ from noetl.cli.queries import (
     ID_HELP,
     as_json,
     db_option,
-    found,
+    find_execution,
     id_argument,
     pages,
     read,
@@ -46,7 +46,7 @@ def command(given: str, output: str, db: str | None) -> None:
 def _from_server(given: str, db: str | None) -> dict[str, Any]:
     there = server_meant(db)
     assert there is not None, "asked before"
-    row: ExecutionRow = read(db, lambda history: found(history, given))
+    row: ExecutionRow = read(db, lambda history: find_execution(history, given))
     with refusals(), there.client() as client:
         return client.explain(row.execution_id)
 
@@ -69,12 +69,14 @@ async def _explained(history: Records, given: str, results: Results) -> tuple[Ex
     from noetl.control.views.side_run_views import side_runs_of
     from noetl.control.views.token_views import sentences_of, tokens_of
     from noetl.engine.evolve import replayed
-    from noetl.events.envelope import whole
+    from noetl.events.envelope import with_stored_values
     from noetl.store.human_tasks import TaskState
     from noetl.store.rebuild import derived_rows
 
-    row = await found(history, given)
-    events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
+    row = await find_execution(history, given)
+    events = [
+        with_stored_values(event, results.load) async for page in pages(history, row.execution_id) for event in page
+    ]
     rows, execution = derived_rows(events), replayed(row.execution_id, row.trace_id, events)
     tasks = [task for task in rows.tasks if task.state in (TaskState.OPEN, TaskState.CLAIMED)]
     tokens = tokens_of(execution, rows.orders, rows.waits, tasks)

@@ -33,14 +33,14 @@ def watched(
     """`watch` feeds the view and gives the result; `let_go` says how to come back. `diagnostics` are what the server
     found in the playbook, for output as JSON."""
     from noetl.cli.interruption import Interrupted, run_interruptibly
-    from noetl.cli.live import shown, view_for
+    from noetl.cli.live import run_with_view, view_for
     from noetl.cli.progress import RunProgress
 
     view = view_for(output, RunProgress(), quiet=quiet)
 
     async def in_time() -> Result:
         async with asyncio.timeout(within_s):
-            return await shown(watch(view), view)
+            return await run_with_view(watch(view), view)
 
     try:
         with refusals():
@@ -61,7 +61,7 @@ def watched(
 
 
 def _print(result: Result, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
-    from noetl.cli.live import say
+    from noetl.cli.live import print_line
     from noetl.cli.queries import as_json
 
     if output == "jsonl":
@@ -72,15 +72,15 @@ def _print(result: Result, output: str, quiet: bool, diagnostics: list[dict[str,
         return
     if not quiet or not result.ok:
         color = {"completed": "green", "failed": "red"}.get(result.status, "yellow")
-        say(click.style(result.status, fg=color, bold=True) + _why(result.error))
-        say(f"execution {result.execution_id}")
+        print_line(click.style(result.status, fg=color, bold=True) + _error_suffix(result.error))
+        print_line(f"execution {result.execution_id}")
     if isinstance(result.result, str):
         click.echo(result.result)
     elif result.result is not None:
         click.echo(as_json(result.result))
 
 
-def _why(error: dict[str, Any] | None) -> str:
+def _error_suffix(error: dict[str, Any] | None) -> str:
     from noetl.cli.live_text import clipped
 
     return ": " + clipped(f"{error.get('kind')}: {error.get('message')}") if error else ""

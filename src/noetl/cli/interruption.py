@@ -36,7 +36,7 @@ def run_interruptibly(
         assert task is not None
         heard = 0
 
-        def hear() -> None:
+        def on_signal() -> None:
             nonlocal heard
             heard += 1
             if heard > 1:
@@ -47,7 +47,7 @@ def run_interruptibly(
             at_first()
             task.cancel()
 
-        with _hearing(hear):
+        with _hearing(on_signal):
             try:
                 return await running
             except asyncio.CancelledError:

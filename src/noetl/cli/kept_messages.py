@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.connection import Reached, reads_server_option, server_answer, server_meant
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import REFUSED, QueryRefused, as_json, db_option
 from noetl.cli.terminal import visible
@@ -37,13 +37,17 @@ def list_command(name: str | None, limit: int, output: str, db: str | None) -> N
     noetl message list --name approval_received
     """
     there = server_meant(db)
-    rows = _listed_here(db, name, limit) if there is None else asked(there, lambda it: _told(it, name, limit))
+    rows = (
+        _listed_here(db, name, limit)
+        if there is None
+        else server_answer(there, lambda it: _message_rows(it, name, limit))
+    )
     print_list(rows, output, key="message_id", table=lambda: _table(rows))
     if output == "table" and len(rows) == limit:
         click.echo(f"the newest {limit:,}; --limit shows more", err=True)
 
 
-def _told(client: Client, name: str | None, limit: int) -> list[dict[str, Any]]:
+def _message_rows(client: Client, name: str | None, limit: int) -> list[dict[str, Any]]:
     import msgspec
 
     rows: list[dict[str, Any]] = []
@@ -60,10 +64,10 @@ def _listed_here(db: str | None, name: str | None, limit: int) -> list[dict[str,
     from noetl.cli.access import readable
     from noetl.cli.requests import using
 
-    async def look(store: Store) -> list[dict[str, Any]]:
+    async def stored_rows(store: Store) -> list[dict[str, Any]]:
         return [readable(row) for row in await store.waits.newest_kept(now=time.time(), name=name, limit=limit)]
 
-    return using(db, look)
+    return using(db, stored_rows)
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
@@ -131,7 +135,7 @@ def _is_at_a_terminal() -> bool:
 
 
 def _delete_named(there: Reached | None, db: str | None, name: str) -> None:
-    number = _named_here(db, name) if there is None else asked(there, lambda it: it.delete_messages(name))
+    number = _named_here(db, name) if there is None else server_answer(there, lambda it: it.delete_messages(name))
     click.echo(f'deleted {number:,} message{"" if number == 1 else "s"} "{visible(name)}"')
 
 
@@ -161,10 +165,10 @@ def _delete_there(there: Reached, ids: tuple[str, ...]) -> bool:
         except ApiError as problem:
             if problem.status not in _OF_ONE:
                 raise
-            return _say(message_id, problem)
-        return _say(message_id)
+            return _print_deletion(message_id, problem)
+        return _print_deletion(message_id)
 
-    return all(asked(there, delete))
+    return all(server_answer(there, delete))
 
 
 def _delete_here(db: str | None, ids: tuple[str, ...]) -> bool:
@@ -180,14 +184,14 @@ def _delete_here(db: str | None, ids: tuple[str, ...]) -> bool:
         try:
             await remove(store.waits, message_id, now=time.time())
         except (NotFoundError, SettledError) as problem:
-            return _say(message_id, problem)
+            return _print_deletion(message_id, problem)
         await note(store, "message delete", message_id)
-        return _say(message_id)
+        return _print_deletion(message_id)
 
     return all(using(db, delete))
 
 
-def _say(message_id: str, problem: Exception | None = None) -> bool:
+def _print_deletion(message_id: str, problem: Exception | None = None) -> bool:
     """What became of one; whether it was deleted."""
     if problem is None:
         click.echo(f"deleted message {visible(message_id)}")

@@ -29,7 +29,7 @@ class LiveView(Protocol):
 
     def tick(self) -> None: ...
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """One line about the run itself."""
 
     def close(self) -> None: ...
@@ -56,10 +56,10 @@ def view_for(output: str, progress: RunProgress, *, quiet: bool = False) -> Live
         return None
     from noetl.cli.live_lines import Lines
 
-    return Lines(say, paint=click.style, progress=progress)
+    return Lines(print_line, paint=click.style, progress=progress)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """A line for people. That nobody reads it any more (`2>&1 | head`) is no reason to stop a run, nor to end it with
     an error: what is left in the buffer goes nowhere from then on."""
     try:
@@ -97,14 +97,14 @@ class _Events:
     def tick(self) -> None:
         """Events say it all."""
 
-    def say(self, text: str) -> None:
-        say(text)
+    def print_line(self, text: str) -> None:
+        print_line(text)
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-async def shown(running: Awaitable[Given], view: LiveView | None) -> Given:
+async def run_with_view(running: Awaitable[Given], view: LiveView | None) -> Given:
     """Wait for the run, with its view kept alive meanwhile."""
     if view is None:
         return await running

@@ -50,7 +50,7 @@ async def _executions(ctx: click.Context, _: str) -> Words:
 
 
 async def _playbooks(ctx: click.Context, _: str) -> Words:
-    there = _there(ctx)
+    there = _find_server(ctx)
     if there is not None:
         async with there.aclient() as client:
             return [(one.path, f"version {one.version}") for one in await client.playbooks()]
@@ -63,33 +63,33 @@ async def _paths(store: Store) -> Words:
 
 async def _steps(ctx: click.Context, _: str) -> Words:
     """The steps of the execution that stands on the command line before."""
-    from noetl.cli.queries import found
+    from noetl.cli.queries import find_execution
     from noetl.net.encoding import from_json
 
     # an option without its value yet keeps click from giving arguments their names
     given = str(ctx.params.get("given") or next(iter(ctx.args), "last"))
 
-    async def look(records: Records) -> Words:
-        row: ExecutionRow = await found(records, given)
+    async def step_names(records: Records) -> Words:
+        row: ExecutionRow = await find_execution(records, given)
         net = from_json(await records.net(row.net_hash))
         return [(one.name, "") for one in net.transitions]
 
-    return await _recorded(ctx, look)
+    return await _recorded(ctx, step_names)
 
 
 async def _tasks(ctx: click.Context, _: str) -> Words:
-    there = _there(ctx)
+    there = _find_server(ctx)
     if there is not None:
         async with there.aclient() as client:
             return [(one.task_id, one.title) for one in await client.tasks()]
 
-    async def look(store: Store) -> Words:
+    async def task_ids(store: Store) -> Words:
         from noetl.store.human_tasks import TaskState
 
         rows = await store.tasks.list(states=[TaskState.OPEN, TaskState.CLAIMED], limit=_AMONG)
         return [(row.task_id, row.title) for row in rows]
 
-    return await _in_store(ctx, look)
+    return await _in_store(ctx, task_ids)
 
 
 async def _contexts(_: click.Context, __: str) -> Words:
@@ -102,7 +102,7 @@ async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Foun
     from noetl.client.history import RemoteRecords
     from noetl.store.open_store import open_records
 
-    there = _there(ctx)
+    there = _find_server(ctx)
     records: Records = RemoteRecords(there.aclient()) if there is not None else await open_records(_db(ctx))
     try:
         return await look(records)
@@ -130,7 +130,7 @@ def _db(ctx: click.Context) -> str | None:
     return str(given) if given is not None else load_settings().settings.db
 
 
-def _there(ctx: click.Context) -> Reached | None:
+def _find_server(ctx: click.Context) -> Reached | None:
     """The server that stands on the command line, or is configured; a store there comes first."""
     from noetl.cli.connection import SERVER, found_server
 

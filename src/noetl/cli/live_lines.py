@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.cli.live_text import at_work, clipped, counted, limit_words, named, printed, told
+from noetl.cli.live_text import at_work, clipped, counted, error_line, limit_words, named, printed
 from noetl.cli.progress import RunProgress
 from noetl.cli.side_run_lines import side_run_line
 from noetl.cli.step_view import StepView
@@ -73,7 +73,7 @@ class Lines:
         for event in events:
             view = self._progress.take(event)
             for line in self._lines(event, view):
-                self._say(event.ts, self._progress.name(event), line)
+                self._print_step(event.ts, self._progress.name(event), line)
 
     def tick(self) -> None:
         now = self._clock.now()
@@ -81,17 +81,17 @@ class Lines:
             view = self._progress.steps.get(step_run_id)
             if view is not None and now - loop.at >= _LOOP_S:
                 loop.at = now
-                self._say(now, view.step, f"  {counted(view)}")
+                self._print_step(now, view.step, f"  {counted(view)}")
         if now - self._spoken_at >= _HEARTBEAT_S:
-            self._say(now, "", f"still {self._progress.status}: {at_work(self._progress, now)}")
+            self._print_step(now, "", f"still {self._progress.status}: {at_work(self._progress, now)}")
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._write(text)
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _say(self, at: float, step: str, line: str) -> None:
+    def _print_step(self, at: float, step: str, line: str) -> None:
         self._spoken_at = self._clock.now()
         began = self._progress.started_at
         elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
@@ -118,7 +118,7 @@ class Lines:
                 yield self._paint("✓ done", fg="green")
             case StepFailed():
                 self._loops.pop(event.step_run_id or "", None)
-                yield self._paint("✗ failed", fg="red") + f": {told(payload.error)}"
+                yield self._paint("✗ failed", fg="red") + f": {error_line(payload.error)}"
             case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
                 yield f"· waits {clipped(awaited(payload))}"
             case NextSelected():
@@ -140,11 +140,11 @@ class Lines:
             case StepDenied():
                 yield self._paint("- denied", fg="yellow")
             case TokenDropped() if payload.error is not None:
-                yield self._paint("✗ dropped", fg="red") + f": {told(payload.error)}"
+                yield self._paint("✗ dropped", fg="red") + f": {error_line(payload.error)}"
             case JoinFilled():
                 yield f"▸ joined {len(payload.tokens)} tokens"
             case JoinUnfilled():
-                yield self._paint("✗ join not filled", fg="red") + f": {told(payload.error)}"
+                yield self._paint("✗ join not filled", fg="red") + f": {error_line(payload.error)}"
             case ReportRefused():
                 yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
             case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
@@ -166,7 +166,7 @@ class Lines:
             loop.failures += 1
             if loop.failures <= _FAILURES:
                 where = ".".join(map(str, payload.path))
-                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {told(payload.error)}"
+                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {error_line(payload.error)}"
         tenth = _TENTHS * view.level.ended // view.level.total
         if view.level.ended == view.level.total:
             return  # the end is told in a line of its own
@@ -180,7 +180,7 @@ class Lines:
         if outcome.error is None:
             line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
         else:
-            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {told(outcome.error)}"
+            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {error_line(outcome.error)}"
         if decision.do == "retry":
             line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
         elif decision.do == "jump":

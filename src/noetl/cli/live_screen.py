@@ -16,15 +16,15 @@ from rich.text import Text
 from noetl.base.clock import Clock, SystemClock
 from noetl.cli.live_lines import output_lines
 from noetl.cli.live_text import (
+    activity_text,
     counted,
-    doing,
+    error_line,
     lasted,
     limit_words,
     many,
     named,
     printed,
     side_run_words,
-    told,
     waiting,
 )
 from noetl.cli.progress import RunProgress
@@ -74,7 +74,7 @@ class Screen:
         self._scroll()
         self._live.update(self._frame(self._clock.now()), refresh=True)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._over.append(Text(text, "yellow"))
         self.tick()
 
@@ -107,10 +107,12 @@ class Screen:
             case StepDenied():
                 self._over.append(_line("- ", "yellow", self._progress.name(event), "denied"))
             case TokenDropped() if payload.error is not None:
-                self._over.append(_line("✗ ", "red", self._progress.name(event), f"dropped: {told(payload.error)}"))
+                self._over.append(
+                    _line("✗ ", "red", self._progress.name(event), f"dropped: {error_line(payload.error)}")
+                )
             case JoinUnfilled():
                 self._over.append(
-                    _line("✗ ", "red", self._progress.name(event), f"join not filled: {told(payload.error)}")
+                    _line("✗ ", "red", self._progress.name(event), f"join not filled: {error_line(payload.error)}")
                 )
             case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
                 word = payload.event_type.partition(".")[2]
@@ -175,7 +177,7 @@ class Screen:
     def _step(self, view: StepView, now: float, width: int) -> list[Text]:
         spinner = _SPINNER[self._frames % len(_SPINNER)]
         if view.level is None:
-            line = _line(f"{spinner} ", "cyan", view.step, doing(view, now))
+            line = _line(f"{spinner} ", "cyan", view.step, activity_text(view, now))
             line.append(f"  {lasted(view.elapsed_s(now))}", "dim")
         else:
             line = _line(f"{spinner} ", "cyan", view.step, "")
@@ -184,7 +186,7 @@ class Screen:
             line.append(lasted(view.elapsed_s(now)), "dim")
         lines = [line]
         if view.retry is not None and view.retry.error is not None:
-            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), told(view.retry.error)))
+            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), error_line(view.retry.error)))
         return lines
 
     def _foot(self, now: float) -> Text:
@@ -212,7 +214,7 @@ def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepVi
     match payload:
         case StepFailed():
             where = f" at {named(view.failing_task)}" if view.failing_task else ""
-            words = f"failed{where} after {took}{retries}: {told(payload.error)}"
+            words = f"failed{where} after {took}{retries}: {error_line(payload.error)}"
             return _line("✗ ", "red", view.step, words)
         case LoopDone():
             failed = f", {payload.failed:,} failed" if payload.failed else ""

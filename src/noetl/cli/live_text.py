@@ -24,7 +24,7 @@ _HELD = {
 }
 
 
-def told(error: Error) -> str:
+def error_line(error: Error) -> str:
     """An error in one line: its kind and words, and the cause behind it."""
     text = f"{error.kind}: {error.message}"
     if error.cause is not None:
@@ -91,7 +91,7 @@ def counted(view: StepView) -> str:
     return ", ".join(parts)
 
 
-def doing(view: StepView, now: float) -> str:
+def activity_text(view: StepView, now: float) -> str:
     """What a step run does at this moment."""
     if view.level is not None:
         return counted(view)
@@ -107,7 +107,7 @@ def doing(view: StepView, now: float) -> str:
 def side_run_words(view: StepView, now: float) -> str:
     """What something beside the tokens is, and what it does: compensation runs undo."""
     handled = f" of {visible(view.about)}" if view.about else ""
-    return f"{view.side_run}{handled} {doing(view, now)}"
+    return f"{view.side_run}{handled} {activity_text(view, now)}"
 
 
 def limit_words(payload: LimitChanged) -> str:
@@ -124,14 +124,14 @@ def waiting(held: Held) -> str:
     return _HELD.get(held.reason, f"waits ({visible(held.reason)})")
 
 
-def _does(view: StepView, now: float) -> str:
-    return doing(view, now) if view.side_run is None else side_run_words(view, now)
+def _activity_text(view: StepView, now: float) -> str:
+    return activity_text(view, now) if view.side_run is None else side_run_words(view, now)
 
 
 def at_work(progress: RunProgress, now: float, *, most: int = 5) -> str:
     """Everything that is under way, in one line."""
     views = [*progress.steps.values(), *progress.side_runs.values()]
-    parts = [f"{named(view.step)} {_does(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
+    parts = [f"{named(view.step)} {_activity_text(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
     parts += [f"{named(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
     more = len(views) + len(progress.held) - len(parts)
     if more > 0:

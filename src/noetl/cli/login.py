@@ -37,13 +37,13 @@ def command(server: str | None, name: str | None, ca: str | None) -> None:
         known = contexts.known.get(chosen)
         url = known.server if known is not None else address(chosen)
         name = name or (chosen if known is not None else _host(url))
-        token = _given(url)
-        who = _asked(url, token, ca or load_settings().settings.ca or ca_for(url))
+        token = _read_token(url)
+        who = _request_identity(url, token, ca or load_settings().settings.ca or ca_for(url))
         _keep(name, url, token, ca)
     click.echo(f"{visible(name)}: {visible(who.subject)}, {who.role} of {url}")
 
 
-def _given(url: str) -> str:
+def _read_token(url: str) -> str:
     if sys.stdin.isatty():
         token = str(click.prompt(f"Token for {url}", hide_input=True, err=True))
     else:
@@ -53,7 +53,7 @@ def _given(url: str) -> str:
     return token.strip()
 
 
-def _asked(url: str, token: str, ca: str | None) -> WhoAmI:
+def _request_identity(url: str, token: str, ca: str | None) -> WhoAmI:
     from noetl.client import Client
 
     with Client(url, token, ca=ca) as client:

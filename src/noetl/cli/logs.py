@@ -9,7 +9,17 @@ import click
 
 from noetl.cli.connection import reads_server_option
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import ID_HELP, as_json, db_option, followed, found, id_argument, known_step, pages, read
+from noetl.cli.queries import (
+    ID_HELP,
+    as_json,
+    db_option,
+    find_execution,
+    followed,
+    id_argument,
+    known_step,
+    pages,
+    read,
+)
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -33,11 +43,11 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
     Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first.
     """
 
-    async def look(history: Records) -> None:
+    async def print_logs(history: Records) -> None:
         from noetl.events.tasks import TaskProcessed
         from noetl.store.contract import SingleRow
 
-        row = await found(history, given)
+        row = await find_execution(history, given)
         await known_step(history, row, step)
         stream = followed if follow else pages
         only = SingleRow(types=(TaskProcessed.event_type,), step=step)
@@ -47,7 +57,7 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
                 if isinstance(processed, TaskProcessed) and task in (None, processed.task):
                     _print(event, processed, output)
 
-    read(db, look)
+    read(db, print_logs)
 
 
 def _print(event: Event, processed: TaskProcessed, output: str) -> None:
@@ -55,25 +65,25 @@ def _print(event: Event, processed: TaskProcessed, output: str) -> None:
         if processed.outcome.meta.stdout or processed.outcome.error:
             click.echo(as_json(_entry(event, processed), indent=-1))
         return
-    whose = click.style(f"{_whose(event, processed)} │ ", dim=True)
+    whose = click.style(f"{_log_source(event, processed)} │ ", dim=True)
     for line in _lines(processed):
         click.echo(whose + line)
 
 
-def _whose(event: Event, processed: TaskProcessed) -> str:
+def _log_source(event: Event, processed: TaskProcessed) -> str:
     where = "".join(f"[{index}]" for index in processed.path)
     attempt = f" #{processed.attempt}" if processed.attempt > 1 else ""
     return f"{visible(event.step or '')}{where}/{visible(processed.task)}{attempt}"
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
-    from noetl.cli.live_text import printed, told
+    from noetl.cli.live_text import error_line, printed
 
     outcome = processed.outcome
     if outcome.meta.stdout:
         yield from (printed(line) for line in outcome.meta.stdout.rstrip("\n").split("\n"))
     if outcome.error is not None:
-        yield click.style("✗ error", fg="red") + f": {told(outcome.error)}"
+        yield click.style("✗ error", fg="red") + f": {error_line(outcome.error)}"
         trace = (outcome.error.details or {}).get("trace")
         if isinstance(trace, str):
             yield from (f"  {printed(line)}" for line in trace.rstrip("\n").split("\n"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli import kept_messages
-from noetl.cli.connection import asked, reads_server_option, server_meant
+from noetl.cli.connection import reads_server_option, server_answer, server_meant
 from noetl.cli.output_formats import print_record, record_output
 from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible
@@ -64,7 +64,7 @@ def send(
     ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
     said = value_from(payload, "--payload")
     if (there := server_meant(db)) is not None:
-        sent = asked(there, lambda it: it.send_message(name, keys, said, message_id=message_id, ttl=ttl_s))
+        sent = server_answer(there, lambda it: it.send_message(name, keys, said, message_id=message_id, ttl=ttl_s))
     else:
         sent = _kept_here(name, keys, said, message_id, ttl_s, db)
     print_record(sent, output, text=lambda: [_sentence(name, sent)])
@@ -92,11 +92,11 @@ def _kept_here(
 
     with refusals():
         message = new_message(name, keys, said, message_id=message_id, ttl_s=ttl_s, now=time.time())
-    is_new, taken_by = _kept(message, db)
+    is_new, taken_by = _store_message(message, db)
     return {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
 
 
-def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
+def _store_message(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
     """Whether it is new here, and the execution that has it after a moment, when somebody is there who could take
     it."""
     import asyncio
@@ -107,7 +107,7 @@ def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
     from noetl.store.waits import MESSAGE, parts_of
     from noetl.worker.identity import is_gone
 
-    async def kept() -> tuple[bool, str | None]:
+    async def store_and_wait() -> tuple[bool, str | None]:
         store, _ = await open_store(db, reading_will_do=True)
         try:
             is_new = await keep(store, message)
@@ -126,7 +126,7 @@ def _kept(message: MessageRow, db: str | None) -> tuple[bool, str | None]:
             await store.close()
 
     with refusals():
-        return asyncio.run(kept())
+        return asyncio.run(store_and_wait())
 
 
 async def _taken_by(store: Store, message_id: str) -> str | None:

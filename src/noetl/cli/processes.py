@@ -81,9 +81,9 @@ def chosen(kind: str, given: str | None, *, everything: bool = False) -> list[Re
         matching = [record for record in records if given in (record.name, str(record.pid))]
         if matching:
             return matching
-        raise RefusedError(f'no {kind} "{given}" was started here; there is {_told(records)}')
+        raise RefusedError(f'no {kind} "{given}" was started here; there is {_process_names(records)}')
     if len(records) > 1:
-        raise RefusedError(f"several run here: {_told(records)}; name one, or say --all")
+        raise RefusedError(f"several run here: {_process_names(records)}; name one, or say --all")
     return records
 
 
@@ -92,11 +92,11 @@ def stop(record: Record, *, within_s: float, force: bool = False) -> bool:
     if not is_alive(record):
         return True
     _send(record, signal.SIGTERM)
-    if _gone(record, within_s):
+    if _wait_until_ended(record, within_s):
         return True
     if force:
         _send(record, signal.SIGKILL)
-        return _gone(record, within_s=5.0)
+        return _wait_until_ended(record, within_s=5.0)
     return False
 
 
@@ -139,7 +139,7 @@ def _send(record: Record, what: signal.Signals) -> None:
         os.kill(record.pid, what)
 
 
-def _gone(record: Record, within_s: float) -> bool:
+def _wait_until_ended(record: Record, within_s: float) -> bool:
     until = time.monotonic() + within_s
     while is_alive(record):
         if time.monotonic() > until:
@@ -157,7 +157,7 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-def _told(records: list[Record]) -> str:
+def _process_names(records: list[Record]) -> str:
     return ", ".join(f"{record.name} ({record.pid})" for record in records) or "none"
 
 

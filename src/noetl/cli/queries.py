@@ -137,7 +137,7 @@ def results_of(db: str | None) -> Results:
     return open_results(db)
 
 
-async def found(history: History, given: str) -> ExecutionRow:
+async def find_execution(history: History, given: str) -> ExecutionRow:
     """The execution that is meant. Refused when there is none, or more than one; the nearest are named then."""
     if given == LAST:
         return await _newest(history)

@@ -84,12 +84,12 @@ def followed(
 ) -> int:
     """Show an execution there as it goes, and say how it ended. `started` is told where it was begun just now."""
     from noetl.cli.follow import watched
-    from noetl.cli.live import say
+    from noetl.cli.live import print_line
 
     def let_go() -> None:
-        say(f"execution {execution_id} goes on at {there.url}")
-        say(f"come back with:  noetl watch {execution_id} --server {there.url}")
-        say(f"cancel it with:  noetl cancel {execution_id} --server {there.url}")
+        print_line(f"execution {execution_id} goes on at {there.url}")
+        print_line(f"come back with:  noetl watch {execution_id} --server {there.url}")
+        print_line(f"cancel it with:  noetl cancel {execution_id} --server {there.url}")
 
     return watched(
         lambda view: _watched(there.aclient(), execution_id, view),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl.cli.connection import Reached, asked
-from noetl.cli.queries import found, read
+from noetl.cli.connection import Reached, server_answer
+from noetl.cli.queries import find_execution, read
 from noetl.store.human_tasks import TaskRow, TaskState
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def listed(
     """The newest first, however many pages that takes. `whose` is role and user."""
     execution_id = None
     if execution is not None:
-        execution_id = read(None, lambda records: found(records, execution)).execution_id
+        execution_id = read(None, lambda records: find_execution(records, execution)).execution_id
     wanted = {"state": [state.value for state in states or TaskState], "execution_id": execution_id, **whose}
-    return asked(there, lambda client: _pages(client, wanted, limit))
+    return server_answer(there, lambda client: _pages(client, wanted, limit))
 
 
 def _pages(client: Client, wanted: dict[str, Any], limit: int) -> list[TaskRow]:
@@ -47,7 +47,7 @@ def _pages(client: Client, wanted: dict[str, Any], limit: int) -> list[TaskRow]:
 
 
 def of_id(there: Reached, task_id: str) -> TaskRow | None:
-    def look(client: Client) -> TaskRow | None:
+    def task_by_id(client: Client) -> TaskRow | None:
         from noetl.client import ApiError
 
         try:
@@ -57,7 +57,7 @@ def of_id(there: Reached, task_id: str) -> TaskRow | None:
                 return None
             raise
 
-    return asked(there, look)
+    return server_answer(there, task_by_id)
 
 
 def act(there: Reached, task_id: str, action: str, values: dict[str, Any], version: int | None) -> str:
@@ -73,7 +73,7 @@ def act(there: Reached, task_id: str, action: str, values: dict[str, Any], versi
                 client.complete_task(task_id, values, version=version)
         return client.who_am_i().subject
 
-    return asked(there, done)
+    return server_answer(there, done)
 
 
 def row_of(told: TaskInfo) -> TaskRow:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.connection import reads_server_option
-from noetl.cli.queries import ID_HELP, QueryRefused, as_json, db_option, found, id_argument, pages, read, results_of
+from noetl.cli.queries import (
+    ID_HELP,
+    QueryRefused,
+    as_json,
+    db_option,
+    find_execution,
+    id_argument,
+    pages,
+    read,
+    results_of,
+)
 from noetl.cli.status import abandoned, lines_of, readable_of
 from noetl.cli.terminal import color_option
 
@@ -32,8 +42,8 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
     """
     results = results_of(db)
 
-    async def look(history: Records) -> tuple[ExecutionRow, RunProgress, float | None, bool]:
-        row = await found(history, given)
+    async def replayed_execution(history: Records) -> tuple[ExecutionRow, RunProgress, float | None, bool]:
+        row = await find_execution(history, given)
         events = [event async for page in pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
             raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
@@ -41,7 +51,7 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
         is_past = until is not None and until < len(events)
         return told, progress, events[until - 1].ts if is_past and until else None, await abandoned(history, told)
 
-    row, progress, moment, is_abandoned = read(db, look)
+    row, progress, moment, is_abandoned = read(db, replayed_execution)
     if output == "json":
         click.echo(as_json(readable_of(row, progress, is_abandoned and moment is None)))
         return
@@ -53,12 +63,12 @@ def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, RunP
     """Through the engine, event by event: a log that does not fit together is refused here."""
     from noetl.base.errors import ToolError
     from noetl.cli.progress import RunProgress
-    from noetl.events.envelope import whole
+    from noetl.events.envelope import with_stored_values
     from noetl.store.rebuild import derived_rows
 
     progress = RunProgress()
     progress.take_all(events)
     try:
-        return derived_rows([whole(event, results.load) for event in events]).execution, progress
+        return derived_rows([with_stored_values(event, results.load) for event in events]).execution, progress
     except (LookupError, ToolError) as problem:
         raise QueryRefused(f"the log cannot be replayed: {problem}") from problem

@@ -39,7 +39,7 @@ def using(db: str | None, use: Callable[[Store], Awaitable[Found]]) -> Found:
         return asyncio.run(used())
 
 
-async def tell(store: Store, db: str | None, execution_id: str, command: Telling) -> RequestResult:
+async def send_command(store: Store, db: str | None, execution_id: str, command: Telling) -> RequestResult:
     """Have one execution told; what became of it."""
     [told] = await tell_each(store, db, [(execution_id, command)])
     return told
@@ -60,7 +60,7 @@ async def tell_each(store: Store, db: str | None, commands: Sequence[tuple[str, 
     until = time.monotonic() + PATIENCE_S
     found: list[RequestResult] = []
     for request_id, (execution_id, command) in zip(asked, commands, strict=True):
-        told = await _answered(store, request_id, until)
+        told = await _wait_for_answer(store, request_id, until)
         if told is None:  # whoever is there has other things to do
             told = await _decided_here(store, db, execution_id, command)
             await store.requests.answer(request_id, answer(told), at=time.time())
@@ -68,13 +68,13 @@ async def tell_each(store: Store, db: str | None, commands: Sequence[tuple[str, 
     return found
 
 
-async def _answered(store: Store, request_id: int, until: float) -> RequestResult | None:
-    from noetl.control.outside.requests_to_driver import answered
+async def _wait_for_answer(store: Store, request_id: int, until: float) -> RequestResult | None:
+    from noetl.control.outside.requests_to_driver import decoded_result
 
     while True:
         request = await store.requests.get(request_id)
         if request is not None and request.answer is not None:
-            return answered(request.answer)
+            return decoded_result(request.answer)
         if time.monotonic() >= until:
             return None
         await asyncio.sleep(_POLL_S)
@@ -84,13 +84,13 @@ async def _decided_here(store: Store, db: str | None, execution_id: str, command
     """As its own process would have done; should there be one after all, the log decides between the two."""
     from noetl.base.clock import SystemClock
     from noetl.control.executions import Executions
-    from noetl.control.outside.report_results import told
+    from noetl.control.outside.report_results import request_result
     from noetl.store.open_store import open_results
     from noetl.store.wakeups.memory import MemoryWakeups
 
     results = open_results(db)
     try:
         conductor = Executions(store, results, MemoryWakeups(), SystemClock())
-        return told(await conductor.tell(execution_id, command))
+        return request_result(await conductor.submit_command(execution_id, command))
     finally:
         results.close()

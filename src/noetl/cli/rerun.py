@@ -8,7 +8,17 @@ import click
 
 from noetl.cli.connection import Reached, reads_server_option, server_meant
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import ID_HELP, QueryRefused, db_option, found, id_argument, pages, read, refusals, results_of
+from noetl.cli.queries import (
+    ID_HELP,
+    QueryRefused,
+    db_option,
+    find_execution,
+    id_argument,
+    pages,
+    read,
+    refusals,
+    results_of,
+)
 from noetl.cli.run import Allowed, RunOptions, deny_option, kinds_option, sandbox_option
 from noetl.cli.task import actor_option, role_option
 from noetl.cli.terminal import color_option, visible
@@ -68,12 +78,14 @@ def command(
     before STEP hold for the same version and inputs; with others, whom they are for says --approve.
     """
     results = results_of(db)
-    row, inputs = read(db, lambda history: _asked(history, given, results))
+    row, inputs = read(db, lambda history: _execution_and_inputs(history, given, results))
     inputs = _inputs(inputs, payload, settings)
     if (there := server_meant(db)) is not None:
         if actor is not None or roles:
             raise click.UsageError("on a server you are who your token says: leave --as and --role out")
-        ctx.exit(_there(there, row, step, version, inputs, approve, output=output, quiet=quiet, detach=detach))
+        ctx.exit(
+            _rerun_on_server(there, row, step, version, inputs, approve, output=output, quiet=quiet, detach=detach)
+        )
     if detach:
         raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
     net = read(db, lambda history: _net(history, row)) if version is None else _registered(row, db, version)
@@ -84,17 +96,17 @@ def command(
         from noetl.engine.approvals import Consent
 
         consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
-        carried = read(db, lambda history: _carried(history, row, net, step, results, inputs, consent))
+        carried = read(db, lambda history: _rerun_state(history, row, net, step, results, inputs, consent))
     ctx.exit(RunOptions(db, output, Allowed(allow, deny, sandbox), quiet).begin_net(net, inputs, carried=carried))
 
 
-async def _asked(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
+async def _execution_and_inputs(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
     """The execution that is meant, and the inputs it had."""
     from noetl.events.executions import ExecutionRequested
     from noetl.events.large_values import put_back
     from noetl.store.contract import SingleRow
 
-    row = await found(history, given)
+    row = await find_execution(history, given)
     [first] = await history.events(row.execution_id, only=SingleRow(limit=1))
     assert isinstance(first.payload, ExecutionRequested), "every stream begins with its request (SRV-01)"
     return row, put_back(first.payload, results.load).payload
@@ -108,7 +120,7 @@ def _inputs(before: dict[str, Any], payload: str | None, settings: tuple[str, ..
     return given if payload is not None else overlaid(before, given)
 
 
-def _there(
+def _rerun_on_server(
     there: Reached,
     row: ExecutionRow,
     step: str | None,
@@ -147,7 +159,7 @@ def _registered(row: ExecutionRow, db: str | None, version: str) -> Net:
     return net
 
 
-async def _carried(
+async def _rerun_state(
     history: Records,
     row: ExecutionRow,
     net: Net,
@@ -158,14 +170,16 @@ async def _carried(
 ) -> RerunState:
     from noetl.control.nested.reruns import with_approvals
     from noetl.engine.approvals import Inputs
-    from noetl.engine.rerun_state import carried, why_not
-    from noetl.events.envelope import whole
+    from noetl.engine.rerun_state import rerun_state, why_not
+    from noetl.events.envelope import with_stored_values
     from noetl.net.encoding import content_hash
 
     if (why := why_not(net, step)) is not None:
         raise QueryRefused(why)
-    events = [whole(event, results.load) async for page in pages(history, row.execution_id) for event in page]
-    taken = carried(row.execution_id, row.trace_id, events, net, step)
+    events = [
+        with_stored_values(event, results.load) async for page in pages(history, row.execution_id) for event in page
+    ]
+    taken = rerun_state(row.execution_id, row.trace_id, events, net, step)
     if taken is None:
         raise QueryRefused(f'execution {row.execution_id} never entered step "{visible(step)}"')
     return await with_approvals(history, events, taken, Inputs(net_hash=content_hash(net), payload=inputs), consent)

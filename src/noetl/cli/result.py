@@ -14,7 +14,7 @@ from noetl.cli.queries import (
     QueryRefused,
     as_json,
     db_option,
-    found,
+    find_execution,
     id_argument,
     known_step,
     read,
@@ -43,14 +43,14 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
     """
     results = results_of(db)
 
-    async def look(history: Records) -> tuple[int, Any]:
-        row = await found(history, given)
+    async def result_and_value(history: Records) -> tuple[int, Any]:
+        row = await find_execution(history, given)
         await known_step(history, row, step)
         if step is not None:
             return await _of_step(history, row, step, results)
         return await _of_execution(history, row, results)
 
-    code, value = read(db, look)
+    code, value = read(db, result_and_value)
     if value is not None:
         click.echo(value if isinstance(value, str) else as_json(value))
     ctx.exit(code)
@@ -59,7 +59,7 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
 async def _of_execution(history: Records, row: ExecutionRow, results: Results) -> tuple[int, Any]:
     error, value = await ending_of(history, row, results)
     if error is not None:
-        _tell(error)
+        _print_error(error)
     return CODES[row.status], value
 
 
@@ -79,19 +79,19 @@ async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tu
 async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
     from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
     from noetl.engine.scopes import payload_of
-    from noetl.events.envelope import whole
+    from noetl.events.envelope import with_stored_values
     from noetl.events.executions import ExecutionRequested
     from noetl.store.contract import SingleRow
 
     only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
-    events = [whole(event, results.load) for event in await history.events(row.execution_id, only=only)]
+    events = [with_stored_values(event, results.load) for event in await history.events(row.execution_id, only=only)]
     ended = ended_in(events, step)
     if ended is None and (request := await _newest(history, row, (ExecutionRequested.event_type,))) is not None:
         ended = carried_in(request, step)
     if ended is None:
         raise QueryRefused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
     if ended.error is not None:
-        _tell(ended.error)
+        _print_error(ended.error)
         return 1, None
     return 0, payload_of(ended.result, results.load)
 
@@ -103,7 +103,7 @@ async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...]) -
     return events[0] if events else None
 
 
-def _tell(error: Any) -> None:
-    from noetl.cli.live_text import told
+def _print_error(error: Any) -> None:
+    from noetl.cli.live_text import error_line
 
-    click.echo(click.style("failed", fg="red", bold=True) + f": {told(error)}", err=True)
+    click.echo(click.style("failed", fg="red", bold=True) + f": {error_line(error)}", err=True)

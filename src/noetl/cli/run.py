@@ -15,7 +15,17 @@ import msgspec
 from noetl.cli.accepted_text import accepting_options
 from noetl.cli.connection import server_option
 from noetl.cli.live_completion import EXECUTION, RUNNABLE
-from noetl.cli.queries import CODES, INTERRUPTED, INVALID, REFUSED, as_json, db_option, found, read, resume_hint
+from noetl.cli.queries import (
+    CODES,
+    INTERRUPTED,
+    INVALID,
+    REFUSED,
+    as_json,
+    db_option,
+    find_execution,
+    read,
+    resume_hint,
+)
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -135,7 +145,7 @@ def command(
         ctx.exit(remote.begin(file, version, settings, payload))
     if detach:
         raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
-    found = run.found(file, version, strict=strict, migrates=migrate)
+    found = run.find_playbook(file, version, strict=strict, migrates=migrate)
     ctx.exit(run.begin(found, settings, payload) if found is not None else INVALID)
 
 
@@ -166,20 +176,20 @@ class RunOptions:
         self._place, self._output, self._allowed, self._quiet = place, output, allowed, quiet
         self._diagnostics: tuple[Diagnostic, ...] = ()
 
-    def found(self, name: str, version: str | None, *, strict: bool, migrates: bool) -> Runnable | None:
+    def find_playbook(self, name: str, version: str | None, *, strict: bool, migrates: bool) -> Runnable | None:
         """The playbook to run; None when it is refused."""
         from noetl.cli.runnable import runnable
 
         return runnable(name, self._place, version, strict=strict, migrates=migrates)
 
     def begin(self, found: Runnable, settings: Sequence[str], payload: str | None) -> int:
-        from noetl.cli.live import say
+        from noetl.cli.live import print_line
         from noetl.cli.payload import doubts, payload_from
 
         inputs = payload_from(payload, settings)
         self._diagnostics = found.diagnostics
         for doubt in doubts(inputs, found.net.workload):
-            say(doubt)
+            print_line(doubt)
         return self.begin_net(found.net, inputs, origin=found.origin)
 
     def begin_net(
@@ -209,11 +219,11 @@ class RunOptions:
         from noetl.cli.status import progress_of
         from noetl.operations.embedded import resume, tools_here
 
-        async def look(history: Records) -> tuple[str, RunProgress]:
-            row = await found(history, given)
+        async def running_execution(history: Records) -> tuple[str, RunProgress]:
+            row = await find_execution(history, given)
             return row.execution_id, await progress_of(history, row.execution_id)
 
-        execution_id, progress = read(self._place, look)
+        execution_id, progress = read(self._place, running_execution)
         view = self._view(progress)
         resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(*self._allowed))
         return self._ended(resuming, execution_id, view)
@@ -227,18 +237,18 @@ class RunOptions:
         """Wait for the run and tell how it ended."""
         from noetl.base.errors import BackendError, RefusedError
         from noetl.cli.interruption import Interrupted, run_interruptibly
-        from noetl.cli.live import say, shown
+        from noetl.cli.live import print_line, run_with_view
         from noetl.cli.protection import protect
 
         protect()
 
         def stopping() -> None:
             text = "interrupted: recording what is done; once more stops at once"
-            view.say(text) if view is not None else say(text)
+            view.print_line(text) if view is not None else print_line(text)
 
         try:
             result = run_interruptibly(
-                shown(running, view),
+                run_with_view(running, view),
                 at_first=stopping,
                 at_second=lambda: view.close() if view is not None else None,  # the terminal gets its cursor back
                 code=INTERRUPTED,
@@ -284,19 +294,19 @@ class RunOptions:
             click.echo(as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
             return
         if not self._quiet or not result.ok:
-            _tell(result)
+            _print_outcome(result)
         if isinstance(result.result, str):
             click.echo(result.result)
         elif result.result is not None:
             click.echo(as_json(result.result))
 
 
-def _tell(result: RunResult) -> None:
+def _print_outcome(result: RunResult) -> None:
     """How it ended, for people."""
-    from noetl.cli.live import say
-    from noetl.cli.live_text import told
+    from noetl.cli.live import print_line
+    from noetl.cli.live_text import error_line
 
     color = {"completed": "green", "failed": "red"}.get(result.status.value, "yellow")
-    why = f": {told(result.error)}" if result.error is not None else ""
-    say(click.style(result.status.value, fg=color, bold=True) + why)
-    say(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")
+    why = f": {error_line(result.error)}" if result.error is not None else ""
+    print_line(click.style(result.status.value, fg=color, bold=True) + why)
+    print_line(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")

@@ -6,7 +6,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from noetl.cli.connection import Reached, asked
+from noetl.cli.connection import Reached, server_answer
 from noetl.cli.requests import using
 from noetl.client.models import Backfilled, BackfillInfo, ScheduleInfo, ScheduleList
 from noetl.control.schedule.schedule_store import ScheduleStore
@@ -26,26 +26,28 @@ class Times:
         self._there, self._db = there, db
 
     def all(self) -> ScheduleList:
-        return using(self._db, _listed) if self._there is None else asked(self._there, lambda it: it.schedules())
+        return (
+            using(self._db, _listed) if self._there is None else server_answer(self._there, lambda it: it.schedules())
+        )
 
     def of(self, path: str, count: int = 1) -> ScheduleInfo:
         """One schedule with its coming times; also those that a paused one would have."""
         if self._there is None:
             return using(self._db, lambda store: _of(store, path, count))
-        told = asked(self._there, lambda it: it.schedule(path, count=count))
+        told = server_answer(self._there, lambda it: it.schedule(path, count=count))
         return told if not told.paused else _with_times(told, time.time(), count)
 
     def pause(self, path: str) -> None:
         if self._there is None:
             using(self._db, lambda store: ScheduleStore(store.key_values).pause(path, at=time.time()))
         else:
-            asked(self._there, lambda it: it.pause_schedule(path))
+            server_answer(self._there, lambda it: it.pause_schedule(path))
 
     def resume(self, path: str) -> None:
         if self._there is None:
             using(self._db, lambda store: ScheduleStore(store.key_values).resume(path, at=time.time()))
         else:
-            asked(self._there, lambda it: it.resume_schedule(path))
+            server_answer(self._there, lambda it: it.resume_schedule(path))
 
     def backfill(self, path: str, since: float, until: float, *, limit: int, dry_run: bool) -> Backfilled:
         from noetl.base.clock import rfc3339
@@ -53,7 +55,7 @@ class Times:
         if self._there is None:
             return using(self._db, lambda store: _backfilled(store, path, (since, until), limit, dry_run))
         span = (rfc3339(since), rfc3339(until))
-        return asked(self._there, lambda it: it.backfill(path, *span, limit=limit, dry_run=dry_run))
+        return server_answer(self._there, lambda it: it.backfill(path, *span, limit=limit, dry_run=dry_run))
 
 
 async def _listed(store: Store) -> ScheduleList:
@@ -64,16 +66,16 @@ async def _listed(store: Store) -> ScheduleList:
         )
         for one in await timetable.backfills()
     ]
-    return ScheduleList(schedules=[_told(one, 1) for one in await timetable.schedules()], backfills=backfills)
+    return ScheduleList(schedules=[_schedule_info(one, 1) for one in await timetable.schedules()], backfills=backfills)
 
 
 async def _of(store: Store, path: str, count: int) -> ScheduleInfo:
     kept = await ScheduleStore(store.key_values).get(path)
-    told = _told(kept, count)
+    told = _schedule_info(kept, count)
     return told if not told.paused else _with_times(told, kept.kept, count)
 
 
-def _told(kept: Kept, count: int) -> ScheduleInfo:
+def _schedule_info(kept: Kept, count: int) -> ScheduleInfo:
     from noetl.base.clock import rfc3339
 
     told = ScheduleInfo(
@@ -109,7 +111,7 @@ async def _backfilled(store: Store, path: str, span: tuple[float, float], limit:
     timetable, now = ScheduleStore(store.key_values), time.time()
     if span[1] < span[0]:
         raise RefusedError("--to is before --from")
-    wanted = _wanted(await timetable.get(path), span[0] - 1.0, min(span[1], now), limit)
+    wanted = _new_backfill(await timetable.get(path), span[0] - 1.0, min(span[1], now), limit)
     found = list(islice(times(wanted.cron, wanted.timezone, after=wanted.kept, until=wanted.until), _MOST + 1))
     if len(found) > _MOST:
         raise RefusedError(f"that is more than {_MOST:,} times: name a shorter span with --from and --to")
@@ -125,7 +127,7 @@ async def _backfilled(store: Store, path: str, span: tuple[float, float], limit:
     )
 
 
-def _wanted(kept: Kept, after: float, until: float, limit: int) -> Wanted:
+def _new_backfill(kept: Kept, after: float, until: float, limit: int) -> Wanted:
     from noetl.base.ids import uuid7
     from noetl.events.schedules import Backfill as Wanted
 

@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.cli.event_loop import new_event_loop
 from noetl.cli.gc_tuning import look_rarely, not_looking
-from noetl.cli.live import say
+from noetl.cli.live import print_line
 from noetl.cli.protection import protect
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def run_server(settings: ServerSettings, announced: Announced) -> None:
 
     async def serving() -> None:
         stop = asyncio.Event()
-        _hear(stop.set)
+        _stop_on_signal(stop.set)
         await serve(settings, ready=lambda served: word.append(_announce(served, settings, announced)), stop=stop)
 
     look_rarely()
@@ -99,10 +99,10 @@ def run_server(settings: ServerSettings, announced: Announced) -> None:
             place.unlink(missing_ok=True)
 
 
-def _hear(stop: Callable[[], None]) -> None:
+def _stop_on_signal(stop: Callable[[], None]) -> None:
     heard = 0
 
-    def hear() -> None:
+    def on_signal() -> None:
         nonlocal heard
         heard += 1
         if heard > 1:
@@ -110,7 +110,7 @@ def _hear(stop: Callable[[], None]) -> None:
         stop()
 
     for one in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(one, hear)
+        asyncio.get_running_loop().add_signal_handler(one, on_signal)
 
 
 def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
@@ -125,7 +125,7 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
     if served.first_token is not None and announced.token_file is not None:
         write_token(Path(announced.token_file), served.first_token)
     place = leave(own_record("server", str(served.port), served.url, store=without_password(store)))
-    say(f"NoETL at {served.url}, store {without_password(store)}")
+    print_line(f"NoETL at {served.url}, store {without_password(store)}")
     if served.first_token is not None and announced.token_file is None:
         say_token(served.first_token)
     if announced.then is not None:
@@ -135,7 +135,7 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
 
 def say_token(token: str) -> None:
     """The first token, which nobody can tell again."""
-    say("the token of its administrator, shown this once:")
+    print_line("the token of its administrator, shown this once:")
     click.echo(token)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.cli.live_text import told
+from noetl.cli.live_text import error_line
 from noetl.cli.terminal import visible
 from noetl.events.compensation import (
     CompensationDone,
@@ -27,7 +27,7 @@ def side_run_line(payload: Any) -> tuple[str, str | None] | None:
         case CompensationDone():
             return "↶ undone", "green"
         case CompensationFailed():
-            return f"✗ not undone: {told(payload.error)}", "red"
+            return f"✗ not undone: {error_line(payload.error)}", "red"
         case CompensationUnknown():
             return f"✗ perhaps undone: {visible(payload.reason)}", "red"
         case HandlerStarted():
@@ -35,7 +35,7 @@ def side_run_line(payload: Any) -> tuple[str, str | None] | None:
         case HandlerDone():
             return "✓ handled", "green"
         case HandlerFailed():
-            return f"✗ handler failed: {told(payload.error)}", "red"
+            return f"✗ handler failed: {error_line(payload.error)}", "red"
         case StepInterrupted():
             return f"- interrupted by {visible(payload.event)}", "yellow"
         case AsyncStarted():
@@ -43,9 +43,9 @@ def side_run_line(payload: Any) -> tuple[str, str | None] | None:
         case AsyncDone() if payload.error is None:
             return f"✓ {visible(payload.task)} done beside", "green"
         case AsyncDone() if payload.error is not None:
-            return f"✗ {visible(payload.task)} failed beside: {told(payload.error)}", "red"
+            return f"✗ {visible(payload.task)} failed beside: {error_line(payload.error)}", "red"
         case HookFailed():
-            return f"- {payload.phase} hook {visible(payload.hook)} failed: {told(payload.error)}", "yellow"
+            return f"- {payload.phase} hook {visible(payload.hook)} failed: {error_line(payload.error)}", "yellow"
         case QuantumPlaced():
             return f"▸ {visible(payload.task)} placed on {visible(payload.backend)}", None
     return None

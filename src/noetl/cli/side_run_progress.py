@@ -35,7 +35,7 @@ def _handled(progress: RunProgress, event: Event, payload: HandlerStarted, _: St
     _begin(progress, event, "handler", task=payload.task, about=payload.event.name)
 
 
-def _beside(progress: RunProgress, event: Event, payload: AsyncStarted, _: StepView | None) -> None:
+def _begin_async(progress: RunProgress, event: Event, payload: AsyncStarted, _: StepView | None) -> None:
     _begin(progress, event, "async", task=payload.task)
 
 
@@ -57,7 +57,7 @@ APPLY: dict[type, Callable[[RunProgress, Event, Any, StepView | None], None]] = 
     CompensationRequested: _requested,
     CompensationStarted: _undone,
     HandlerStarted: _handled,
-    AsyncStarted: _beside,
+    AsyncStarted: _begin_async,
     OrderClaimed: _claimed,
     CompensationDone: _over,
     CompensationFailed: _over,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.connection import Reached, reads_server_option, server_answer, server_meant
 from noetl.cli.live_completion import EXECUTION
-from noetl.cli.queries import ID_HELP, db_option, found, read
+from noetl.cli.queries import ID_HELP, db_option, find_execution, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def send(name: str, execution: str | None, data: str | None, db: str | None) -> 
 
 
 def _told_there(there: Reached, name: str, execution: str | None, said: Any) -> list[str]:
-    meant = read(None, lambda records: found(records, execution)).execution_id if execution is not None else None
-    return asked(there, lambda client: client.send_signal(name, said, execution_id=meant))
+    meant = (
+        read(None, lambda records: find_execution(records, execution)).execution_id if execution is not None else None
+    )
+    return server_answer(there, lambda client: client.send_signal(name, said, execution_id=meant))
 
 
 def _told_here(name: str, execution: str | None, said: Any, db: str | None) -> list[str]:
@@ -73,5 +75,5 @@ async def _audience(store: Store, name: str, execution: str | None) -> list[str]
     from noetl.control.outside.subscriptions import Subscriptions
 
     if execution is not None:
-        return [(await found(store, execution)).execution_id]
+        return [(await find_execution(store, execution)).execution_id]
     return await Subscriptions(store).of_signal(name)

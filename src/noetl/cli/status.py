@@ -10,7 +10,7 @@ import click
 
 from noetl.cli.connection import reads_server_option
 from noetl.cli.output_formats import print_record, record_output
-from noetl.cli.queries import ID_HELP, db_option, found, id_argument, pages, read, resume_hint
+from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, pages, read, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 def command(given: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
 
-    async def look(history: Records) -> tuple[ExecutionRow, RunProgress, bool]:
-        row = await found(history, given)
+    async def execution_status(history: Records) -> tuple[ExecutionRow, RunProgress, bool]:
+        row = await find_execution(history, given)
         return row, await progress_of(history, row.execution_id), await abandoned(history, row)
 
-    row, progress, is_abandoned = read(db, look)
+    row, progress, is_abandoned = read(db, execution_status)
     hint = f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}"
     print_record(
         readable_of(row, progress, is_abandoned),
@@ -78,7 +78,7 @@ async def _anybody_works_on(key_values: KeyValues) -> bool:
 
 
 def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[str]:
-    from noetl.cli.live_text import doing, lasted, local_time, named, side_run_words, told, waiting
+    from noetl.cli.live_text import activity_text, error_line, lasted, local_time, named, side_run_words, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -90,17 +90,17 @@ def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[s
     done = progress.done - progress.waiting  # whose tasks are done and whose wait is not over
     yield f"steps     {done:,} done{failed}, {len(progress.steps):,} under way{waits}; {row.last_seq:,} events"
     if progress.failure is not None:
-        yield click.style("error", fg="red") + f"     {_place(progress.failure)}{told(progress.failure.error)}"
+        yield click.style("error", fg="red") + f"     {_place(progress.failure)}{error_line(progress.failure.error)}"
     for view in progress.steps.values():
-        yield f"  ▸ {named(view.step):16}  {doing(view, now)}, since {_since(view)}"
+        yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {_since(view)}"
         if view.retry is not None and view.retry.error is not None:
-            yield f"    {'':16}  ↻ {told(view.retry.error)}"
+            yield f"    {'':16}  ↻ {error_line(view.retry.error)}"
     for held in progress.held.values():
         yield f"  · {named(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
     for view in progress.side_runs.values():
         yield f"  ↶ {named(view.step):16}  {side_run_words(view, now)}, since {_since(view)}"
         if view.retry is not None and view.retry.error is not None:
-            yield f"    {'':16}  ↻ {told(view.retry.error)}"
+            yield f"    {'':16}  ↻ {error_line(view.retry.error)}"
     if progress.to_undo:
         yield f"  ↶ {progress.to_undo:,} more to undo"
 
@@ -120,11 +120,11 @@ def _place(failure: Failure) -> str:
 
 def readable_of(row: ExecutionRow, progress: RunProgress, is_abandoned: bool) -> dict[str, Any]:
     from noetl.base.clock import rfc3339
-    from noetl.cli.executions import shown
+    from noetl.cli.executions import execution_fields
 
     failure = progress.failure
     return {
-        **shown(row),
+        **execution_fields(row),
         "abandoned": is_abandoned,
         "steps_done": progress.done,
         "steps_failed": progress.failed,

@@ -10,7 +10,7 @@ import click
 from noetl.cli.connection import Reached, reads_server_option, server_meant
 from noetl.cli.live_completion import EXECUTION, TASK
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import QueryRefused, as_json, db_option, found, resume_hint
+from noetl.cli.queries import QueryRefused, as_json, db_option, find_execution, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def _listed_here(
 ) -> list[TaskRow]:
     from noetl.cli.requests import using
 
-    async def look(store: Store) -> list[TaskRow]:
-        execution_id = (await found(store, execution)).execution_id if execution is not None else None
+    async def task_rows(store: Store) -> list[TaskRow]:
+        execution_id = (await find_execution(store, execution)).execution_id if execution is not None else None
         return await store.tasks.list(states=states, role=role, user=user, execution_id=execution_id, limit=limit)
 
-    return using(db, look)
+    return using(db, task_rows)
 
 
 @command.command("show")
@@ -95,7 +95,7 @@ def show(given: str, output: str, db: str | None) -> None:
     from noetl.cli.requests import using
 
     there = server_meant(db)
-    task = using(db, lambda store: _meant(store, given)) if there is None else _meant_there(there, given)
+    task = using(db, lambda store: _find_task(store, given)) if there is None else _meant_there(there, given)
     print_record(readable(task), output, text=lambda: _lines(task))
 
 
@@ -191,7 +191,7 @@ def _act_here(
 ) -> None:
     from getpass import getuser
 
-    from noetl.cli.requests import tell, using
+    from noetl.cli.requests import send_command, using
     from noetl.control.background.presence import is_anybody_there
     from noetl.control.outside.report_results import check
     from noetl.engine.commands import ActOnTask, TaskAction
@@ -200,7 +200,7 @@ def _act_here(
     who = actor or getuser()
 
     async def acted(store: Store) -> tuple[TaskRow, bool]:
-        task = await _meant(store, given)
+        task = await _find_task(store, given)
         wanted = ActOnTask(
             at=time.time(),
             task_id=task.task_id,
@@ -211,7 +211,7 @@ def _act_here(
             version=version,
         )
         is_run = await is_anybody_there(store.key_values, is_gone, now=time.time())
-        check(await tell(store, db, task.execution_id, wanted), what=f'task "{task.title}"')
+        check(await send_command(store, db, task.execution_id, wanted), what=f'task "{task.title}"')
         row = await store.execution(task.execution_id)
         return task, is_run or (row is not None and row.finished_at is not None)
 
@@ -221,7 +221,7 @@ def _act_here(
         click.echo(f"nobody runs its execution now; take it up with: {resume_hint(db, task.execution_id)}", err=True)
 
 
-async def _meant(store: Store, given: str) -> TaskRow:
+async def _find_task(store: Store, given: str) -> TaskRow:
     """The task of an id, or of the beginning of one."""
     task = await store.tasks.get(given)
     if task is not None:
@@ -265,7 +265,7 @@ def _table(tasks: list[TaskRow]) -> list[str]:
         (
             task.task_id,
             task.state.value + (f" by {task.claimed_by}" if task.state == "claimed" else ""),
-            _whose(task),
+            _assignee(task),
             "" if task.due_at is None else local_time(task.due_at) + (" overdue" if task.overdue else ""),
             task.title,
         )
@@ -274,7 +274,7 @@ def _table(tasks: list[TaskRow]) -> list[str]:
     return columns(("TASK", "STATE", "FOR", "DUE", "TITLE"), rows, nothing="no tasks")
 
 
-def _whose(task: TaskRow) -> str:
+def _assignee(task: TaskRow) -> str:
     if task.user is not None:
         return f"user {task.user}"
     return f"role {task.role}" if task.role is not None else "anybody"
@@ -287,7 +287,7 @@ def _lines(task: TaskRow) -> list[str]:
         ("task", task.task_id),
         ("title", task.title),
         ("state", f"{task.state.value}, version {task.version}"),
-        ("for", _whose(task) + (", escalated" if task.escalated else "")),
+        ("for", _assignee(task) + (", escalated" if task.escalated else "")),
         ("claimed", task.claimed_by),
         ("due", None if task.due_at is None else local_time(task.due_at) + (", overdue" if task.overdue else "")),
         ("step", f"{task.step} of execution {task.execution_id}"),

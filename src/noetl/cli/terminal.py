@@ -60,10 +60,10 @@ def visible(text: str) -> str:
     """Text with every character that could move the cursor, colour or reverse the line made visible."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(char) for char in text)
+    return "".join(_visible_char(char) for char in text)
 
 
-def _shown(char: str) -> str:
+def _visible_char(char: str) -> str:
     if char == "\t":
         return _TAB
     code = ord(char)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import Reached, asked, reads_server_option, server_meant
+from noetl.cli.connection import Reached, reads_server_option, server_answer, server_meant
 from noetl.cli.live_completion import EXECUTION
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import ID_HELP, QueryRefused, db_option, found, id_argument, read
+from noetl.cli.queries import ID_HELP, QueryRefused, db_option, find_execution, id_argument, read
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def list_command(given: str | None, output: str, db: str | None) -> None:
 def _listed_there(there: Reached, given: str | None) -> list[dict[str, Any]]:
     import msgspec
 
-    meant = read(None, lambda records: found(records, given)).execution_id if given is not None else None
-    told: list[dict[str, Any]] = msgspec.to_builtins(asked(there, lambda client: client.timers(meant)))
+    meant = read(None, lambda records: find_execution(records, given)).execution_id if given is not None else None
+    told: list[dict[str, Any]] = msgspec.to_builtins(server_answer(there, lambda client: client.timers(meant)))
     return told
 
 
@@ -50,12 +50,12 @@ def _listed_here(given: str | None, db: str | None) -> list[dict[str, Any]]:
     from noetl.base.clock import rfc3339
     from noetl.cli.requests import using
 
-    async def look(store: Store) -> list[dict[str, Any]]:
-        rows = [await found(store, given)] if given is not None else await _open(store)
+    async def timer_rows(store: Store) -> list[dict[str, Any]]:
+        rows = [await find_execution(store, given)] if given is not None else await _open(store)
         timers = [timer for row in rows if row.finished_at is None for timer in await _running(store, row.execution_id)]
         return sorted(timers, key=lambda timer: float(timer["due_at"]))
 
-    return [timer | {"due_at": rfc3339(timer["due_at"])} for timer in using(db, look)]
+    return [timer | {"due_at": rfc3339(timer["due_at"])} for timer in using(db, timer_rows)]
 
 
 @command.command("cancel", epilog=ID_HELP)
@@ -81,26 +81,26 @@ def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
 
 def _cancelled_there(there: Reached, given: str, timer: str) -> str:
     """By its own id, which is looked up when its author's word for it is given."""
-    execution_id = read(None, lambda records: found(records, given)).execution_id
-    running = asked(there, lambda client: client.timers(execution_id))
+    execution_id = read(None, lambda records: find_execution(records, given)).execution_id
+    running = server_answer(there, lambda client: client.timers(execution_id))
     meant = next((one for one in running if timer in (one.id, one.timer)), None)
     if meant is None:
         raise QueryRefused(f'no timer "{visible(timer)}" runs in execution {execution_id}: noetl timer list')
-    asked(there, lambda client: client.cancel_timer(meant.id))
+    server_answer(there, lambda client: client.cancel_timer(meant.id))
     return execution_id
 
 
 def _cancelled_here(given: str, timer: str, actor: str | None, db: str | None) -> str:
     from getpass import getuser
 
-    from noetl.cli.requests import tell, using
+    from noetl.cli.requests import send_command, using
     from noetl.control.outside.report_results import check
     from noetl.engine.commands import CancelTimer
 
     async def cancelled(store: Store) -> str:
-        row = await found(store, given)
+        row = await find_execution(store, given)
         wanted = CancelTimer(at=time.time(), timer_id=timer, actor=actor or getuser())
-        check(await tell(store, db, row.execution_id, wanted), what=f'timer "{timer}"')
+        check(await send_command(store, db, row.execution_id, wanted), what=f'timer "{timer}"')
         return row.execution_id
 
     return using(db, cancelled)

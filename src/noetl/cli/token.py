@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import note, nothing_called, on_store, readable, when
-from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.connection import reached, server_answer, server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible
@@ -52,9 +52,13 @@ def create_command(
     if out is not None:
         _refuse_if_there(out)
     found = reached(server, db)
-    made = asked(found, lambda it: it.make_token(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
+    made = (
+        server_answer(found, lambda it: it.make_token(**wanted))
+        if found
+        else on_store(db, lambda it: _create_token(it, wanted))
+    )
     if out is not None:
-        made = _kept(made, out)
+        made = _save_token(made, out)
     print_record(made, output, text=lambda: [made["token"]] if out is None else [])
     if output == "text" and out is not None:
         click.echo(f"token {made['token_id']} ({made['role']}) is in {out}", err=True)
@@ -71,7 +75,7 @@ def _refuse_if_there(out: str) -> None:
             raise RefusedError(f"{out} is there already: name another file with --out")
 
 
-def _kept(made: dict[str, Any], out: str) -> dict[str, Any]:
+def _save_token(made: dict[str, Any], out: str) -> dict[str, Any]:
     """The token's own row; its text goes to the file and nowhere else."""
     from noetl.cli.contexts import write_token
 
@@ -79,7 +83,7 @@ def _kept(made: dict[str, Any], out: str) -> dict[str, Any]:
     return {**{name: value for name, value in made.items() if name != "token"}, "token_file": out}
 
 
-async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
+async def _create_token(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
     from noetl.base.clock import SystemClock
     from noetl.server.access.identity import Role
     from noetl.server.access.tokens import AccessTokens, Wanted
@@ -99,13 +103,13 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
     from noetl.cli.columns import columns
 
     found = reached(server, db)
-    tokens = asked(found, lambda it: it.tokens()) if found else on_store(db, _listed)
+    tokens = server_answer(found, lambda it: it.tokens()) if found else on_store(db, _listed)
     rows = [
         (
             one["token_id"],
             one["subject"],
             one["role"],
-            _also(one),
+            _roles_and_pools(one),
             _state(one),
             when(one["created_at"]),
             when(one["used_at"]),
@@ -134,7 +138,7 @@ def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
     found = reached(server, db)
     token: dict[str, Any] | None
     if found:
-        token = asked(found, lambda it: it.revoke_token(public))
+        token = server_answer(found, lambda it: it.revoke_token(public))
     else:
         token = on_store(db, lambda store: _revoked(store, public))
     if token is None:
@@ -162,7 +166,7 @@ def _seconds(expires: str | None) -> float | None:
         raise click.BadParameter(str(problem), param_hint="--expires") from None
 
 
-def _also(token: dict[str, Any]) -> str:
+def _roles_and_pools(token: dict[str, Any]) -> str:
     return ", ".join((*token["human_roles"], *(f"pool {pool}" for pool in token["pools"]))) or "-"
 
 

@@ -23,12 +23,12 @@ def command(output: str) -> None:
     from noetl.cli.columns import columns
     from noetl.tools.kinds import load_kinds
 
-    kinds = [_told(name) for name in load_kinds()]
+    kinds = [_tool_row(name) for name in load_kinds()]
     rows = [(one["kind"], one["origin"], one["state"]) for one in kinds]
     print_list(kinds, output, key="kind", table=lambda: columns(("KIND", "FROM", "HERE"), rows, nothing="no kinds"))
 
 
-def _told(name: str) -> dict[str, Any]:
+def _tool_row(name: str) -> dict[str, Any]:
     from noetl.tools.kinds import KINDS, load_kinds
 
     kind, package = load_kinds()[name], _packages().get(name)

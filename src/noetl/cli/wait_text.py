@@ -30,7 +30,7 @@ def awaited(payload: Awaited) -> str:
             return f"until {local_time(payload.due_at)}"
         case MessageAwaited():
             until = "" if payload.due_at is None else f", until {local_time(payload.due_at)}"
-            return f'for message "{payload.name}"{_told(payload.correlation)}{until}'
+            return f'for message "{payload.name}"{_correlation_text(payload.correlation)}{until}'
         case SignalAwaited():
             return f'for signal "{payload.name}"'
         case HumanCreated():
@@ -38,6 +38,6 @@ def awaited(payload: Awaited) -> str:
             return f'for {whose} to complete "{payload.title}" (task {payload.task_id})'
 
 
-def _told(correlation: dict[str, Any]) -> str:
+def _correlation_text(correlation: dict[str, Any]) -> str:
     pairs = (f"{key}={msgspec.json.encode(value).decode()}" for key, value in correlation.items())
     return f" ({', '.join(pairs)})" if correlation else ""

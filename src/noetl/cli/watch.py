@@ -11,8 +11,8 @@ from noetl.cli.queries import (
     ID_HELP,
     QueryRefused,
     db_option,
+    find_execution,
     followed,
-    found,
     id_argument,
     read,
     results_of,
@@ -60,22 +60,22 @@ def command(ctx: click.Context, given: str, timeout: float | None, output: str, 
         from noetl.cli.remote_run import followed as followed_there
 
         ctx.exit(followed_there(there, row.execution_id, output, quiet, timeout))
-    ctx.exit(_here(row.execution_id, output, quiet, timeout, db))
+    ctx.exit(_watch_local(row.execution_id, output, quiet, timeout, db))
 
 
 async def _running(history: Records, given: str, db: str | None) -> ExecutionRow:
     """The execution that is meant. Refused when it would never move."""
     from noetl.cli.status import abandoned
 
-    row = await found(history, given)
+    row = await find_execution(history, given)
     if await abandoned(history, row):
         raise QueryRefused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
     return row
 
 
-def _here(execution_id: str, output: str, quiet: bool, within_s: float | None, db: str | None) -> int:
+def _watch_local(execution_id: str, output: str, quiet: bool, within_s: float | None, db: str | None) -> int:
     from noetl.cli.follow import watched
-    from noetl.cli.live import say
+    from noetl.cli.live import print_line
     from noetl.store.open_store import open_records
 
     results = results_of(db)
@@ -91,7 +91,7 @@ def _here(execution_id: str, output: str, quiet: bool, within_s: float | None, d
             await history.close()
 
     def let_go() -> None:
-        say(f"execution {execution_id} goes on in its own process")
+        print_line(f"execution {execution_id} goes on in its own process")
 
     return watched(watch, output=output, quiet=quiet, let_go=let_go, within_s=within_s)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.access import actor, note, nothing_called, on_store, readable, when
-from noetl.cli.connection import asked, reached, server_option
+from noetl.cli.connection import reached, server_answer, server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
@@ -46,19 +46,23 @@ def create_command(
         raise click.UsageError("say what it does: --playbook PATH or --message NAME, one of them")
     wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
     found = reached(server, db)
-    made = asked(found, lambda it: it.make_webhook(**wanted)) if found else on_store(db, lambda it: _made(it, wanted))
+    made = (
+        server_answer(found, lambda it: it.make_webhook(**wanted))
+        if found
+        else on_store(db, lambda it: _create_webhook(it, wanted))
+    )
     print_record(made, output, text=lambda: [f"url     {made['url']}", f"secret  {made['secret']}"])
     if output == "text":
         click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
 
 
-async def _made(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
+async def _create_webhook(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
     from noetl.server.access.webhooks import WebhookTarget
 
     name = wanted.pop("name")
     key, hook = await _webhooks(store, create=True).create(name, WebhookTarget(**wanted), by=actor())
     await note(store, "webhook create", name)
-    return {**_shown(hook), "secret": key}
+    return {**_webhook_row(hook), "secret": key}
 
 
 @command.command("list")
@@ -70,9 +74,10 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
     from noetl.cli.columns import columns
 
     found = reached(server, db)
-    hooks = asked(found, lambda it: it.webhooks()) if found else on_store(db, _listed)
+    hooks = server_answer(found, lambda it: it.webhooks()) if found else on_store(db, _listed)
     rows = [
-        (one["name"], _does(one["target"]), one["url"], when(one["created_at"]), one["created_by"]) for one in hooks
+        (one["name"], _target_text(one["target"]), one["url"], when(one["created_at"]), one["created_by"])
+        for one in hooks
     ]
     heads = ("NAME", "DOES", "URL", "CREATED", "BY")
     nothing = "no webhooks yet: noetl webhook create NAME --playbook PATH"
@@ -80,7 +85,7 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
 
 
 async def _listed(store: Store) -> list[dict[str, Any]]:
-    return [_shown(hook) for hook in await _webhooks(store).list()]
+    return [_webhook_row(hook) for hook in await _webhooks(store).list()]
 
 
 @command.command("delete")
@@ -91,7 +96,7 @@ def delete_command(name: str, server: str | None, db: str | None) -> None:
     """Close a webhook for ever."""
     found = reached(server, db)
     if found:
-        asked(found, lambda it: it.delete_webhook(name))
+        server_answer(found, lambda it: it.delete_webhook(name))
     elif not on_store(db, lambda store: _deleted(store, name)):
         raise nothing_called("webhook", name)
     click.echo(f"deleted {visible(name)}")
@@ -122,14 +127,14 @@ def _correlation(matches: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _does(target: dict[str, Any]) -> str:
+def _target_text(target: dict[str, Any]) -> str:
     if "message" not in target:
         return f"start {target['path']}" + (f" {target['version']}" if "version" in target else "")
     by = ", ".join(f"{key}={field}" for key, field in target.get("correlation", {}).items())
     return f"send {target['message']}" + (f" by {by}" if by else "")
 
 
-def _shown(hook: Webhook) -> dict[str, Any]:
+def _webhook_row(hook: Webhook) -> dict[str, Any]:
     shown = readable(hook)
     return {"name": shown["name"], "url": f"/hooks/{shown['hook_id']}"} | {
         name: shown[name] for name in ("target", "created_at", "created_by")

@@ -127,7 +127,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
     from importlib.metadata import version
 
     from noetl.base.tls_trust import trusting
-    from noetl.cli.live import say
+    from noetl.cli.live import print_line
     from noetl.cli.processes import leave, own_record
     from noetl.worker.identity import own_instance
     from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
@@ -150,15 +150,15 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
         nonlocal place
         place = leave(word)
 
-    station = RemoteWorker(spec, _tools(settings), say=say, verify=trusting(there.ca), registered=registered)
-    _hear(station)
+    station = RemoteWorker(spec, _tools(settings), say=print_line, verify=trusting(there.ca), registered=registered)
+    _stop_on_signal(station)
     try:
         left = await station.serve()
     finally:
         if place is not None:
             place.unlink(missing_ok=True)
     if left:
-        say(f"{left} unfinished; another worker takes it up")
+        print_line(f"{left} unfinished; another worker takes it up")
     return UNFINISHED if left else 0
 
 
@@ -180,18 +180,18 @@ def _tools(settings: Settings) -> Registry:
     return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
 
 
-def _hear(station: RemoteWorker) -> None:
+def _stop_on_signal(station: RemoteWorker) -> None:
     """The first signal drains, the second stops where it stands."""
     heard = 0
 
-    def hear() -> None:
+    def on_signal() -> None:
         nonlocal heard
         heard += 1
         station.drain() if heard == 1 else station.stop()
 
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, hear)
+        loop.add_signal_handler(one, on_signal)
 
 
 def _status(record: Any) -> tuple[str, ...]:

@@ -69,12 +69,12 @@ def _listed(name: str, kind: type[T]) -> Callable[[httpx2.Response], list[T]]:
     return read
 
 
-def _given(**params: Any) -> dict[str, Any]:
+def _set_params(**params: Any) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
 def _get(path: str, read: Callable[[httpx2.Response], T], /, **params: Any) -> Request[T]:
-    return Request(method="GET", path=path, read=read, params=_given(**params), again=True)
+    return Request(method="GET", path=path, read=read, params=_set_params(**params), again=True)
 
 
 def _post(path: str, read: Callable[[httpx2.Response], T], body: Any = None, **more: Any) -> Request[T]:
@@ -131,7 +131,7 @@ def source(path: str, version: str | int | None) -> Request[str]:
 def start(
     path: str, payload: Mapping[str, Any], version: str | int | None, wait_s: float, key: str | None
 ) -> Request[models.Started]:
-    body = {"path": path, "payload": payload, **_given(version=version, wait=wait_s or None)}
+    body = {"path": path, "payload": payload, **_set_params(version=version, wait=wait_s or None)}
     key = key or uuid4().hex  # so that a repeated request starts nothing twice
     headers = {"Idempotency-Key": key}
     return _post("/api/executions", _as(models.Started), body, headers=headers, wait_s=wait_s, again=True)
@@ -175,7 +175,7 @@ def logs(execution_id: str, step: str | None, task: str | None, after: int, limi
 def steer(execution_id: str, action: str, reason: str | None) -> Request[models.Steered]:
     """`compensate` is a cancellation that undoes first what was done (O-02)."""
     compensates = action == "compensate"
-    body = _given(reason=reason, compensate=True if compensates else None)
+    body = _set_params(reason=reason, compensate=True if compensates else None)
     return _post(
         _execution(execution_id, f"/{'cancel' if compensates else action}"), _as(models.Steered), body, again=True
     )
@@ -188,7 +188,7 @@ def rerun(
     from_step: str | None = None,
     approve: bool = False,
 ) -> Request[models.Started]:
-    body = _given(**{"version": version, "payload": payload, "from": from_step, "approve": approve or None})
+    body = _set_params(**{"version": version, "payload": payload, "from": from_step, "approve": approve or None})
     headers = {"Idempotency-Key": uuid4().hex}
     return _post(_execution(execution_id, "/rerun"), _as(models.Started), body, headers=headers, again=True)
 
@@ -212,7 +212,7 @@ def message(
     name: str, correlation: Mapping[str, Any], payload: Any, message_id: str | None, ttl: float | None
 ) -> Request[dict[str, Any]]:
     body = {"name": name, "correlation": correlation, "payload": payload, "message_id": message_id or uuid4().hex}
-    return _post("/api/messages", _plain, {**body, **_given(ttl=ttl)}, again=True)
+    return _post("/api/messages", _plain, {**body, **_set_params(ttl=ttl)}, again=True)
 
 
 def messages(name: str | None, limit: int, cursor: str | None) -> Request[models.KeptPage]:
@@ -228,7 +228,7 @@ def delete_messages(name: str) -> Request[int]:
 
 
 def signal(name: str, data: Any, execution_id: str | None, signal_id: str | None) -> Request[list[str]]:
-    body = {"name": name, "data": data, "signal_id": signal_id or uuid4().hex, **_given(execution_id=execution_id)}
+    body = {"name": name, "data": data, "signal_id": signal_id or uuid4().hex, **_set_params(execution_id=execution_id)}
     return _post("/api/signals", lambda response: list(_plain(response)["heard"]), body, again=True)
 
 
@@ -254,7 +254,7 @@ def task(task_id: str) -> Request[models.TaskInfo]:
 def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.TaskInfo]:
     headers = {"Idempotency-Key": uuid4().hex}
     path = f"/api/tasks/{quote(task_id, safe='')}/{action}"
-    return _post(path, _as(models.TaskInfo), _given(**body), headers=headers, again=action == "complete")
+    return _post(path, _as(models.TaskInfo), _set_params(**body), headers=headers, again=action == "complete")
 
 
 def timers(execution_id: str | None) -> Request[list[models.TimerInfo]]:
@@ -280,7 +280,7 @@ def steer_schedule(path: str, action: str) -> Request[models.ScheduleInfo]:
 
 
 def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> Request[models.Backfilled]:
-    body = {"since": since, "limit": limit, "dry_run": dry_run, **_given(until=until)}
+    body = {"since": since, "limit": limit, "dry_run": dry_run, **_set_params(until=until)}
     # what has run for a time is not run again
     return _post(_schedule(path, "/backfill"), _as(models.Backfilled), body, again=True)
 
@@ -353,7 +353,7 @@ def playbook_limits(path: str | None) -> Request[list[models.PlaybookLimitInfo]]
 
 
 def limit_playbook(path: str, limit: int, reason: str | None) -> Request[bool]:
-    content = msgspec.json.encode({"limit": limit, **_given(reason=reason)})
+    content = msgspec.json.encode({"limit": limit, **_set_params(reason=reason)})
     return Request(method="PUT", path=f"/api/limits/{quote(path)}", read=_changed, content=content, again=True)
 
 

@@ -91,11 +91,11 @@ class Executions:
         self.calls = NestedCalls(self, library or NoLibrary())
         self._decisions.left_by = self.calls.left_by
         self._decisions.hand_out = self._claims.hand_out
-        self.polls = Polls(self._claims, self._decisions.ring)
-        self._rounds.further = self.polls.wishes
+        self.polls = Polls(self._claims, self._decisions.notify_workers)
+        self._rounds.further = self.polls.end_of_batch_decisions
         self.is_traced = False  # somebody tells what happens as a trace: its tasks say so where they go
         self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (BEYOND §1)
-        self.stored.append(self.calls.heard)
+        self.stored.append(self.calls.note_ended_children)
 
     # who hears of what
 
@@ -170,10 +170,10 @@ class Executions:
         """Go on with an execution whose process ended, and with its children. `is_gone` tells whether the owner of a
         lease has certainly ended."""
 
-        async def taken(batch: CommitBatch) -> None:
+        async def take_over_execution(batch: CommitBatch) -> None:
             await take_over(self._decisions, self._store, self._clock, execution_id, is_gone)
 
-        await self.together(taken)
+        await self.together(take_over_execution)
 
     async def ended(self, execution_id: str) -> Execution:
         """The execution, once it is over."""
@@ -229,12 +229,12 @@ class Executions:
 
     async def control(self, execution_id: str, command: Control) -> ReportResult:
         """Pause, resume or cancel an execution and its children, in one transaction."""
-        return (await self.tell(execution_id, command)).verdict
+        return (await self.submit_command(execution_id, command)).verdict
 
     async def cancel(self, execution_id: str, reason: str) -> ReportResult:
         return await self.control(execution_id, CancelExecution(at=self._clock.now(), reason=reason))
 
-    async def tell(self, execution_id: str, command: Command) -> Decision:
+    async def submit_command(self, execution_id: str, command: Command) -> Decision:
         """Have one command decided and stored; what it led to."""
         [decision] = await self.tell_all([(execution_id, command)])
         return decision

@@ -190,7 +190,7 @@ def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, f
 def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], priority: int) -> Decision:
     draft.add(scheduled, **about)
     if scheduled.order_id is not None:
-        draft.owe(DispatchStep(scheduled.order_id, about["step_run_id"], priority, scheduled.pool))
+        draft.add_effect(DispatchStep(scheduled.order_id, about["step_run_id"], priority, scheduled.pool))
     else:
         draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
         draft.add(StepStarted(worker_id=SERVER), **about)

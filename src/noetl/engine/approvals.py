@@ -81,7 +81,7 @@ def reused_approvals(
     for approval in approvals:
         if not consent.covers(approval):
             raise ForbiddenError(
-                f'the human task "{approval.title}" is for {_whose(approval)}, who alone can approve it'
+                f'the human task "{approval.title}" is for {_approver(approval)}, who alone can approve it'
             )
     return tuple(msgspec.structs.replace(approval, approved_by=consent.actor) for approval in approvals)
 
@@ -89,11 +89,11 @@ def reused_approvals(
 def _refusal(approval: Approval) -> str:
     return (
         f'the human task "{approval.title}" of step "{approval.step}" was completed with other inputs: begin at step '
-        f'"{approval.step}" or before it, or let {_whose(approval)} run it and approve the new inputs (--approve)'
+        f'"{approval.step}" or before it, or let {_approver(approval)} run it and approve the new inputs (--approve)'
     )
 
 
-def _whose(approval: Approval) -> str:
+def _approver(approval: Approval) -> str:
     if approval.user is not None:
         return f"user {approval.user}"
     return f"a holder of role {approval.role}" if approval.role is not None else "anybody"

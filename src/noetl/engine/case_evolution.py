@@ -40,7 +40,7 @@ def follow(execution: Execution, event: Event, payload: Hearing) -> None:
         case CaseWaiting():
             _waiting(execution, run)
         case CaseHeard():
-            _heard(execution, run, payload)
+            _apply_heard(execution, run, payload)
 
 
 def _started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
@@ -76,7 +76,7 @@ def ask_listeners(execution: Execution) -> None:
             execution.agenda.setdefault(run_id, Due.HEAR)
 
 
-def _heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
+def _apply_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
     run.position, run.heard = entered(run.position, payload.decision), payload.later
     execution.agenda.pop(run.step_run_id, None)
     if payload.order_id is not None:

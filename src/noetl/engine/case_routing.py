@@ -14,7 +14,7 @@ from noetl.base.errors import ToolError
 from noetl.engine.execution import StepRun
 from noetl.engine.pipeline.case.parts import has_case
 from noetl.engine.pipeline.case.rules import named
-from noetl.engine.pipeline.case.transitions import NO_TARGET, taken, target_of
+from noetl.engine.pipeline.case.transitions import NO_TARGET, taken_transitions, target_of
 from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
 from noetl.engine.token_creation import Fired
@@ -84,7 +84,7 @@ def _matching(case: Case, scope: Scope, now: float) -> list[int]:
 
 def _led_on(plan: Plan, action: Action, chosen: Chosen, scope: Scope, now: float) -> tuple[Fired, ...]:
     steps = frozenset(step.name for step in plan.net.transitions)
-    ways = taken(action, chosen, scope, steps=steps, now=now)
+    ways = taken_transitions(action, chosen, scope, steps=steps, now=now)
     return tuple(
         Fired(arc=at, target=one.step, args=one.args, delay_s=one.delay_s, compensates=action.trigger_compensation)
         for at, one in enumerate(ways)

@@ -151,7 +151,7 @@ def compensate(execution: Execution, at: float) -> Decision:
     order_id = order_id_of(run_id)
     started = CompensationStarted(registration_id=registration.registration_id, order_id=order_id)
     draft.add(started, step=registration.step, step_run_id=run_id, parent_id=execution.last_event_id)
-    draft.owe(DispatchStep(order_id, run_id, pool=registration.pool))
+    draft.add_effect(DispatchStep(order_id, run_id, pool=registration.pool))
     return draft.decision()
 
 

@@ -19,7 +19,7 @@ def finish(execution: Execution, at: float) -> Decision:
     draft = Draft(execution, at, execution.last_event_id)
     draft.add(WorkflowFinished(status=status))
     draft.add(PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
-    draft.owe(EndExecution(status))
+    draft.add_effect(EndExecution(status))
     return draft.decision()
 
 

@@ -122,7 +122,7 @@ def _pace(execution: Execution, rate: RateLimit, now: float) -> Pace:
     return given
 
 
-def meet(execution: Execution, payload: JoinFilled | JoinUnfilled) -> None:
+def merge_tokens(execution: Execution, payload: JoinFilled | JoinUnfilled) -> None:
     """One token goes on for all that came; it belongs to the group around, which counts it already."""
     came = [execution.tokens[token_id] for token_id in payload.tokens]
     token, fork = execution.tokens[payload.token_id], execution.forks[payload.fork]

@@ -35,7 +35,7 @@ from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.completion import finish
 from noetl.engine.control import control
 from noetl.engine.decision import Decision, Draft
-from noetl.engine.event_listeners import hear, only_listeners, stop_listening
+from noetl.engine.event_listeners import deliver_events, only_listeners, stop_listening
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle
 from noetl.engine.limit_changes import change_limit
@@ -162,7 +162,7 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
             return drive(plan, execution, execution.runs[key], at)
         case Due.HEAR:
             run = execution.runs[key]
-            return hear(plan, execution, run, run.heard, at, kept=True)
+            return deliver_events(plan, execution, run, run.heard, at, kept=True)
         case Due.HANDLE:
             return handle(plan, execution, key, at)
         case Due.COMPENSATE:

@@ -164,7 +164,7 @@ class Draft:
         )
         self.events.append(event)
 
-    def owe(self, effect: Effect) -> None:
+    def add_effect(self, effect: Effect) -> None:
         self.effects.append(effect)
 
     def decision(self) -> Decision:

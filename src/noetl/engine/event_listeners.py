@@ -27,12 +27,12 @@ from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone, StepFailed
 
 
-def hear(
+def deliver_events(
     plan: Plan, execution: Execution, run: StepRun, events: Sequence[OwnEvent], at: float, *, kept: bool = False
 ) -> Decision:
     """What a waiting step run makes of events. Those that do nothing leave no trace, unless they were `kept`."""
     walk = _walk(plan, execution, run, at)
-    taken = walk.hear(events)
+    taken = walk.deliver_events(events)
     if walk.case == run.position.case and not kept:
         return Decision()
     return _recorded(plan, execution, run, walk, tuple(events[taken:]), at)
@@ -84,7 +84,7 @@ def _recorded(
     heard = CaseHeard(decision=decision, order_id=order_id, later=() if walk.is_over else later)
     add_case(draft, execution, run, heard, parent_id=execution.last_event_id)
     if order_id is not None:
-        draft.owe(DispatchStep(order_id, run.step_run_id))
+        draft.add_effect(DispatchStep(order_id, run.step_run_id))
     elif walk.is_over:
         close_waits(draft, execution, run)
         draft.add(_end(plan, run, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)

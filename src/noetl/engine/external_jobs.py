@@ -64,7 +64,7 @@ def open_jobs(plan: Plan, execution: Execution) -> dict[str, str]:
         step = plan.step(name)
         if not any(task.kind == KIND for task in pipeline_of(step)):
             continue
-        for job_id, state in _told(result):
+        for job_id, state in _jobs_in(result):
             if state not in _OPEN:
                 over.add(job_id)
             elif submitting(step) is not None and not _is_undone(execution, step):
@@ -78,7 +78,7 @@ def _is_undone(execution: Execution, step: Transition) -> bool:
     return step.compensation is not None and not any(one.step == step.name for one in known)
 
 
-def _told(result: TaskResult) -> Iterator[tuple[str, Any]]:
+def _jobs_in(result: TaskResult) -> Iterator[tuple[str, Any]]:
     """The jobs in the result of a step, or of a loop's iterations, each with its state."""
     value = result.inline if result.ref is not None else result.result
     for one in value if isinstance(value, list) else (value,):

@@ -15,7 +15,7 @@ from noetl.net.tasks import tasks_of
 _DECIDING = TaskProcessed | CaseStarted | CaseWaiting
 
 
-def forged(plan: Plan, run: StepRun, report: Report) -> str | None:
+def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
     """What the report claims and may not; None for an honest one."""
     if report.surplus:
         return f"a report has no {', '.join(report.surplus)}"

@@ -45,12 +45,14 @@ def _problem(name: str, field: Mapping[str, Any], value: Any) -> Refusal | None:
         options = list(field.get("options", ()))
         if any(type(option) is type(value) and option == value for option in options):
             return None
-        return Refusal(field=name, found=_shown(value), allowed=f"one of {', '.join(map(str, options))} is allowed")
+        return Refusal(
+            field=name, found=_value_text(value), allowed=f"one of {', '.join(map(str, options))} is allowed"
+        )
     fits, allowed = _TYPES[kind]
-    return None if fits(value) else Refusal(field=name, found=_shown(value), allowed=allowed)
+    return None if fits(value) else Refusal(field=name, found=_value_text(value), allowed=allowed)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value[:_SHOWN]}"'
     return str(value)[:_SHOWN] if isinstance(value, bool | int | float) else f"a {type(value).__name__}"

@@ -67,7 +67,7 @@ def handle(plan: Plan, execution: Execution, key: str, at: float) -> Decision:
         ),
         **about,
     )
-    draft.owe(DispatchStep(order_id, run_id, pool=owner.pool))
+    draft.add_effect(DispatchStep(order_id, run_id, pool=owner.pool))
     return draft.decision()
 
 

@@ -39,8 +39,8 @@ def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: 
     draft = Draft(execution, at, derived(fork.fork_id, *steps, JoinUnfilled.event_type))
     for step in steps:
         came = list(fork.waiting[step])
-        error = Error(kind="join.unfilled", message=_why(plan, fork, step))
-        _meet(
+        error = Error(kind="join.unfilled", message=_unfillable_reason(plan, fork, step))
+        _merge_tokens(
             draft, execution, step, JoinUnfilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), error=error)
         )
     return draft.decision()
@@ -64,13 +64,13 @@ def _fire(plan: Plan, execution: Execution, fork: Fork, step: str, at: float) ->
     draft = Draft(execution, at, derived(fork.fork_id, step, JoinFilled.event_type))
     blocks = rule.rest == "block"
     filled = JoinFilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), blocks=blocks)
-    _meet(draft, execution, step, filled)
+    _merge_tokens(draft, execution, step, filled)
     if rule.rest == "cancel":
         withdraw(draft, execution, rest_of(execution, fork.fork_id, came))
     return draft.decision()
 
 
-def _meet(draft: Draft, execution: Execution, step: str, met: JoinFilled | JoinUnfilled) -> None:
+def _merge_tokens(draft: Draft, execution: Execution, step: str, met: JoinFilled | JoinUnfilled) -> None:
     """The last that came goes on, the others are consumed."""
     last = execution.tokens[met.token_id]
     draft.add(met, step=step, step_run_id=run_id_of(last.token_id), parent_id=last.event_id)
@@ -93,7 +93,7 @@ def _enough(plan: Plan, fork: Fork, step: str) -> bool:
     return len(fork.waiting[step]) >= _needed(_rule(plan, step))
 
 
-def _why(plan: Plan, fork: Fork, step: str) -> str:
+def _unfillable_reason(plan: Plan, fork: Fork, step: str) -> str:
     rule, came = _rule(plan, step), len(fork.waiting[step])
     if rule.mode is JoinMode.COUNT:
         return f'the join of step "{step}" needs {_needed(rule)} tokens, {came} came and no other can'

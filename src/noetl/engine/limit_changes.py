@@ -76,7 +76,7 @@ def _call_up(draft: Draft, plan: Plan, execution: Execution, step: str, wanted: 
         free = None if room is None else max(0, room - len(slot.held) - len(slot.called))
         for token_id in islice(chain(slot.front, slot.queue), free):
             token = execution.tokens[token_id]
-            draft.add(TokenReleased(token_id=token_id), event_id=_id(execution, token), **_about(token))
+            draft.add(TokenReleased(token_id=token_id), event_id=_id(execution, token), **_token_fields(token))
 
 
 def _room(plan: Plan, execution: Execution, token: Token, slot: str, wanted: StepLimits, at: float) -> int | None:
@@ -105,5 +105,5 @@ def _id(execution: Execution, token: Token) -> str:
     return derived(token.event_id, TokenReleased.event_type, execution.seq)
 
 
-def _about(token: Token) -> dict[str, Any]:
+def _token_fields(token: Token) -> dict[str, Any]:
     return {"step": token.step, "step_run_id": run_id_of(token.token_id)}

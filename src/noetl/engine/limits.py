@@ -47,18 +47,18 @@ def places_of(
         places.append(LimitSlot(f"partition/{step.name}/{token.partition}", 1))
     if (most := step.quotas.get("max_concurrent")) is not None:
         most = own if own is not None and step.concurrency is None else most
-        places.append(LimitSlot(f"quota/{step.name}", whole("quotas.max_concurrent", most)))
+        places.append(LimitSlot(f"quota/{step.name}", limit_value("quotas.max_concurrent", most)))
     elif own is not None and step.concurrency is None:
         places.append(LimitSlot(f"concurrency/{step.name}", own))
     if (limited := step.concurrency) is not None:
         key = render(limited.key, scope, now=now) if limited.key is not None else None
-        limit = own or whole("concurrency.limit", render(limited.limit, scope, now=now))
+        limit = own or limit_value("concurrency.limit", render(limited.limit, scope, now=now))
         name = f"concurrency/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
         places.append(LimitSlot(name, limit, limited.on_limit))
     return tuple(places)
 
 
-def whole(what: str, value: Any) -> int:
+def limit_value(what: str, value: Any) -> int:
     """A limit as a number; TemplateError for what is none."""
     try:
         number = int(value)
@@ -72,7 +72,7 @@ def whole(what: str, value: Any) -> int:
 def over_quota(execution: Execution, step: Transition) -> Error | None:
     """Why this step may not run again, if it may not."""
     most = step.quotas.get("max_runs")
-    if most is None or execution.runs_of.get(step.name, 0) < whole("quotas.max_runs", most):
+    if most is None or execution.runs_of.get(step.name, 0) < limit_value("quotas.max_runs", most):
         return None
     return Error(kind="execution.budget", message=f'step "{step.name}" has had {most} runs, which is its quota')
 

@@ -39,7 +39,7 @@ def lose(execution: Execution, command: LoseOrder) -> Decision:
         _fail_range(draft, run, lease)
     else:
         _fail(draft, execution, run, StepFailed(error=_error(lease.lease_epoch, is_unknown=run.in_task)), command.at)
-    draft.owe(CloseOrder(command.order_id, run.step_run_id, lease.lease_epoch))
+    draft.add_effect(CloseOrder(command.order_id, run.step_run_id, lease.lease_epoch))
     return draft.decision()
 
 

@@ -17,7 +17,7 @@ from noetl.engine.concurrency_limits import RATE
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.held_tokens import Pace, StepLimits
-from noetl.engine.limits import whole
+from noetl.engine.limits import limit_value
 from noetl.engine.waits.times import length
 from noetl.events.control import RateLimit, TokenHeld
 from noetl.net.net import Rate, Transition
@@ -46,7 +46,7 @@ def rate_under(step: Transition, scope: Scope, now: float, wanted: StepLimits | 
     per_s = length("rate.per", rate.per, scope, now)
     if per_s <= 0:
         raise TemplateError("rate.per must be longer than nothing")
-    return RateLimit(name=name, limit=whole("rate.limit", render(rate.limit, scope, now=now)), per_s=per_s)
+    return RateLimit(name=name, limit=limit_value("rate.limit", render(rate.limit, scope, now=now)), per_s=per_s)
 
 
 def _written_s(rate: Rate | None, scope: Scope, now: float) -> float:

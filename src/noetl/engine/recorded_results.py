@@ -35,7 +35,7 @@ class EndedStep(msgspec.Struct, frozen=True):
 def ended_in(events: Sequence[Event], step: str) -> EndedStep | None:
     """By the newest events of a step that tell (`TELLING`), in their order; None when it has not ended."""
     for position in range(len(events) - 1, -1, -1):
-        found = _told(events[position], events[:position], step)
+        found = _ended_step(events[position], events[:position], step)
         if found is not None:
             return found
     return None
@@ -49,7 +49,7 @@ def carried_in(request: Event, step: str) -> EndedStep | None:
     return next((EndedStep(one.result) for one in carried if one.step == step), None)
 
 
-def _told(event: Event, before: Sequence[Event], step: str) -> EndedStep | None:
+def _ended_step(event: Event, before: Sequence[Event], step: str) -> EndedStep | None:
     match event.payload:
         case StepDone(result=result):
             return EndedStep(result)

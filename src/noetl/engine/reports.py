@@ -15,7 +15,7 @@ from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun
-from noetl.engine.forged_reports import forged
+from noetl.engine.forged_reports import forged_claim
 from noetl.engine.identity import told_apart
 from noetl.engine.large_values import externalised
 from noetl.engine.loops.reports import record_range
@@ -57,7 +57,7 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     if run.started_at is None:
         draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
     priority = execution.tokens[run.token_id].priority
-    draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.pool))
+    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.pool))
     return draft.decision()
 
 
@@ -74,7 +74,7 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
         return Decision(verdict=ReportResult.CANCELLED)
     if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
         return _refused(execution, command, run)
-    if claimed := forged(plan, run, report):
+    if claimed := forged_claim(plan, run, report):
         return _refused(execution, command, run, claimed)
     command = externalised(plan, command)
     if isinstance(lease, Range):
@@ -148,7 +148,7 @@ def _entered(
             return entered(position, entry.decision)
         case CaseWaiting():
             draft.add(entry, run=run, event_id=_entry_id(report, run, run.step_run_id, entry.event_type), **about)
-            draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
         case StepDone() | StepFailed():
             event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
             if run.side_run is not None:
@@ -156,7 +156,7 @@ def _entered(
             else:
                 close_waits(draft, execution, run)  # a rule led on before any of its own waits came (V2C-13)
                 draft.add(entry, run=run, event_id=event_id, **about)
-            draft.owe(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
     return position
 
 

@@ -32,7 +32,7 @@ def entry_of(events: list[Event], step: str) -> int | None:
     return None
 
 
-def carried(execution_id: str, trace_id: str, events: list[Event], net: Net, step: str) -> RerunState | None:
+def rerun_state(execution_id: str, trace_id: str, events: list[Event], net: Net, step: str) -> RerunState | None:
     """What is taken over, None where `step` was never entered. `events` are whole, `net` is that of the new run:
     results of steps it does not have are left behind."""
     at = entry_of(events, step)

@@ -10,7 +10,7 @@ from noetl.base.ids import derived
 from noetl.engine.admission import admit, denied
 from noetl.engine.case_evolution import is_free
 from noetl.engine.decision import Decision, Draft
-from noetl.engine.event_listeners import hear
+from noetl.engine.event_listeners import deliver_events
 from noetl.engine.event_rules import heard_as, hears
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
@@ -84,7 +84,11 @@ class Unsettled:
         while self._heard:
             run_id, events = self._heard.popitem()
             run = execution.runs.get(run_id)
-            if run is not None and run.ended is None and (decision := hear(plan, execution, run, events, at)).events:
+            if (
+                run is not None
+                and run.ended is None
+                and (decision := deliver_events(plan, execution, run, events, at)).events
+            ):
                 return decision
         return Decision()
 

@@ -42,7 +42,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
     )
     if command.refused is not None:
         draft.add(PlaybookProcessed(status=Final.FAILED, error=command.refused))
-        draft.owe(EndExecution(Final.FAILED))
+        draft.add_effect(EndExecution(Final.FAILED))
         return draft.decision()
     draft.add(RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
@@ -55,7 +55,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}")
         draft.add(PlaybookProcessed(status=Final.FAILED, error=error))
-        draft.owe(EndExecution(Final.FAILED))
+        draft.add_effect(EndExecution(Final.FAILED))
         return draft.decision()
     if command.compensates is not None:
         return _undoing(draft, execution, command)

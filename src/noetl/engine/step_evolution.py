@@ -54,7 +54,7 @@ def follow(execution: Execution, event: Event, payload: Running) -> None:
         case StepStarted():
             _started(execution, run, event.ts)
         case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced():
-            _told(run, payload, event.event_id)
+            _note_task_event(run, payload, event.event_id)
         case TaskProcessed():
             _processed(execution, run, payload, event.ts)
         case StepDone():
@@ -136,14 +136,14 @@ def _claimed(execution: Execution, run: StepRun, payload: TokenClaimed) -> None:
         run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
 
 
-def _told(run: StepRun, payload: Telling, event_id: str) -> None:
+def _note_task_event(run: StepRun, payload: Telling, event_id: str) -> None:
     """Kept until the task is processed: a report of it that comes again is known by them (EVT-06)."""
     begins = isinstance(payload, TaskStarted)
     if run.loop is None:
         run.told = (*run.told, event_id)
         run.in_task = run.in_task or begins
     else:
-        loops.told(run.loop, payload.path, event_id, begins=begins)
+        loops.note_task_event(run.loop, payload.path, event_id, begins=begins)
 
 
 def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:

@@ -38,7 +38,7 @@ def follow(execution: Execution, event: Event, payload: Moving) -> None:
         case TokenReleased():
             concurrency_limits.release(execution, payload, event.ts)
         case JoinFilled() | JoinUnfilled():
-            concurrency_limits.meet(execution, payload)
+            concurrency_limits.merge_tokens(execution, payload)
         case NextSelected():
             _selected(execution, event, payload)
         case _:
@@ -86,22 +86,22 @@ def _selected(execution: Execution, event: Event, payload: NextSelected) -> None
     if payload.ended == "failed":
         note_failure(execution, payload.error)
     elif payload.ended == "done":
-        for step in _givers(execution, execution.runs[steps.run_id_in(event)]):
+        for step in _result_steps(execution, execution.runs[steps.run_id_in(event)]):
             execution.ends.pop(step, None)  # the last finished one comes last (O-08)
             execution.ends[step] = execution.results[step]
 
 
-def _givers(execution: Execution, run: StepRun) -> list[str]:
+def _result_steps(execution: Execution, run: StepRun) -> list[str]:
     """Whose results the end of a token leaves: its last step's. A terminal place has none of its own (DOC-11, C-40),
     so whatever led to it speaks, if that had something to say."""
     token = execution.tokens[run.token_id]
-    if not run.bare or run.armed or _gave(execution.results[run.step]):
+    if not run.bare or run.armed or _has_value(execution.results[run.step]):
         return [run.step]
     sources = [str(one["from"]) for one in token.inputs] or [token.source.step if token.source else ""]
-    return [step for step in sources if step in execution.results and _gave(execution.results[step])] or [run.step]
+    return [step for step in sources if step in execution.results and _has_value(execution.results[step])] or [run.step]
 
 
-def _gave(result: TaskResult) -> bool:
+def _has_value(result: TaskResult) -> bool:
     return result.status is Status.SUCCESS and (result.result is not None or result.ref is not None)
 
 

@@ -32,7 +32,7 @@ def close_orders(draft: Draft, run: StepRun) -> None:
     """Nobody needs to run the body of this step run any more."""
     for lease in run.loop.ranges.values() if run.loop else (run,):
         if lease.order_id is not None:
-            draft.owe(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))
+            draft.add_effect(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))
 
 
 def others_at(execution: Execution, steps: Iterable[str], but: str) -> list[Token]:

@@ -73,7 +73,7 @@ def entity_id_of(event: Event) -> str:
     return token_id or event.step_run_id or event.execution_id
 
 
-def whole(event: Event, load: Load) -> Event:
+def with_stored_values(event: Event, load: Load) -> Event:
     """The event with the values that are stored apart from it (RES-06)."""
     payload = put_back(event.payload, load)
     return event if payload is event.payload else msgspec.structs.replace(event, payload=payload)

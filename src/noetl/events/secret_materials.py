@@ -38,7 +38,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Material({', '.join(self.fields)})"
 
-    def whole(self) -> Any:
+    def text_or_fields(self) -> Any:
         """The secret itself where it is one text, else its fields."""
         return self.fields.get(VALUE, self.fields)
 

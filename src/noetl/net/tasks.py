@@ -10,7 +10,7 @@ from noetl.net.task import Task
 
 def tasks_of(step: Transition) -> Iterator[Task]:
     """In document order, hooks after the task they belong to."""
-    return with_hooks((*_own(step), *_beside(step)))
+    return with_hooks((*_own(step), *_side_tasks(step)))
 
 
 def pipeline_of(step: Transition) -> Iterator[Task]:
@@ -37,7 +37,7 @@ def _own(step: Transition) -> Iterator[Task]:
         yield from (policy.sink for policy in rule.repeat if policy.sink is not None)
 
 
-def _beside(step: Transition) -> Iterator[Task]:
+def _side_tasks(step: Transition) -> Iterator[Task]:
     if step.compensation is not None:
         yield from step.compensation.tasks
     for handler in step.handlers.handlers if step.handlers else ():

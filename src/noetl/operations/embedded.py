@@ -183,7 +183,7 @@ class Driver:
     async def result(self, execution_id: str) -> RunResult:
         """How an execution ended, once it has."""
         ended = await self._conductor.ended(execution_id)
-        told = await self._conductor.values.read(lambda load: _told(ended, load))
+        told = await self._conductor.values.read(lambda load: _run_result(ended, load))
         self._conductor.release(execution_id)
         self._tools.release(execution_id)  # its end may have come from elsewhere
         return told
@@ -309,7 +309,7 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
 
 
-def _told(execution: Execution, load: Load) -> RunResult:
+def _run_result(execution: Execution, load: Load) -> RunResult:
     assert execution.status is not None, "only an execution that is over is told"
     finished = execution.finished_at or 0.0
     started = execution.started_at or finished

@@ -28,7 +28,7 @@ class PostgresResolver:
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
         found = await stored(entry, sources, word(entry, *_OR_AUTH) or entry.name)
         try:
-            return Material(fields=postgres(found.whole()), refresh_after=found.refresh_after)
+            return Material(fields=postgres(found.text_or_fields()), refresh_after=found.refresh_after)
         except RefusedError as problem:
             raise unresolved(entry, str(problem)) from None
 
@@ -42,7 +42,7 @@ class SecretManagerResolver:
             return await stored(entry, sources, word(entry, *_NAMES) or entry.name)
         fields: dict[str, Any] = {}
         for field, name in mapped.items():
-            fields[field] = (await stored(entry, sources, str(name))).whole()
+            fields[field] = (await stored(entry, sources, str(name))).text_or_fields()
         return Material(fields=fields)
 
 

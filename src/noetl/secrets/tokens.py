@@ -25,7 +25,7 @@ class BearerResolver:
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
         token = await _part(entry, sources, "token")
         given = token if token is not None else await _source(entry, sources)
-        return _made(entry, bearer, given)
+        return _material(entry, bearer, given)
 
 
 class BasicResolver:
@@ -39,7 +39,7 @@ class BasicResolver:
         if isinstance(found, dict):
             written = {"username": username, "password": password}
             found = {**found, **{key: value for key, value in written.items() if value is not None}}
-        return _made(entry, basic, found)
+        return _material(entry, basic, found)
 
 
 class Oauth2Resolver:
@@ -96,17 +96,17 @@ def _text(entry: KeychainEntry, name: str, fields: Fields, written: dict[str, An
 
 async def _source(entry: KeychainEntry, sources: Sources) -> str | Fields:
     if name := word(entry, "auth", "credential"):
-        found = (await stored(entry, sources, name)).whole()
+        found = (await stored(entry, sources, name)).text_or_fields()
     elif name := word(entry, "env", "var"):
         return variable(entry, sources, name)
     elif name := word(entry, "file", "path"):
-        found = Material(fields=file_fields(entry, sources, name)).whole()
+        found = Material(fields=file_fields(entry, sources, name)).text_or_fields()
     else:
-        found = (await stored(entry, sources, entry.name)).whole()
+        found = (await stored(entry, sources, entry.name)).text_or_fields()
     return found if isinstance(found, dict) else str(found)
 
 
-def _made(entry: KeychainEntry, shape: Any, given: str | Fields) -> Material:
+def _material(entry: KeychainEntry, shape: Any, given: str | Fields) -> Material:
     try:
         return Material(fields=shape(given))
     except RefusedError as problem:

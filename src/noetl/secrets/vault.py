@@ -56,7 +56,7 @@ class Vault:
             if old is not None:
                 row = msgspec.structs.replace(row, created_at=old.created_at)
             if await self._cabinet.put(row, over=old):
-                return _shown(row)
+                return _credential(row)
         raise BackendError(f'credential "{name}" is being changed by others all the time')
 
     async def fields(self, name: str, *, version: int | None = None) -> tuple[str, Fields] | None:
@@ -86,7 +86,7 @@ class Vault:
         return msgspec.json.decode(opened(sealed, self._keys), type=list[str])
 
     async def list(self) -> list[Credential]:
-        return [_shown(row) for row in await self._cabinet.list()]
+        return [_credential(row) for row in await self._cabinet.list()]
 
     async def delete(self, name: str) -> bool:
         return await self._cabinet.delete(name)
@@ -110,5 +110,5 @@ class Vault:
         return moved
 
 
-def _shown(row: SealedCredential) -> Credential:
+def _credential(row: SealedCredential) -> Credential:
     return Credential(**{field: getattr(row, field) for field in Credential.__struct_fields__})

@@ -130,12 +130,12 @@ class Hub:
         while True:
             await asyncio.sleep(self._poll_s)
             try:
-                await self.look()
+                await self.note_moved()
                 outage.worked()
             except BackendError as problem:
                 outage.failed(problem)
 
-    async def look(self) -> None:
+    async def note_moved(self) -> None:
         """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""
         is_heard = bool(self._listeners)
         moved = await self._store.moved(self._cursor if is_heard else None)

@@ -18,7 +18,7 @@ MEDIA_TYPE = "text/event-stream"
 COMMENT = b": still here\n\n"
 
 
-def told(data: Any, *, at: str | None = None, name: str | None = None) -> bytes:
+def event_bytes(data: Any, *, at: str | None = None, name: str | None = None) -> bytes:
     """One event. `at` is what the reader says when it comes back."""
     lines = [f"id: {at}"] if at is not None else []
     lines += [f"event: {name}"] if name is not None else []
@@ -39,7 +39,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._counted(1)
         writing = asyncio.ensure_future(self._write(send))
-        leaving = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -63,6 +63,6 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

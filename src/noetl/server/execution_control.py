@@ -13,7 +13,7 @@ from noetl.events.orders import ReportResult
 from noetl.server.execution_search import Filter, matching
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
-from noetl.server.views.executions import ExecutionView, shown
+from noetl.server.views.executions import ExecutionView, execution_view
 from noetl.store.contract import ExecutionRow
 
 Action = Literal["pause", "resume", "cancel"]
@@ -82,7 +82,7 @@ async def steered(
     now = await services.store.execution(row.execution_id)
     assert now is not None, "executions are not deleted while they are steered"
     changed = verdict is ReportResult.ACCEPTED
-    return Steered(execution_id=row.execution_id, action=action, changed=changed, execution=shown(now))
+    return Steered(execution_id=row.execution_id, action=action, changed=changed, execution=execution_view(now))
 
 
 async def in_bulk(services: Services, asked: BulkRequest) -> Bulk:

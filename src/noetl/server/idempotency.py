@@ -50,7 +50,7 @@ class IdempotencyKeys:
             return kept, True
         return fresh, False
 
-    async def answered(self, name: str, answer: bytes) -> None:
+    async def store_answer(self, name: str, answer: bytes) -> None:
         """Keep the answer; the first one stands."""
         thing = await self._key_values.get(KIND, name)
         if thing is None or len(answer) > _ANSWER_BYTES or (kept := _opened(thing)).answer is not None:

@@ -29,18 +29,18 @@ class Log:
         self._logger = logging.getLogger(name)
 
     def debug(self, event: str, **fields: Any) -> None:
-        self._say(logging.DEBUG, event, fields)
+        self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        self._say(logging.INFO, event, fields)
+        self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        self._say(logging.WARNING, event, fields)
+        self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        self._say(logging.ERROR, event, fields)
+        self._log(logging.ERROR, event, fields)
 
-    def _say(self, level: int, event: str, fields: dict[str, Any]) -> None:
+    def _log(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             exc_info = fields.pop("exc_info", None)
             self._logger.log(level, "%s", event, extra={_FIELDS: fields}, exc_info=exc_info)

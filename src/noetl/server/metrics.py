@@ -42,7 +42,7 @@ class Meters:
         self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
         self.commit_s = 0.0  # of late, smoothed; what overload is told by
 
-    def saw(self, events: Sequence[Event]) -> None:
+    def count_events(self, events: Sequence[Event]) -> None:
         self.events.inc(len(events))
         for event in events:
             if isinstance(event.payload, ExecutionRequested):

@@ -68,7 +68,7 @@ class Usage:
                 self._close(execution_id, subject)
             raise
 
-    def heard(self, commits: Sequence[Commit]) -> None:
+    def count_commits(self, commits: Sequence[Commit]) -> None:
         """Of every commit: what it stores is counted, and what has ended is open no longer."""
         for commit in commits:
             execution_id = commit.execution.execution_id

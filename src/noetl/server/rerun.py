@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.control.nested.reruns import with_approvals
 from noetl.engine.approvals import Consent, Inputs
-from noetl.engine.rerun_state import carried, why_not
+from noetl.engine.rerun_state import rerun_state, why_not
 from noetl.events.rerun_state import RerunState
 from noetl.net.net import Net
 from noetl.server.problem_details import ProblemDetails
@@ -30,7 +30,7 @@ async def taken_over(services: Services, net: Net, source: RerunSource, inputs: 
     row = await services.store.execution(source.execution_id)
     assert row is not None, "it was found by the request"
     events = await whole_events(services, row, await services.store.events(row.execution_id))
-    found = await asyncio.to_thread(carried, row.execution_id, row.trace_id, events, net, source.step)
+    found = await asyncio.to_thread(rerun_state, row.execution_id, row.trace_id, events, net, source.step)
     if found is None:
         raise ProblemDetails(422, f'from: that run never entered step "{source.step}"', kind="from")
     return await with_approvals(services.store, events, found, inputs, consent)

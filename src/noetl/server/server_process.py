@@ -251,7 +251,7 @@ async def _be_seen(services: Services, worker_id: str) -> None:
     while True:
         await asyncio.sleep(10.0)
         try:
-            await services.roster.saw(worker_id)
+            await services.roster.note_contact(worker_id)
             outage.worked()
         except BackendError as problem:  # the store is away: it will be back
             outage.failed(problem)

@@ -159,7 +159,7 @@ def make_services(
     hub = Hub(measured, poll_s=settings.poll_s)
 
     def watch(events: Sequence[Event]) -> None:
-        meters.saw(events)
+        meters.count_events(events)
         log_ends(events)
         if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
@@ -176,7 +176,7 @@ def make_services(
     conductor.knows_workers(roster.ability)
     conductor.stored.append(hub.stored)
     usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
-    conductor.stored.append(usage.heard)
+    conductor.stored.append(usage.count_commits)
     if (tracing := open_tracing(measured, meters)) is not None:
         conductor.stored.append(tracing.stored)
         conductor.is_traced = True

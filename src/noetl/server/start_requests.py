@@ -70,13 +70,13 @@ async def start(
     that one was, and `consent` says who may approve it anew; with `caller` it belongs to that one's trace."""
     _check_load(services)
     if key is None:
-        row = await found(services, asked)
+        row = await requested_version(services, asked)
         execution_id = uuid7(services.clock.now())
         with services.usage.starting(execution_id, subject):
             await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
-    row = await found(services, asked)
+    row = await requested_version(services, asked)
     kept, repeated = await keys.reserve(
         name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
     )
@@ -92,7 +92,7 @@ async def start(
             await keys.release(name)
             raise
     answer = await _answer(services, row, execution_id, asked.wait)
-    await keys.answered(name, answer)
+    await keys.store_answer(name, answer)
     return answer, repeated
 
 
@@ -113,7 +113,7 @@ async def _begin_once(
             raise
 
 
-async def found(services: Services, asked: StartRequest) -> CatalogRow:
+async def requested_version(services: Services, asked: StartRequest) -> CatalogRow:
     """The version that is meant. Problem 404 when there is none, 422 when it cannot be told which."""
     if (asked.path is None) == (asked.playbook_id is None):
         raise ProblemDetails(422, "name the playbook by path, or by playbook_id")

@@ -31,7 +31,7 @@ class StoreClock:
     def now(self) -> float:
         return self._monotonic() + self._ahead_s
 
-    async def look(self) -> None:
+    async def synchronise(self) -> None:
         """Set it by the store."""
         before = self._monotonic()
         there = await self._store.now()
@@ -45,7 +45,7 @@ class StoreClock:
         while True:
             await sleep(EVERY_S)
             try:
-                await self.look()
+                await self.synchronise()
                 outage.worked()
             except NoetlError as problem:  # the store is away, say: it will be back
                 outage.failed(problem)
@@ -56,5 +56,5 @@ async def clock_of(store: Store) -> Clock:
     if await store.now() is None:
         return SystemClock()
     clock = StoreClock(store)
-    await clock.look()
+    await clock.synchronise()
     return clock

@@ -112,12 +112,12 @@ class Exported:
 
         trace_id = trace_id_of(row.trace_id)
         if (
-            self._exporter.export([self._made(trace_id, span, is_root=span is spans[0]) for span in spans])
+            self._exporter.export([self._exported_span(trace_id, span, is_root=span is spans[0]) for span in spans])
             is not SpanExportResult.SUCCESS
         ):
             raise OSError("the collector did not take it")
 
-    def _made(self, trace_id: int, span: TraceSpan, *, is_root: bool) -> Any:
+    def _exported_span(self, trace_id: int, span: TraceSpan, *, is_root: bool) -> Any:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 

@@ -37,11 +37,11 @@ class Shortcut:
             await self._app(scope, receive, send)
             return
         scope["route"], scope["endpoint"] = _Route(passed.door.template), passed.door.endpoint
-        response = await _answered(Request(scope, receive), passed.door.endpoint)
+        response = await _response(Request(scope, receive), passed.door.endpoint)
         await response(scope, receive, send)
 
 
-async def _answered(request: Request, endpoint: Any) -> Response:
+async def _response(request: Request, endpoint: Any) -> Response:
     """The answer, or the app's own to what went wrong; what it does not know comes out."""
     try:
         await request.app.dependency_overrides.get(guarded, guarded)(request)  # what every route begins with

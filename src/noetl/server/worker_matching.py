@@ -80,15 +80,15 @@ async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
     if not waiting:
         return []
     if (why := crew.obstacle(())) is not None:  # whatever they need
-        return [_told(waiting, why)]
+        return [_waiting_line(waiting, why)]
     numbers: Counter[str] = Counter()
     for needs, number in (await _needed(services, crew.pool.name)).items():
         if (why := crew.obstacle(needs)) is not None:
             numbers[why] += number
-    return [_told(number, why) for why, number in numbers.items()]
+    return [_waiting_line(number, why) for why, number in numbers.items()]
 
 
-def _told(number: int, why: str) -> str:
+def _waiting_line(number: int, why: str) -> str:
     return f"{number} {'order waits' if number == 1 else 'orders wait'}: {why}"
 
 

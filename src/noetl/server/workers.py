@@ -90,7 +90,7 @@ class Roster:
         rows = (*self._here.values(), *self._listed)
         return frozenset(kind for row in rows if row.last_seen >= since for kind in row.kinds)
 
-    async def saw(self, worker_id: str, leases: dict[str, int] | None = None) -> None:
+    async def note_contact(self, worker_id: str, leases: dict[str, int] | None = None) -> None:
         """It has just been heard of; with `leases`, these are what it holds."""
         row = self._here.get(worker_id) or await self.get(worker_id)
         if row is None:
@@ -139,7 +139,7 @@ def ability_of(row: WorkerRow) -> WorkerAbilities:
     return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
-def shown(row: WorkerRow, now: float) -> WorkerView:
+def worker_view(row: WorkerRow, now: float) -> WorkerView:
     plain: dict[str, Any] = {name: getattr(row, name) for name in ("worker_id", "capacity", "labels", "version")}
     return WorkerView(
         **plain,

@@ -82,7 +82,7 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
         stored = await _stored(store, execution_id)
         try:
             events = await store.events(execution_id)
-            told = _told(derived_rows(events)) if events else None
+            told = _derived_rows(derived_rows(events)) if events else None
         except (NoetlError, AssertionError) as problem:
             return [f"its log cannot be read: {problem}"]
         if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
@@ -103,7 +103,7 @@ async def _stored(store: Store, execution_id: str) -> _Rows:
     )
 
 
-def _told(derived: Derived) -> _Rows:
+def _derived_rows(derived: Derived) -> _Rows:
     return _Rows(
         derived.execution,
         sorted(map(_order, derived.orders)),

@@ -86,7 +86,7 @@ class Waits(Protocol):
 
     async def message(self, message_id: str) -> MessageRow | None: ...
 
-    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+    async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
         """Messages of this name that nobody has taken and whose time is not over, the oldest first."""
 
     async def newest_kept(
@@ -162,7 +162,7 @@ class MemoryWaits:
     async def message(self, message_id: str) -> MessageRow | None:
         return self._messages.get(message_id)
 
-    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+    async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
         found = [one for one in self._messages.values() if one.name == name and _is_kept(one, now)]
         return sorted(found, key=lambda message: message.sent_at)
 
@@ -187,7 +187,7 @@ class MemoryWaits:
         return True
 
     async def remove_named(self, name: str, *, now: float) -> int:
-        found = [one.message_id for one in await self.kept(name, now=now)]
+        found = [one.message_id for one in await self.stored_messages(name, now=now)]
         for message_id in found:
             del self._messages[message_id]
         return len(found)

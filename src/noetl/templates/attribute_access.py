@@ -79,7 +79,7 @@ def checked_key(key: Any) -> Any:
     return key
 
 
-def along(run: Evaluation, value: Any, path: tuple[str | int, ...]) -> Any:
+def follow_path(run: Evaluation, value: Any, path: tuple[str | int, ...]) -> Any:
     """Follow `path` from `value`, for `attribute='a.b'` of filters; ABSENT when it ends early."""
     run.spend(len(path))
     for key in path:

@@ -99,16 +99,16 @@ class Template:
     @property
     def is_constant(self) -> bool:
         """Whether the value is known without a scope."""
-        return bool(self._known())
+        return bool(self._constant_value())
 
     @property
     def constant(self) -> Any:
         """The value of a constant template; TemplateError when it is not one."""
-        if not self._known():
+        if not self._constant_value():
             raise TemplateError("this template is not constant")
-        return self._known()[0]
+        return self._constant_value()[0]
 
-    def _known(self) -> tuple[Any, ...]:
+    def _constant_value(self) -> tuple[Any, ...]:
         if self._constant is None:
             try:
                 self._constant = () if self.references else (self.evaluate_in(_constant_run()),)

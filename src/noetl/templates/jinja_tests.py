@@ -32,10 +32,10 @@ def _divisible(run: Evaluation, value: Any, by: int) -> bool:
     if by == 0:
         raise TemplateError("division by zero")
     run.spend(prices.multiplying(value, by))
-    return bool(_whole(value) % by == 0)
+    return bool(_checked_integer(value) % by == 0)
 
 
-def _whole(value: Any) -> Any:
+def _checked_integer(value: Any) -> Any:
     if isinstance(value, Missing):
         raise undefined_error(value)
     if not is_number(value):
@@ -62,8 +62,8 @@ PREDICATES: dict[str, Predicate] = {
     "mapping": lambda run, value: isinstance(value, dict),
     "sequence": lambda run, value: isinstance(value, str | list | tuple | range | dict),
     "iterable": lambda run, value: isinstance(value, str | list | tuple | range | dict | Missing),
-    "odd": lambda run, value: _whole(value) % 2 == 1,
-    "even": lambda run, value: _whole(value) % 2 == 0,
+    "odd": lambda run, value: _checked_integer(value) % 2 == 1,
+    "even": lambda run, value: _checked_integer(value) % 2 == 0,
     "divisibleby": _divisible,
     "lower": lambda run, value: isinstance(value, str) and run.read(value).islower(),
     "upper": lambda run, value: isinstance(value, str) and run.read(value).isupper(),

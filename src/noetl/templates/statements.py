@@ -83,7 +83,7 @@ def _for(node: Any) -> Code:
     def loop(run: Evaluation) -> None:
         outer = run.locals
         names = len(outer) >> 3  # they are copied for every round
-        items = _kept(run, elements(run, source(run)), bind, keep, asking + names)
+        items = _filtered_items(run, elements(run, source(run)), bind, keep, asking + names)
         state = LoopVariable(items)
         for index, item in enumerate(items):
             run.spend(weight + names)
@@ -98,7 +98,7 @@ def _for(node: Any) -> Code:
     return loop
 
 
-def _kept(run: Evaluation, items: Sequence[Any], bind: Bind, keep: Code | None, weight: int) -> Sequence[Any]:
+def _filtered_items(run: Evaluation, items: Sequence[Any], bind: Bind, keep: Code | None, weight: int) -> Sequence[Any]:
     """The items a loop's own `if` lets through."""
     if keep is None:
         return items

@@ -81,16 +81,16 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_story(playbook: str | Path, story: Story) -> Ran:
     """PlaybookError when it has errors; Stuck when it has not ended in time."""
-    return run_virtually(_told(compiled(playbook), story))
+    return run_virtually(_run_story(compiled(playbook), story))
 
 
-async def _told(net: Net, story: Story) -> Ran:
+async def _run_story(net: Net, story: Story) -> Ran:
     tools = TestTools(story.tools, tools_here(story.allow))
     events: list[Event] = []
     filling: set[asyncio.Task[None]] = set()
     clock = LoopClock()
 
-    def seen(new: Sequence[Event]) -> None:
+    def note_events(new: Sequence[Event]) -> None:
         events.extend(new)
         for event in new:
             if isinstance(event.payload, HumanCreated) and event.step is not None and event.step in story.people:
@@ -98,7 +98,7 @@ async def _told(net: Net, story: Story) -> Ran:
                 filling.add(asyncio.create_task(_fill_in(driver, event.payload, values)))
 
     begun = clock.now()
-    async with driving(MEMORY, tools=tools, clock=clock, watch=seen) as driver:
+    async with driving(MEMORY, tools=tools, clock=clock, watch=note_events) as driver:
         for name, correlation, payload in story.messages:
             await driver.deliveries.send_message(name, correlation, payload, ttl_s=story.within_s)
         execution_id = await driver.start(net, dict(story.workload))
@@ -108,7 +108,7 @@ async def _told(net: Net, story: Story) -> Ran:
         looking.cancel()
         if not ending.done():
             ending.cancel()
-            raise Stuck(_why(events, clock.now() - begun))
+            raise Stuck(_not_ended_text(events, clock.now() - begun))
         result = ending.result()
         for one in filling:
             one.result() if one.done() else one.cancel()
@@ -143,6 +143,6 @@ async def _fill_in(driver: Driver, task: HumanCreated, values: dict[str, Any]) -
     await driver.inbox.complete(task.task_id, values, actor=task.user or "test", roles=roles)
 
 
-def _why(events: Sequence[Event], after_s: float) -> str:
+def _not_ended_text(events: Sequence[Event], after_s: float) -> str:
     last = ", ".join(f"{event.event_type} {event.step or ''}".strip() for event in events[-3:])
     return f"the playbook has not ended after {after_s / 3600:,.0f} hours of its time; its last events: {last}"

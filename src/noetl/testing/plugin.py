@@ -55,12 +55,12 @@ def run_playbook(request: pytest.FixtureRequest) -> RunPlaybook:
             allow=allow,
             within_s=within_s,
         )
-        return run_story(_found(playbook, request.path.parent), story)
+        return run_story(_find_playbook(playbook, request.path.parent), story)
 
     return run
 
 
-def _found(playbook: str | Path, beside: Path) -> str | Path:
+def _find_playbook(playbook: str | Path, beside: Path) -> str | Path:
     """A text as it is; a file beside the test, else as it is named."""
     if isinstance(playbook, str) and "\n" in playbook:
         return playbook

@@ -112,7 +112,7 @@ def outcome_of(found: ToolResult | ToolError, meta: Meta, helpers: dict[str, dic
             meta=meta,
             helpers={**helpers, **found.helpers},
         )
-    return Outcome(status=Status.ERROR, error=error_of(found), meta=meta, helpers=_told(found, helpers))
+    return Outcome(status=Status.ERROR, error=error_of(found), meta=meta, helpers=_error_details(found, helpers))
 
 
 def error_of(problem: ToolError) -> Error:
@@ -132,7 +132,7 @@ def error_of(problem: ToolError) -> Error:
 _APART = frozenset({"stdout", "status", "code"})
 
 
-def _told(problem: ToolError, helpers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _error_details(problem: ToolError, helpers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The error's details, under those of the kind's words that name them: `outcome.py.exception`."""
     return {
         word: {key: problem.details.get(key, value) for key, value in keys.items()} for word, keys in helpers.items()

@@ -55,7 +55,7 @@ class _Hooks:
     async def each(self, phase: str, hooks: tuple[Task, ...]) -> None:
         for index, hook in enumerate(hooks):
             names = {} if self.outcome is None else {"outcome": outcome_of(self.outcome, self._pipeline.around.load)}
-            beside = self._pipeline.beside(names)
+            beside = self._pipeline.for_hook(names)
             own_id = derived(self._run.run_id, phase, index)
             _, _, outcome = await beside.outcome(beside.task_run(hook, self.position, own_id))
             results = {**self.position.results, hook.name: outcome.as_result()}

@@ -118,7 +118,7 @@ class HttpConnection:
         about = f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._below}{target} HTTP/1.1\r\n{self._always}{about}\r\n"
         request = head.encode("latin-1") + (body or b"")
-        kept = self._kept()
+        kept = self._idle_connection()
         connection = kept or await self._opened()
         try:
             async with asyncio.timeout(timeout_s):
@@ -129,14 +129,14 @@ class HttpConnection:
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as problem:
             connection.close()
             was_idle = kept is not None and not connection.has_answered
-            raise HttpConnectionError(_told(problem), was_sent=True, was_idle=was_idle) from problem
+            raise HttpConnectionError(_error_text(problem), was_sent=True, was_idle=was_idle) from problem
         except BaseException:
             connection.close()  # its answer would be taken for the next one's
             raise
         self._put_back(connection)
         return reply
 
-    def _kept(self) -> _Connection | None:
+    def _idle_connection(self) -> _Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
@@ -159,7 +159,7 @@ class HttpConnection:
         except TimeoutError:
             raise HttpConnectionError(f"no connection within {CONNECT_S:g} s", was_sent=False) from None
         except OSError as problem:
-            raise HttpConnectionError(_told(problem), was_sent=False) from problem
+            raise HttpConnectionError(_error_text(problem), was_sent=False) from problem
         self._open = {one for one in self._open if one.is_open}
         connection = _Connection(reader, writer)
         self._open.add(connection)
@@ -195,7 +195,7 @@ def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
     return int(status), reason, headers
 
 
-def _told(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     if isinstance(problem, EOFError):
         return "the connection was closed before the answer"
     if is_distrust(problem):

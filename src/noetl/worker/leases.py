@@ -31,7 +31,7 @@ class HeldLeases:
         self.sooner = Event()  # set when one came that may have to be prolonged sooner than the others
         self.hurry: Callable[[], None] | None = None  # called then, where no thread waits for it
 
-    def meet(self, order_id: str, epoch: int) -> bool:
+    def add_if_new(self, order_id: str, epoch: int) -> bool:
         """Whether it has come for the first time. One that is given again, since its answer seemed lost, may come
         twice: also after it was run and before the server has heard of it. It is run once."""
         with self._lock:

@@ -103,11 +103,11 @@ class OrderRunner:
         except Expired as expired:
             end = self._place.egress.ended(StepFailed(error=expired.error))
         if isinstance(end, StepDone) and self._order.side_run is None:
-            end = self._kept(end)
+            end = self._with_output(end)
         self._place.journal.add(end)
         return self._place.journal.report()
 
-    def _kept(self, end: StepDone) -> StepDone:
+    def _with_output(self, end: StepDone) -> StepDone:
         """The step's own result as its author wants it kept. It is masked by now, and so is what is stored."""
         place = self._place
         result = kept_as_wanted(

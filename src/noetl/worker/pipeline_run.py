@@ -162,7 +162,7 @@ class PipelineRun:
             return await with_hooks(self, run, following)
         return await self.judged(run, following)
 
-    def beside(self, names: dict[str, Any]) -> PipelineRun:
+    def for_hook(self, names: dict[str, Any]) -> PipelineRun:
         """For a hook, which runs even when the time of the step run is over (POL-13); `names` are its own."""
         run = PipelineRun(self._place, with_names(self.around, **names) if names else self.around)
         run._expiries = {}

@@ -74,14 +74,14 @@ class RemoteControlPlane:
     # reporting and claiming
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        at_hand = self._taken(turn.capacity)
+        at_hand = self._pop_arrived(turn.capacity)
         if len(at_hand) == turn.capacity and not turn.reports:
             return TurnAnswer(orders=at_hand)
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
         told_as = tuple(map(self._values.as_stored, sound))
         asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(at_hand))
-        answer = await self._answered(asked)
+        answer = await self._turn_answer(asked)
         verdicts = iter(answer.verdicts)
         told = {id(report): next(verdicts) for report in sound}
         return msgspec.structs.replace(
@@ -97,10 +97,10 @@ class RemoteControlPlane:
         self._arrived += answer.orders
         return len(answer.orders)
 
-    def _taken(self, most: int) -> tuple[Order, ...]:
+    def _pop_arrived(self, most: int) -> tuple[Order, ...]:
         return tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
 
-    async def _answered(self, turn: Turn) -> TurnAnswer:
+    async def _turn_answer(self, turn: Turn) -> TurnAnswer:
         try:
             return await self._sent(turn)
         except ServerRefusedError as problem:
@@ -114,7 +114,7 @@ class RemoteControlPlane:
             self._say(f"a report of order {turn.reports[0].order_id} was not taken: {problem}")
             return TurnAnswer(verdicts=(ReportResult.REFUSED,))
         parts = [msgspec.structs.replace(turn, reports=(report,), capacity=0) for report in turn.reports]
-        answers = [await self._answered(part) for part in parts]
+        answers = [await self._turn_answer(part) for part in parts]
         if turn.capacity:
             answers.append(await self._sent(msgspec.structs.replace(turn, reports=())))
         return TurnAnswer(
@@ -127,17 +127,17 @@ class RemoteControlPlane:
     async def _sent(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
         """The answer to a turn; a server that does not know us, as one whose store was emptied, is told first."""
         try:
-            response, asked_at = await self._asked(turn, wait_s)
+            response, asked_at = await self._request_turn(turn, wait_s)
         except ServerRefusedError as problem:
             if self._register is None or problem.problem.get("type") != UNREGISTERED:
                 raise
             await self._register()
-            response, asked_at = await self._asked(turn, wait_s)
+            response, asked_at = await self._request_turn(turn, wait_s)
         if not wait_s:
-            self.clock.heard(response.headers.get("noetl-now") or response.headers.get("date"))
+            self.clock.note_server_time(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
         if answer.orders:
-            new = (order for order in answer.orders if self.leases.meet(order.order_id, order.lease_epoch))
+            new = (order for order in answer.orders if self.leases.add_if_new(order.order_id, order.lease_epoch))
             answer = msgspec.structs.replace(answer, orders=tuple(new))
         for order in answer.orders:
             self.leases.receive(order, left_s=_left_s(order, response.headers) + asked_at - self.leases.now())
@@ -147,7 +147,7 @@ class RemoteControlPlane:
             self._held.popitem(last=False)
         return answer
 
-    async def _asked(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
+    async def _request_turn(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
         """The reply, and when it was asked for. Once an answer was lost, this request and every other one says which
         orders have come, until no server can be at the lost one any more: what nobody heard of is handed out again."""
         asked_at = 0.0
@@ -159,7 +159,7 @@ class RemoteControlPlane:
             told = msgspec.structs.replace(turn, holding=self.leases.held()) if is_in_doubt else turn
             return msgspec.json.encode(told)
 
-        def again() -> bytes:
+        def retry_body() -> bytes:
             self._in_doubt_until = self.leases.now() + DOUBT_S
             return body()
 
@@ -169,7 +169,7 @@ class RemoteControlPlane:
             body=body(),
             params={"wait_s": f"{wait_s:g}"},
             patience_s=wait_s + ANSWER_S,
-            again=again,
+            again=retry_body,
         )
         return reply, asked_at
 
@@ -197,7 +197,7 @@ class RemoteControlPlane:
             order_id=order_id, execution_id=execution_id, lease_epoch=epoch, worker_id=self._worker_id, entries=()
         )
         while order_id:
-            answer = await self._answered(Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools))
+            answer = await self._turn_answer(Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools))
             if order_id not in answer.paused or answer.verdicts[0] not in (
                 ReportResult.ACCEPTED,
                 ReportResult.DUPLICATE,

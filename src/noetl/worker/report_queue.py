@@ -100,7 +100,7 @@ class ReportQueue:
 
     def give(self, orders: Sequence[Order]) -> None:
         """Orders that nobody had to ask for; whoever claims next has them."""
-        self._receive([order for order in orders if self._leases.meet(order.order_id, order.lease_epoch)])
+        self._receive([order for order in orders if self._leases.add_if_new(order.order_id, order.lease_epoch)])
 
     async def hand_in(self, end: Report) -> None:
         """Report the end of an order, and take no other."""
@@ -126,17 +126,17 @@ class ReportQueue:
         if self._next is None:
             self._next = _Load()
             if self._carrier is None:
-                self._carrier = asyncio.ensure_future(self._carry())
+                self._carrier = asyncio.ensure_future(self._deliver_reports())
         return self._next
 
-    async def _carry(self) -> None:
+    async def _deliver_reports(self) -> None:
         try:
             while self._next is not None:
                 self._away, self._next = self._next, None
                 try:
                     await self._deliver(self._away)
                 except Exception as problem:
-                    _tell(self._away, problem)
+                    _fail_waiters(self._away, problem)
         finally:
             self._carrier = self._away = None
 
@@ -151,7 +151,7 @@ class ReportQueue:
             crash_point("worker.reported")
         for one, verdict in zip(said, answer.verdicts, strict=True):
             if isinstance(one, Journal):
-                _hear(one, verdict, answer)
+                _apply_answer(one, verdict, answer)
         self._receive(answer.orders)
         for given in load.claims:
             if not given.done():
@@ -161,14 +161,14 @@ class ReportQueue:
                 arrived.set_result(None)
 
 
-def _hear(journal: Journal, verdict: ReportResult, answer: TurnAnswer) -> None:
+def _apply_answer(journal: Journal, verdict: ReportResult, answer: TurnAnswer) -> None:
     if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
         journal.lose(verdict)
     journal.paused = journal.order_id in answer.paused
     journal.stop(answer.stopped.get(journal.order_id, ()))
 
 
-def _tell(load: _Load, problem: Exception) -> None:
+def _fail_waiters(load: _Load, problem: Exception) -> None:
     """Whoever waits breaks with what broke the turn."""
     waiters: list[asyncio.Future[Any]] = [*load.claims, *load.waiting]
     for waiting in waiters:

@@ -39,9 +39,9 @@ class RetryingControlPlane:
 
     async def until(self, done: Callable[[], Awaitable[T]]) -> T:
         """What else its worker needs of the same store."""
-        return await self._asked(lambda _: done())
+        return await self._retried(lambda _: done())
 
-    async def _asked(self, ask: Callable[[int], Awaitable[T]]) -> T:
+    async def _retried(self, ask: Callable[[int], Awaitable[T]]) -> T:
         """The answer, however long it takes to get one. `ask` is told how often it was tried before."""
         tries = 0
         while True:
@@ -57,36 +57,36 @@ class RetryingControlPlane:
             tries += 1
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        def asked(tries: int) -> Awaitable[TurnAnswer]:
+        def send_turn(tries: int) -> Awaitable[TurnAnswer]:
             again = msgspec.structs.replace(turn, holding=self._leases.held()) if tries else turn
             return self._control_plane.turn(again)
 
-        answer = await self._asked(asked)
-        new = (order for order in answer.orders if self._leases.meet(order.order_id, order.lease_epoch))
+        answer = await self._retried(send_turn)
+        new = (order for order in answer.orders if self._leases.add_if_new(order.order_id, order.lease_epoch))
         return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
 
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        return await self._asked(lambda _: self._control_plane.renew(worker_id, leases, ttls))
+        return await self._retried(lambda _: self._control_plane.renew(worker_id, leases, ttls))
 
     async def resumed(self, execution_id: str) -> None:
-        await self._asked(lambda _: self._control_plane.resumed(execution_id))
+        await self._retried(lambda _: self._control_plane.resumed(execution_id))
 
     async def net(self, net_hash: str) -> Net:
-        return await self._asked(lambda _: self._control_plane.net(net_hash))
+        return await self._retried(lambda _: self._control_plane.net(net_hash))
 
     async def secret(self, ask: Ask) -> Material:
-        return await self._asked(lambda _: self._control_plane.secret(ask))
+        return await self._retried(lambda _: self._control_plane.secret(ask))
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
-        return await self._asked(lambda _: self._control_plane.call(call))
+        return await self._retried(lambda _: self._control_plane.call(call))
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
-        await self._asked(lambda _: self._control_plane.give_up(call, reason))
+        await self._retried(lambda _: self._control_plane.give_up(call, reason))
 
     async def schema(self, named: str) -> Any:
-        return await self._asked(lambda _: self._control_plane.schema(named))
+        return await self._retried(lambda _: self._control_plane.schema(named))
 
     def keep(self, value: Any, execution_id: str = "") -> Reference:
         return self._control_plane.keep(value, execution_id)

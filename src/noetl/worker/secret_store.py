@@ -80,18 +80,18 @@ class SecretStore:
         return SecretSource(self, renewed)
 
     async def looked_up(self, name: str, kind: str, lookup: dict[str, Any]) -> Material:
-        return await self._asked(name, kind=kind, lookup=lookup)
+        return await self._requested_material(name, kind=kind, lookup=lookup)
 
     async def renew(self, name: str) -> None:
-        self._held[name] = await self._asked(name, renew=True)
+        self._held[name] = await self._requested_material(name, renew=True)
 
     async def _material(self, name: str) -> Material:
         held = self._held.get(name)
         if held is None or held.due(self._clock.now()):
-            held = self._held[name] = await self._asked(name)
+            held = self._held[name] = await self._requested_material(name)
         return held
 
-    async def _asked(self, name: str, **more: Any) -> Material:
+    async def _requested_material(self, name: str, **more: Any) -> Material:
         ask = Ask(
             execution_id=self._order.execution_id,
             order_id=self._order.order_id,

@@ -20,7 +20,7 @@ class ServerClock:
     def now(self) -> float:
         return self._own.now() + self.ahead_s
 
-    def heard(self, date: str | None) -> None:
+    def note_server_time(self, date: str | None) -> None:
         """An answer that was sent at `date` has just come: a header as HTTP has it, or seconds since the epoch."""
         if date is None:
             return

@@ -109,7 +109,7 @@ class ServerConnection:
             else:
                 is_repeated = True  # a server that could not go on may have got as far as it takes
                 if not is_passing(reply.status):
-                    self._found()
+                    self._note_reachable()
                     if reply.is_error:
                         raise refusal(reply.status, reply.reason, reply.content, self.url + path)
                     return reply
@@ -123,7 +123,7 @@ class ServerConnection:
             self._say(f"{self.url} does not answer ({why}); trying again")
         self._is_down = True
 
-    def _found(self) -> None:
+    def _note_reachable(self) -> None:
         if self._is_down:
             self._say(f"{self.url} answers again")
         self._is_down = False

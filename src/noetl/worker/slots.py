@@ -77,7 +77,7 @@ class Slots:
             self._idle.discard(task)
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[None]:
+    async def extra_slot(self) -> AsyncIterator[None]:
         """A further slot works while the body only waits; afterwards there are as many at work as before."""
         if self._is_draining:
             yield

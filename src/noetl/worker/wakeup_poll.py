@@ -21,7 +21,7 @@ class WakeupPoll:
         self._polling: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+    def notify_workers(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
         for _ in range(times):
             while self._waiting:
                 waiter = self._waiting.popleft()
@@ -48,7 +48,7 @@ class WakeupPoll:
             while wanted := sum(1 for waiter in self._waiting if not waiter.done()):
                 began = now()
                 come = await self._control_plane.poll(wanted)
-                self.ring(come)
+                self.notify_workers(come)
                 if not come and now() - began < _QUICK_S:
                     await self._sleep(random.uniform(0.1, 0.5))  # noqa: S311  it only spreads requests
         except Exception as problem:

@@ -77,7 +77,7 @@ class Worker:
     async def serve(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                self._at_work = Slots(group, self._slot, self._dispatch.ring)
+                self._at_work = Slots(group, self._slot, self._dispatch.notify_workers)
                 beating = group.create_task(self._heartbeat()) if self._beats_itself else None
                 self._at_work.open(self._slots)
                 if self._is_draining:
@@ -115,7 +115,7 @@ class Worker:
     def give(self, orders: Sequence[Order]) -> None:
         """Orders that were claimed for us while we waited."""
         self._post.give(orders)
-        self._dispatch.ring(len(orders))
+        self._dispatch.notify_workers(len(orders))
 
     def drain(self) -> None:
         """Take no more orders; `serve` returns when those at hand are done and reported."""
@@ -181,7 +181,7 @@ class Worker:
             sleep=self._sleep,
             worker_id=self.worker_id,
             mask=await self._mask_of(order.execution_id),
-            lend=self._at_work.lent if self._at_work is not None else keep_slot,
+            lend=self._at_work.extra_slot if self._at_work is not None else keep_slot,
             leases=self.leases,
         )
         try:

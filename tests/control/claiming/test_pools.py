@@ -128,7 +128,7 @@ async def test_a_rate_that_is_changed_and_changed_back_counts_what_was_taken_mea
         gate, _ = await pools.gate(["p"], wanted)
         number = 0
         while "p" in gate.open:
-            gate.took("p")
+            gate.count_claimed("p")
             number += 1
         return number
 
@@ -148,7 +148,7 @@ async def test_what_a_rate_left_before_it_had_a_length_is_read() -> None:
     await pools.put(Pool(name="p", rate=PoolRate(limit=3, per=10.0)))
 
     gate, _ = await pools.gate(["p"], 5)
-    gate.took("p")
+    gate.count_claimed("p")
 
     assert gate.open == set()
 

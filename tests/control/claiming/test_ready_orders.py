@@ -50,7 +50,7 @@ def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
     orders.forget(["y"])
     orders.offer_aside("y")
 
-    assert orders.aside == 0
+    assert orders.set_aside_count == 0
     assert taken(orders) == ["x1"]
 
 

@@ -77,13 +77,13 @@ async def test_messages_that_are_removed_while_they_are_handed_over_hold_nobody_
         read.append(name)
         return gone
 
-    real = waits.kept
-    monkeypatch.setattr(waits, "kept", stale)
+    real = waits.stored_messages
+    monkeypatch.setattr(waits, "stored_messages", stale)
     tried = _tries(control_plane, monkeypatch)
     await control_plane.deliveries.look_for(await waits.waiting("message", "paid"))
     assert (read, len(tried), await control_plane.deliveries.deliver(gone[0])) == (["paid"], 1, None)
 
-    monkeypatch.setattr(waits, "kept", real)
+    monkeypatch.setattr(waits, "stored_messages", real)
     await waits.keep(gone[5])
     await control_plane.mailroom.sweep()
 
@@ -95,11 +95,11 @@ async def test_messages_that_are_removed_while_they_are_handed_over_hold_nobody_
 def _tries(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whom the conductor is told to tell something, as it happens."""
     told: list[str] = []
-    tell = control_plane.conductor.tell
+    tell = control_plane.conductor.submit_command
 
     async def telling(execution_id: str, command: object) -> object:
         told.append(execution_id)
         return await tell(execution_id, command)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(control_plane.conductor, "tell", telling)
+    monkeypatch.setattr(control_plane.conductor, "submit_command", telling)
     return told

@@ -42,7 +42,7 @@ async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answ
     )
 
     assert verdict is ReportResult.ACCEPTED
-    assert requests_to_driver.answered(text).verdict is ReportResult.ACCEPTED
+    assert requests_to_driver.decoded_result(text).verdict is ReportResult.ACCEPTED
     [heard] = [event for event in await control_plane.store.events("x1") if event.event_type == "signal.received"]
     assert heard.ts == control_plane.clock.now(), "the moment is that of who records it"
 
@@ -54,8 +54,8 @@ async def test_why_something_was_not_done_is_told() -> None:
 
     _, text = await answer(control_plane, "cancel_timer", requests_to_driver.written(command))
 
-    assert requests_to_driver.answered(text).verdict is ReportResult.NOT_FOUND
-    assert requests_to_driver.answered(text).detail == 'no timer "siesta" is running in this execution'
+    assert requests_to_driver.decoded_result(text).verdict is ReportResult.NOT_FOUND
+    assert requests_to_driver.decoded_result(text).detail == 'no timer "siesta" is running in this execution'
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_who_watches_a_run_hears_what_another_process_has_recorded_of_it()
     here = ControlPlane()
     await here.start(SIGNAL)
     other = ControlPlane(here.store, here.clock)
-    await other.conductor.tell("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
+    await other.conductor.submit_command("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
 
     await here.conductor.catch_up()
     await here.conductor.catch_up()

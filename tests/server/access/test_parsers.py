@@ -53,7 +53,7 @@ def test_only_known_names_are_known(text: str) -> None:
 def test_whatever_headers_come_nobody_is_let_in(headers: list[tuple[bytes, bytes]]) -> None:
     store, clock = MemoryStore(), ManualClock(NOW)
     tokens = AccessTokens(store.key_values, clock)
-    caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock)).tell(headers))
+    caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock)).find_caller(headers))
 
     assert caller is None or caller is STRANGER
     is_own_origin(headers, "http")

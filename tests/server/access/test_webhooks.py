@@ -418,7 +418,7 @@ async def test_a_webhook_sends_a_message_once_matched_by_fields_of_the_body() ->
 
     assert first.status_code == 202
     assert again.json() == first.json() | {"repeated": True}
-    [kept] = await sender.ground.store.waits.kept("order.paid", now=sender.ground.clock.now())
+    [kept] = await sender.ground.store.waits.stored_messages("order.paid", now=sender.ground.clock.now())
     assert (kept.correlation, kept.payload) == ({"order": 7}, {"order": {"id": 7}})
     for body in (b"{}", b"[]", b'{"order": {}}', b'{"order": {"id": {}}}', b'"text"'):
         assert (await sender.send(body)).status_code == 422

@@ -32,14 +32,14 @@ async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
     async with bells(kind) as (near, far):
         waiting = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
-        far.ring()
+        far.notify_workers()
         assert await waiting
 
 
 @kinds
 async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str) -> None:
     async with bells(kind) as (near, far):
-        far.ring(9)
+        far.notify_workers(9)
         assert await heard(near, "default")
         times = 1
         while await heard(near, "default", within=SHORT_S):
@@ -53,12 +53,12 @@ async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) 
         gpu = asyncio.create_task(heard(near, "gpu", "tpu"))
         default = asyncio.create_task(heard(near, "default", within=LONG_S))
         await asyncio.sleep(0)
-        far.ring(pool="tpu")
+        far.notify_workers(pool="tpu")
         assert await gpu
         assert not default.done()
-        far.ring(pool="a name. of * words")
+        far.notify_workers(pool="a name. of * words")
         assert await heard(near, "*")
-        far.ring()
+        far.notify_workers()
         assert await default
 
 
@@ -67,12 +67,12 @@ async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
     async with bells(kind) as (near, far):
         waiting = {asyncio.create_task(heard(near, "default")) for _ in range(4)}
         await asyncio.sleep(0)
-        far.ring(3)
+        far.notify_workers(3)
         async with asyncio.timeout(LONG_S):
             while len([one for one in waiting if one.done()]) < 3:
                 await asyncio.sleep(0.001)
         assert sum(one.done() for one in waiting) == 3
-        far.ring()
+        far.notify_workers()
         assert await asyncio.gather(*waiting) == [True] * 4
 
 
@@ -86,7 +86,7 @@ async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
         await asyncio.wait({gone})
         stays = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
-        far.ring()
+        far.notify_workers()
         assert await stays
 
 
@@ -95,7 +95,7 @@ async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
     async with bells(kind) as (near, far):
         here = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
-        near.ring()
+        near.notify_workers()
         assert await here
         assert not await heard(far, "default", within=0.2)
 
@@ -103,7 +103,7 @@ async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
 @linked
 async def test_a_bell_does_not_hear_itself(kind: str) -> None:
     async with bells(kind) as (near, far):
-        near.ring()
+        near.notify_workers()
         assert await heard(far, "default"), "it went out"
         assert await heard(near, "default"), "and is remembered here, once"
         assert not await heard(near, "default", within=0.2)

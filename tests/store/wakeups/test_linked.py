@@ -52,7 +52,7 @@ async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch
     bell = LinkedWakeups(line.connect)
     await bell.open()
     await bell.linked()
-    bell.ring(3, pool="gpu")
+    bell.notify_workers(3, pool="gpu")
 
     assert await line.carried(1) == [("gpu", 3)]
     await bell.close()
@@ -63,13 +63,13 @@ async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> 
 
     def rings(tries: int) -> None:
         if tries == 1:
-            bell.ring(2)
+            bell.notify_workers(2)
 
     line = Line(rings)
     bell = LinkedWakeups(line.connect)
     await bell.open()
     await bell.linked()
-    bell.ring()
+    bell.notify_workers()
 
     assert await line.carried(2) == [("default", 1), ("default", 2)]
     await bell.close()
@@ -104,7 +104,7 @@ async def test_a_link_that_breaks_both_ways_is_written_once_when_lost_and_once_w
     monkeypatch.setattr(linked, "FIRST_S", 0.001)
     line = BrokenLine()
     bell = LinkedWakeups(line.connect)
-    bell.ring(pool="gpu")
+    bell.notify_workers(pool="gpu")
     await bell.open()
     async with asyncio.timeout(60):
         while line.links < 2 or not bell.is_linked:

@@ -34,7 +34,7 @@ async def rings_through(ringing: Wakeups, waiting: Wakeups) -> None:
 
     async def ring() -> None:
         while True:
-            ringing.ring()
+            ringing.notify_workers()
             await asyncio.sleep(0.05)
 
     again = asyncio.create_task(ring())
@@ -89,7 +89,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
     server.process.wait()
     shutil.rmtree(server.folder / "data")
     await unlinked(first)
-    first.ring()  # neither waits nor fails
+    first.notify_workers()  # neither waits nor fails
     assert not await second.wait(["other"], timeout=0.01)
     again = subprocess.Popen(
         [Path(sys.executable).parent / "nats-server", "-js", "-a", "127.0.0.1", "-p", port, "-sd", server.folder / "n"],
@@ -110,7 +110,7 @@ async def test_a_bell_without_a_broker_still_rings_here() -> None:
     await bell.open()
     waiting = asyncio.create_task(bell.wait(["default"], timeout=60))
     await asyncio.sleep(0)
-    bell.ring()
+    bell.notify_workers()
 
     assert await waiting
     assert not bell.is_linked

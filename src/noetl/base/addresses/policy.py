@@ -66,7 +66,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
     def refusal(self, host: str, address: Address) -> str | None:
         """Why `address`, which `host` resolved to, may not be reached; None when it may."""
-        everywhere = (address, *carried(address))
+        everywhere = (address, *embedded_ipv4(address))
         if any(_within(one, METADATA) for one in everywhere):
             return "a metadata address, which is never reached"
         if self.allow_private or self._allows(host, everywhere):
@@ -105,7 +105,7 @@ def is_private(address: Address) -> bool:
     return address not in PUBLIC_6 or _within(address, PRIVATE_6)
 
 
-def carried(address: Address) -> tuple[IPv4Address, ...]:
+def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
     """Every IPv4 address that this one may stand for."""
     if isinstance(address, IPv4Address):
         return ()

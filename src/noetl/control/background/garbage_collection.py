@@ -81,7 +81,7 @@ class NestedExecutionSweep:
         self._conductor = conductor
 
     async def find(self) -> Sequence[PlaybookCall]:
-        return await self._conductor.calls.forlorn()
+        return await self._conductor.calls.orphaned_calls()
 
     def name_of(self, record: PlaybookCall) -> str:
         return f"the child of {record.task_run_id}"

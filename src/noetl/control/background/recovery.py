@@ -55,8 +55,8 @@ class Recovery:
 
         async def sought(batch: CommitBatch) -> list[OrderRow]:
             worn_out = await self._claims.seek()
-            self._decisions.ring()
-            self._decisions.ring(self._claims.suspects.counts)
+            self._decisions.notify_workers()
+            self._decisions.notify_workers(self._claims.suspects.counts)
             return worn_out
 
         return await self._rounds.together(sought)

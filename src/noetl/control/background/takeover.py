@@ -29,7 +29,7 @@ async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_
         for order in open_orders:
             decisions.abandoned.add((order.order_id, order.lease_epoch))
             decisions.ready.add(ready_of(order))
-        decisions.ring()
+        decisions.notify_workers()
     for child in await store.children(execution_id):
         if child.finished_at is None:
             await take_over(decisions, store, clock, child.execution_id, is_gone)

@@ -76,7 +76,7 @@ class Claims:
         if turn.capacity <= 0:
             return claimed
         if turn.holding is not None:
-            claimed = await self._leases.again(turn)
+            claimed = await self._leases.unanswered_orders(turn)
             if len(claimed) >= turn.capacity:
                 return claimed  # it takes others when it knows of these
         ability = self.able(turn.worker_id)
@@ -93,7 +93,7 @@ class Claims:
                 await self._follow(candidates)
                 for ready in candidates:
                     if not await self._take_safely(ready, turn, batch, claimed):
-                        gate.took(ready.pool, -1)
+                        gate.count_claimed(ready.pool, -1)
             except BaseException:
                 self._put_back(candidates, batch)
                 raise
@@ -130,7 +130,7 @@ class Claims:
                 continue
             if not self.suspects.divert(ready):
                 found.append(ready)
-                gate.took(ready.pool)
+                gate.count_claimed(ready.pool)
         return found
 
     def _put_back(self, candidates: list[Ready], batch: CommitBatch) -> None:
@@ -164,7 +164,7 @@ class Claims:
             self._decisions.quarantine.note(ready.execution_id, problem)
             raise DecideAgainError from problem
         if verdict not in (ReportResult.ACCEPTED, ReportResult.PAUSED):
-            self._decisions.quarantine.rest(_lease(ready), _REST_S)  # the store may go on offering it
+            self._decisions.quarantine.postpone(_lease(ready), _REST_S)  # the store may go on offering it
         return verdict is ReportResult.ACCEPTED
 
     def _leave(self, ready: Ready, needs: Needs) -> None:
@@ -193,7 +193,7 @@ class Claims:
         were lost with."""
         self._sought_at = now = self._clock.now()
         ready, quarantine = self._decisions.ready, self._decisions.quarantine
-        limit = min(SOUGHT + len(ready) + ready.aside, MOST_SOUGHT)  # those known already are among them
+        limit = min(SOUGHT + len(ready) + ready.set_aside_count, MOST_SOUGHT)  # those known already are among them
         worn_out: list[OrderRow] = []
         for order in await self._store.claimable(now=now, limit=limit):
             found = ready_of(order)

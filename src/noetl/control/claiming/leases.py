@@ -42,7 +42,7 @@ class OrderLeases:
             await self._store.renew(order.order_id, lease_epoch=order.lease_epoch, lease_until=GIVEN_BACK)
         return len(held)
 
-    async def again(self, turn: Turn) -> list[Order]:
+    async def unanswered_orders(self, turn: Turn) -> list[Order]:
         """Inside a round: orders that the worker holds and has not heard of, since the answer that named them was lost.
         Without this they would wait until their leases run out. All of them, however many it asks for: some may be in
         an answer that is on its way to it, and would hide the others."""

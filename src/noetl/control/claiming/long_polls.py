@@ -61,7 +61,7 @@ class Polls:
             self._ring()  # it was for another order, which nobody would look for now
         return poll.orders
 
-    def wishes(self) -> list[Callable[[CommitBatch], Awaitable[None]]]:
+    def end_of_batch_decisions(self) -> list[Callable[[CommitBatch], Awaitable[None]]]:
         """What is to be decided at the end of a round."""
         return [self._hand_out] if self._open else []
 

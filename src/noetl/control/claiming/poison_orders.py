@@ -63,7 +63,7 @@ class PoisonOrders:
         if (suspect := self._first(turn.pools, may_take)) is None:
             return None
         if not await self._is_busy(turn.worker_id):
-            return Offer(self._given(suspect, turn.worker_id))
+            return Offer(self._isolate(suspect, turn.worker_id))
         now = self._clock.now()
         worker_id, until = self._emptied.get(suspect, (turn.worker_id, now))
         if worker_id != turn.worker_id and until > now:
@@ -82,7 +82,7 @@ class PoisonOrders:
                 return suspect
         return None
 
-    def _given(self, suspect: Ready, worker_id: str) -> Ready:
+    def _isolate(self, suspect: Ready, worker_id: str) -> Ready:
         self._decisions.ready.take_aside(suspect)
         self._forget(suspect)
         self._alone[worker_id] = suspect

@@ -79,7 +79,7 @@ class PoolLimit:
     def open(self) -> set[str]:
         return {pool for pool, left in self._left.items() if left is None or left > 0}
 
-    def took(self, pool: str, number: int = 1) -> None:
+    def count_claimed(self, pool: str, number: int = 1) -> None:
         left = self._left[pool]
         if left is not None:
             self._left[pool] = left - number

@@ -97,7 +97,7 @@ class ReadyOrders:
         return {pool: min(number, self._counts[pool]) for pool, number in fresh.items() if pool in self._counts}
 
     @property
-    def aside(self) -> int:
+    def set_aside_count(self) -> int:
         return sum(map(len, self._aside.values()))
 
     def add(self, ready: Ready) -> None:

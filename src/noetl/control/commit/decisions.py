@@ -120,7 +120,7 @@ class Decisions:
         if self._is_shared:
             away.begin()
         else:
-            await away.bring()
+            await away.fetch()
             await self._read(execution_id)
 
     async def _read(self, execution_id: str) -> LoadedExecution:
@@ -136,7 +136,7 @@ class Decisions:
         for order in await self._store.orders(execution.execution_id):
             if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self.abandoned:
                 self.ready.add(ready_of(order))
-        self.ring()
+        self.notify_workers()
         self._heard_of(execution)
 
     def _heard_of(self, execution: Execution) -> None:
@@ -216,11 +216,11 @@ class Decisions:
             fresh = self.ready.take_fresh()
             if fresh:
                 crash_point("ring.before")
-            self.ring(fresh)  # what nobody took is rung for again by the sweeper
+            self.notify_workers(fresh)  # what nobody took is rung for again by the sweeper
             if fresh:
                 crash_point("ring.after")
         else:
-            self.ring()
+            self.notify_workers()
         for hand, orders in batch.given.items():
             if orders:
                 hand.give(orders)
@@ -240,12 +240,12 @@ class Decisions:
     def _come_back(self, orders: Iterable[Ready]) -> None:
         for ready in orders:
             self.ready.add(ready)
-        self.ring()
+        self.notify_workers()
 
-    def ring(self, orders: Mapping[str, int] | None = None) -> None:
+    def notify_workers(self, orders: Mapping[str, int] | None = None) -> None:
         """There is work: so many orders by pool, or all that this process knows."""
         for pool, number in (self.ready.counts if orders is None else orders).items():
-            self._dispatch.ring(number, pool=pool)
+            self._dispatch.notify_workers(number, pool=pool)
 
     def _tell_resumed(self, execution: Execution) -> None:
         if not execution.holds and (waiting := self.resumptions.pop(execution.execution_id, None)):

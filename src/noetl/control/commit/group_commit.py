@@ -78,21 +78,21 @@ class GroupCommit:
         try:
             if gathers:
                 await asyncio.sleep(0)  # whoever else asks at this moment has had their word then
-                wishes += self._taken()
+                wishes += self._next_batch()
             await self._round(wishes)
         except BaseException:
             self._queue(*wishes[1:])  # they decide again, without it
             raise
         finally:
             for wish in wishes:
-                wish.tell()
+                wish.resolve_answer()
             self._go_on()
         if wishes[0].problem is not None:
             raise wishes[0].problem
         result: _T = wishes[0].result
         return result
 
-    def _taken(self) -> list[PendingDecision]:
+    def _next_batch(self) -> list[PendingDecision]:
         """Those who wait and still want it."""
         waiting, self._waiting = self._waiting, []
         for wish in waiting:
@@ -127,18 +127,18 @@ class GroupCommit:
 
     def _go_on(self) -> None:
         if self._waiting:
-            self._carrier = asyncio.ensure_future(self._carry())
+            self._carrier = asyncio.ensure_future(self._commit_batches())
         else:
             self._is_busy = False
 
-    async def _carry(self) -> None:
+    async def _commit_batches(self) -> None:
         wishes: list[PendingDecision] = []
         try:
             while self._waiting:
-                wishes = self._taken()
+                wishes = self._next_batch()
                 await self._round([*wishes, *map(PendingDecision, self.further())])
                 for wish in wishes:
-                    wish.tell()
+                    wish.resolve_answer()
         except BaseException:  # the program is ending
             for wish in wishes + self._waiting:
                 if wish.answer is not None:
@@ -164,7 +164,11 @@ class GroupCommit:
                 is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
                 wishes = decided
-                if isinstance(problem, ResultNotLoadedError) and tries < _TRIES and await _brought(problem, wishes):
+                if (
+                    isinstance(problem, ResultNotLoadedError)
+                    and tries < _TRIES
+                    and await _fetch_missing(problem, wishes)
+                ):
                     continue
                 if is_taken and len(wishes) == 1:
                     fail(wishes, problem)
@@ -190,16 +194,16 @@ class GroupCommit:
         longest_s = min(_FIRST_S * 2**wish.tries, _LONGEST_S)
         asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, wish)  # noqa: S311
 
-    def _bring(self, wish: PendingDecision, away: ResultNotLoadedError) -> None:
+    def _fetch_then_queue(self, wish: PendingDecision, away: ResultNotLoadedError) -> None:
         """It is decided once what it needs has come; the others of the round go on."""
 
-        async def brought() -> None:
-            if await _brought(away, [wish]):
+        async def fetched() -> None:
+            if await _fetch_missing(away, [wish]):
                 self._queue(wish)
             else:
-                wish.tell()
+                wish.resolve_answer()
 
-        task = asyncio.ensure_future(brought())
+        task = asyncio.ensure_future(fetched())
         self._bringing.add(task)
         task.add_done_callback(self._bringing.discard)
 
@@ -234,8 +238,8 @@ class GroupCommit:
                     pending.append(wish)
                 elif isinstance(problem, ResultNotLoadedError) and wish.tries < _MOST_TRIES:
                     if wish.answer is not None:
-                        self._bring(wish, problem)
-                    elif await _brought(problem, [wish]):
+                        self._fetch_then_queue(wish, problem)
+                    elif await _fetch_missing(problem, [wish]):
                         pending.append(wish)
                 else:
                     cause = problem.__cause__ if isinstance(problem, DecideAgainError) else None
@@ -255,10 +259,10 @@ class GroupCommit:
         return broken
 
 
-async def _brought(away: ResultNotLoadedError, wishes: list[PendingDecision]) -> bool:
+async def _fetch_missing(away: ResultNotLoadedError, wishes: list[PendingDecision]) -> bool:
     """Whether what was lacking has come; else these wishes have failed."""
     try:
-        await away.bring()
+        await away.fetch()
     except Exception as problem:
         fail(wishes, problem)
         return False

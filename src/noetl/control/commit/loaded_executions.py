@@ -20,7 +20,7 @@ from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
 from noetl.engine.evolve import evolve, replayed
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
-from noetl.events.envelope import Event, whole
+from noetl.events.envelope import Event, with_stored_values
 from noetl.net.net import Net
 from noetl.store.contract import ExecutionRow, Store
 
@@ -112,7 +112,7 @@ class LoadedExecutions:
         from."""
         execution_id = row.execution_id
         after = hot.committed if hot is not None and hot.base is not None else 0
-        events = self._whole(await self._store.events(execution_id, after=after))
+        events = self._with_stored_values(await self._store.events(execution_id, after=after))
         weight = weight_of(events) if self._kept is not None else 0
         try:
             if hot is not None and hot.base is not None:
@@ -124,10 +124,10 @@ class LoadedExecutions:
         except Exception as problem:
             raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
 
-    def _whole(self, events: list[Event]) -> list[Event]:
+    def _with_stored_values(self, events: list[Event]) -> list[Event]:
         """The events with what the log only refers to. UnreadableError where that is gone."""
         try:
-            told = [whole(event, self._values.load) for event in events]
+            told = [with_stored_values(event, self._values.load) for event in events]
         except ToolError as problem:
             what = f"execution {events[0].execution_id} cannot be read"
             raise UnreadableError(f"{what}: {problem.message} ({problem.kind})") from problem
@@ -173,7 +173,7 @@ class LoadedExecutions:
     async def _follow(self, hot: LoadedExecution) -> None:
         execution = hot.execution
         self._contended.add(execution.execution_id)
-        tail = self._whole(await self._store.events(execution.execution_id, after=hot.committed))
+        tail = self._with_stored_values(await self._store.events(execution.execution_id, after=hot.committed))
         try:
             for event in tail:
                 evolve(execution, event)

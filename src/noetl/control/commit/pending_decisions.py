@@ -27,7 +27,7 @@ class PendingDecision:
     def is_unwanted(self) -> bool:
         return self.answer is not None and self.answer.done()
 
-    def tell(self) -> None:
+    def resolve_answer(self) -> None:
         if self.answer is None or self.answer.done() or not self.is_settled:
             return
         if self.problem is not None:

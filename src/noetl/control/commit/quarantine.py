@@ -41,7 +41,7 @@ class Quarantine:
         """Whether it is to be let be."""
         return bool(self._until) and self._until.get(record, 0.0) > self._clock.now()
 
-    def rest(self, record: str, seconds: float) -> None:
+    def postpone(self, record: str, seconds: float) -> None:
         """Let it be for so long, though nothing is wrong with it."""
         self._until[record] = self._clock.now() + seconds
         if len(self._until) > MOST:
@@ -51,14 +51,14 @@ class Quarantine:
     def note(self, record: str, problem: BaseException) -> None:
         """It has failed. A store that is out of reach is no fault of the record: it is tried again soon."""
         if isinstance(problem, UnreachableError):
-            self.rest(record, FIRST_S)
+            self.postpone(record, FIRST_S)
             return
         now, before = self._clock.now(), self._noted.get(record)
         failures = before.failures + 1 if before else 1
         text = f"{type(problem).__name__}: {problem}"
         since = before.since if before else now
         noted = self._noted[record] = Incident(record=record, problem=text, failures=failures, since=since, last=now)
-        self.rest(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
+        self.postpone(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
         _log.warning("%s failed for the %d. time and is let be: %s", record, failures, text)
         if failures == FAILURES:
             self._unsaid.append(noted)

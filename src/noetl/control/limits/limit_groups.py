@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.control.nested.starts import Start
-from noetl.engine.limits import whole
+from noetl.engine.limits import limit_value
 from noetl.engine.pipeline.patches import overlaid
 from noetl.events.outcomes import Error
 from noetl.net.net import Concurrency
@@ -42,7 +42,9 @@ def place_of(limited: Concurrency | None, start: Start, now: float) -> tuple[str
     scope = Scope({"workload": workload, "execution_id": start.execution_id, "ctx": {}, "args": {}})
     key = render(limited.key, scope, now=now) if limited.key is not None else None
     name = path if key is None else f"{path} {msgspec.json.encode(key).decode()}"
-    return name, LimitGroup(limit=whole("concurrency.limit", render(limited.limit, scope, now=now)), path=path, key=key)
+    return name, LimitGroup(
+        limit=limit_value("concurrency.limit", render(limited.limit, scope, now=now)), path=path, key=key
+    )
 
 
 def held_back(start: Start) -> Start:

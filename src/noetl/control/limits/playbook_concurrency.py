@@ -60,7 +60,7 @@ class PlaybookConcurrency:
         limited = start.net.executor.concurrency
         if start.refused is not None or start.parent_execution_id is not None:
             return start
-        if limited is None and await self.limits.known(start.net.path) is None:
+        if limited is None and await self.limits.cached_limit(start.net.path) is None:
             return start
         try:
             name, fresh = place_of(limited, start, self._clock.now())
@@ -107,20 +107,20 @@ class PlaybookConcurrency:
             while names := await self._awaited():
                 for name in names:
                     await self._advance_safely(name)
-                await self._heard()  # others may end in another process
+                await self._wait_for_freed_slot()  # others may end in another process
                 self._news.clear()
 
     async def serve_all(self) -> None:
         """Let in whoever waits in the store, for as long as anybody wants it."""
         while True:
-            if not await self._heard():
+            if not await self._wait_for_freed_slot():
                 await self._sweep_safely()
             self._news.clear()
             ended, self._ended = self._ended, {}
             for name in ended:
                 await self._advance_safely(name)
 
-    async def _heard(self) -> bool:
+    async def _wait_for_freed_slot(self) -> bool:
         """Whether somebody has left a group before it was time to look anyway."""
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
@@ -169,7 +169,7 @@ class PlaybookConcurrency:
                 released=(*group.released, *let_in),
             )
             if await self._put(name, thing, moved):
-                await self._tell(name, [one for one in moved.released if self._reaches(one)])
+                await self._submit_admission(name, [one for one in moved.released if self._reaches(one)])
                 return
 
     async def look_at(self, path: str) -> None:
@@ -186,7 +186,7 @@ class PlaybookConcurrency:
         wanted = await self.limits.get(group.path)
         return wanted.limit if wanted is not None else group.limit or math.inf
 
-    async def _tell(self, name: str, let_in: Sequence[str]) -> None:
+    async def _submit_admission(self, name: str, let_in: Sequence[str]) -> None:
         """A crash in between tells them again, which changes nothing."""
         for execution_id in let_in:
             command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")

@@ -38,7 +38,7 @@ class PlaybookLimits:
         thing = await self._key_values.get(KIND, path)
         return msgspec.json.decode(thing.body, type=PlaybookLimit) if thing is not None else None
 
-    async def known(self, path: str) -> int | None:
+    async def cached_limit(self, path: str) -> int | None:
         """The limit of a playbook as it was a moment ago: for every start, most of which have none."""
         now = self._clock.now()
         if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:

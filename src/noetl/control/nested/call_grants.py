@@ -64,14 +64,14 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
         return
 
     def read(ctx: Callable[[Load], dict[str, Any]] | None, changed: frozenset[str]) -> Callable[[Load], bool]:
-        def look(load: Load) -> bool:
+        def is_granted(load: Load) -> bool:
             def scopes(path: Path) -> SecretScopes:
                 own = None if ctx is None else ctx(load)
                 return SecretScopes(plan, execution, run, lease, own, load, at=path or None, changed=changed)
 
             return any(_calls(call, task, scopes(path).read, plan) for task, path in found)
 
-        return look
+        return is_granted
 
     if await values.read(read(None, frozenset())):
         return

@@ -55,7 +55,7 @@ class NestedCalls:
         what was decided come to nothing, it is asked again."""
         return list(self._waiting.get(step_run_id or "", ()))
 
-    def heard(self, commits: Sequence[Commit]) -> None:
+    def note_ended_children(self, commits: Sequence[Commit]) -> None:
         """A child that is over is waited for no longer, whoever did."""
         for commit in commits:
             row = commit.execution
@@ -63,7 +63,7 @@ class NestedCalls:
                 for step_run_id in [one for one, children in self._waiting.items() if row.execution_id in children]:
                     self._remove(step_run_id, row.execution_id)
 
-    async def forlorn(self) -> list[PlaybookCall]:
+    async def orphaned_calls(self) -> list[PlaybookCall]:
         """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
         the child that is waited for here."""
         executions = {run: call.execution_id for run, own in self._waiting.items() for call in own.values()}
@@ -99,7 +99,7 @@ class NestedCalls:
         # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
         self._forget(call, child_id)
         self._conductor.release(child_id)
-        return await self._told(execution, call)
+        return await self._call_result(execution, call)
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
         """Cancel the child of a task run, if it is still there."""
@@ -201,7 +201,7 @@ class NestedCalls:
         )
         self._conductor.release(call.compensates)
 
-    async def _told(self, execution: Execution, call: PlaybookCall) -> PlaybookCallResult:
+    async def _call_result(self, execution: Execution, call: PlaybookCall) -> PlaybookCallResult:
         assert execution.status is not None
         return PlaybookCallResult(
             execution_id=execution.execution_id,

@@ -19,7 +19,7 @@ from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledErr
 from noetl.base.ids import uuid7
 from noetl.base.outages import log_failure
 from noetl.control.executions import Executions
-from noetl.control.outside.report_results import check, told
+from noetl.control.outside.report_results import check, request_result
 from noetl.control.outside.subscriptions import Subscriptions
 from noetl.engine.commands import CancelTimer, Command, DeliverMessage, DeliverSignal, InjectEvent
 from noetl.engine.decision import Decision
@@ -97,7 +97,7 @@ class MessageDelivery:
         for wait in waits:
             by_name.setdefault(wait.name, []).append(wait)
         for name, own in by_name.items():
-            if kept := await self._store.waits.kept(name, now=self._clock.now()):
+            if kept := await self._store.waits.stored_messages(name, now=self._clock.now()):
                 with suppress(_RemovedError):  # of many perhaps: the next look sees what is left
                     await self._match(kept, sorted(own, key=lambda wait: wait.opened_at))
 
@@ -129,7 +129,7 @@ class MessageDelivery:
             payload=message.payload,
         )
         try:
-            decision = await self._conductor.tell(wait.execution_id, command)
+            decision = await self._conductor.submit_command(wait.execution_id, command)
         except ConflictError:
             kept = await self._store.waits.message(message.message_id)
             if kept is None:
@@ -149,8 +149,10 @@ class MessageDelivery:
             at=self._clock.now(), signal_id=signal_id or uuid7(self._clock.now()), name=name, data=data
         )
         if execution_id is not None:
-            decision = await self._conductor.tell(execution_id, command)
-            return [execution_id] if check(told(decision), what=f'signal "{name}"') and decision.events else []
+            decision = await self._conductor.submit_command(execution_id, command)
+            return (
+                [execution_id] if check(request_result(decision), what=f'signal "{name}"') and decision.events else []
+            )
         audience = [one for one in await Subscriptions(self._store).of_signal(name) if self._reaches(one)]
         heard: list[str] = []
         for first in range(0, len(audience), _AT_ONCE):
@@ -171,15 +173,15 @@ class MessageDelivery:
         """An event of somebody outside (MSG-06). False when its key was known already."""
         _check_name(name, "event")
         command = InjectEvent(at=self._clock.now(), name=name, data=data, event_key=event_key)
-        return check(told(await self._tell(execution_id, command)), what=f'event "{name}"')
+        return check(request_result(await self._submit_command(execution_id, command)), what=f'event "{name}"')
 
     async def cancel_timer(self, execution_id: str, timer_id: str, *, actor: str) -> bool:
         """Cancel a timer whose author allows it (TMR-04). False when it was cancelled before."""
         command = CancelTimer(at=self._clock.now(), timer_id=timer_id, actor=actor)
-        return check(told(await self._tell(execution_id, command)), what=f'timer "{timer_id}"')
+        return check(request_result(await self._submit_command(execution_id, command)), what=f'timer "{timer_id}"')
 
-    async def _tell(self, execution_id: str, command: Command) -> Decision:
-        return await self._conductor.tell(execution_id, command)
+    async def _submit_command(self, execution_id: str, command: Command) -> Decision:
+        return await self._conductor.submit_command(execution_id, command)
 
 
 def new_message(

@@ -12,7 +12,7 @@ from typing import Any
 from noetl.base.clock import Clock
 from noetl.base.errors import NotFoundError
 from noetl.control.executions import Executions
-from noetl.control.outside.report_results import check, told
+from noetl.control.outside.report_results import check, request_result
 from noetl.engine.commands import ActOnTask, TaskAction
 from noetl.store.contract import Store
 from noetl.store.human_tasks import TaskRow, TaskState
@@ -90,8 +90,8 @@ class HumanTasks:
             values=values,
             version=version,
         )
-        decision = await self._conductor.tell(task.execution_id, command)
-        check(told(decision), what=f'task "{task.title}"')
+        decision = await self._conductor.submit_command(task.execution_id, command)
+        check(request_result(decision), what=f'task "{task.title}"')
         return await self.get(task_id)
 
 

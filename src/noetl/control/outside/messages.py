@@ -60,7 +60,7 @@ class MessageQueue:
             except NoetlError as problem:  # what is stored is found by the next sweep
                 outage.failed(problem)
 
-    async def look(self) -> None:
+    async def deliver_stored_messages(self) -> None:
         """Look for messages that other processes have stored for the waits here; nothing is asked when there are
         none."""
         waits = [wait for own in self._own.values() for wait in own.values()]

@@ -17,7 +17,7 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     problems: tuple[Refusal, ...] = ()
 
 
-def told(decision: Decision) -> RequestResult:
+def request_result(decision: Decision) -> RequestResult:
     return RequestResult(verdict=decision.verdict, detail=decision.detail, problems=decision.problems)
 
 

@@ -14,7 +14,7 @@ from noetl.base.outages import Outage
 from noetl.control.executions import Control, Executions
 from noetl.control.outside import requests_to_driver
 from noetl.control.outside.messages import MessageQueue
-from noetl.control.outside.report_results import RequestResult, told
+from noetl.control.outside.report_results import RequestResult, request_result
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests
@@ -60,7 +60,7 @@ async def attend(
             if conductor.is_holding or conductor.is_contended:
                 await conductor.catch_up()  # who asked may have lost patience and recorded it itself
             if mailroom is not None and mailroom.awaits:
-                await mailroom.look()
+                await mailroom.deliver_stored_messages()
             outage.worked()
         except BackendError as problem:
             if not conductor.is_shared:
@@ -78,7 +78,7 @@ async def take(conductor: Executions, requests: Requests, request: RequestRow, c
             verdict = await conductor.control(request.execution_id, control)
             said, text = verdict, verdict.value
         else:
-            heard = told(await conductor.tell(request.execution_id, command))
+            heard = request_result(await conductor.submit_command(request.execution_id, command))
             said, text = heard.verdict, requests_to_driver.answer(heard)
     except (RefusedError, msgspec.DecodeError) as problem:
         said = ReportResult.REFUSED

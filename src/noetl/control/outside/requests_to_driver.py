@@ -48,5 +48,5 @@ def answer(told: RequestResult) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def answered(text: str) -> RequestResult:
+def decoded_result(text: str) -> RequestResult:
     return msgspec.json.decode(text, type=RequestResult)

@@ -36,9 +36,9 @@ class ResultNotLoadedError(BackendError):
         super().__init__("stored results have to be brought first, and were asked for too often")
         self._carriage, self._unsent, self._unread = carriage, unsent, unread
 
-    async def bring(self) -> None:
+    async def fetch(self) -> None:
         """BackendError while the store is away."""
-        await self._carriage.bring(self._unsent, self._unread)
+        await self._carriage.transfer(self._unsent, self._unread)
 
     def begin(self) -> None:
         """The same, and nobody waits for it."""
@@ -105,7 +105,7 @@ class ResultCache:
                 return found
             except ResultNotLoadedError as problem:
                 away = problem
-            await away.bring()
+            await away.fetch()
         raise away
 
     # what a worker in the same process keeps and reads: it cannot wait either, but between its tasks
@@ -126,7 +126,7 @@ class ResultCache:
         self._owed = {one: body for one, body in self._owed.items() if not self._carriage.is_sent(one)}
         if self._owed:
             text = msgspec.json.encode(what).decode()
-            await self._carriage.bring({one: body for one, body in self._owed.items() if one in text}, ())
+            await self._carriage.transfer({one: body for one, body in self._owed.items() if one in text}, ())
 
     def load_now(self, reference: Reference) -> Any:
         """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
@@ -136,7 +136,7 @@ class ResultCache:
     async def fetch(self, references: Iterable[Reference]) -> None:
         """Have these at hand, as far as they can be had; whoever reads the others hears of it."""
         with suppress(BackendError):
-            await self._carriage.bring({}, [one.checksum for one in references if self.is_far(one.size)])
+            await self._carriage.transfer({}, [one.checksum for one in references if self.is_far(one.size)])
 
     def close(self) -> None:
         self._carriage.close()

@@ -65,7 +65,7 @@ class ResultTransfer:
 
     # what is brought
 
-    async def bring(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
+    async def transfer(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
         """Return once the ones are stored and the others at hand, or known to be gone. BackendError while the store is
         away."""
         if tasks := [asyncio.shield(task) for task in self._tasks(unsent, unread)]:

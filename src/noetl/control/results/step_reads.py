@@ -40,11 +40,11 @@ def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
     if known is None:
         known = _known[plan] = {}
     if step not in known:
-        known[step] = _found(plan.step(step), plan)
+        known[step] = _steps_read_by(plan.step(step), plan)
     return known[step]
 
 
-def _found(step: Transition, plan: Plan) -> tuple[str, ...] | None:
+def _steps_read_by(step: Transition, plan: Plan) -> tuple[str, ...] | None:
     if any(map(_looks_up_more, tasks_of(step))):
         return None
     return tuple(sorted(word for word in _words(texts_in(msgspec.to_builtins(step))) if plan.has_step(word)))

@@ -31,13 +31,13 @@ class WaitingForResults:
 
     def lay_aside(self, ready: Ready, away: ResultNotLoadedError) -> None:
         self._orders.setdefault(ready.execution_id, {})[ready.order_id] = ready
-        task = asyncio.ensure_future(self._bring(ready.execution_id, away))
+        task = asyncio.ensure_future(self._fetch_then_requeue(ready.execution_id, away))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _bring(self, execution_id: str, away: ResultNotLoadedError) -> None:
+    async def _fetch_then_requeue(self, execution_id: str, away: ResultNotLoadedError) -> None:
         try:
-            await away.bring()
+            await away.fetch()
         except BackendError:
             await asyncio.sleep(_PAUSE_S)  # whoever claims it then finds out whether it is back
         self._come_back(self._orders.pop(execution_id, {}).values())

@@ -44,10 +44,10 @@ class ScheduleStore:
         raise RefusedError(f'the schedule of "{net.path}" is being changed by others: try again')
 
     async def get(self, path: str) -> Schedule:
-        return schedule_of(await self._thing(path))
+        return schedule_of(await self._stored_schedule(path))
 
     async def schedules(self) -> list[Schedule]:
-        return [schedule_of(thing) for thing in await self.things(SCHEDULE)]
+        return [schedule_of(thing) for thing in await self.key_values_of(SCHEDULE)]
 
     async def pause(self, path: str, *, at: float) -> Schedule:
         return await self._change(path, at, lambda schedule: msgspec.structs.replace(schedule, paused=True))
@@ -63,14 +63,14 @@ class ScheduleStore:
         return await self._change(path, at, resumed)
 
     async def backfills(self, path: str | None = None) -> list[Backfill]:
-        found = [backfill_of(thing) for thing in await self.things(BACKFILL)]
+        found = [backfill_of(thing) for thing in await self.key_values_of(BACKFILL)]
         return [one for one in found if path in (None, one.path)]
 
     async def ask_for(self, backfill: Backfill, *, at: float) -> None:
         """Leave it to the clockwork, durably."""
         await self._key_values.put(BACKFILL, backfill.backfill_id, _body(backfill), over=0, at=at)
 
-    async def things(self, kind: str) -> list[KeyValue]:
+    async def key_values_of(self, kind: str) -> list[KeyValue]:
         found: list[KeyValue] = []
         while True:
             page = await self._key_values.list(kind, limit=_PAGE, beyond=found[-1].name if found else None)
@@ -85,7 +85,7 @@ class ScheduleStore:
     async def remove(self, thing: KeyValue) -> None:
         await self._key_values.delete(thing.kind, thing.name, version=thing.version)
 
-    async def _thing(self, path: str) -> KeyValue:
+    async def _stored_schedule(self, path: str) -> KeyValue:
         thing = await self._key_values.get(SCHEDULE, path)
         if thing is None:
             raise RefusedError(f'"{path}" has no schedule: register a playbook of this path that has a trigger')
@@ -93,7 +93,7 @@ class ScheduleStore:
 
     async def _change(self, path: str, at: float, change: Callable[[Schedule], Schedule]) -> Schedule:
         for _ in range(_TRIES):
-            thing = await self._thing(path)
+            thing = await self._stored_schedule(path)
             before = schedule_of(thing)
             after = change(before)
             if after == before or await self.replace(thing, after, at=at):

@@ -72,7 +72,7 @@ class Schedules:
         logged, and does not stop the others."""
         waits_s = [POLL_S]
         for kind, keep in ((SCHEDULE, self._keep), (BACKFILL, self._fill)):
-            for thing in await self._timetable.things(kind):
+            for thing in await self._timetable.key_values_of(kind):
                 try:
                     waits_s.append(await keep(thing))
                 except Exception as problem:  # a poisoned record is its own problem

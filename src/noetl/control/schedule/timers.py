@@ -80,7 +80,7 @@ class TimerQueue:
         while True:
             while woken := self._alarm_clock.take_due(self._clock.now(), MOST_AT_ONCE):
                 await self._wake(woken)
-            await self._rest(None)
+            await self._sleep_until(None)
 
     async def serve_all(self) -> None:
         """Wake every execution of the store, for as long as anybody wants it."""
@@ -95,7 +95,7 @@ class TimerQueue:
                 nearest = None
             poll_at = self._clock.now() + POLL_S
             is_near = nearest is not None and self._clock.now() < nearest < poll_at  # one laid aside is overdue
-            await self._rest(nearest if is_near else poll_at)
+            await self._sleep_until(nearest if is_near else poll_at)
 
     async def wake_due(self) -> int:
         """Wake some of those that are due in the store; gives how many there were."""
@@ -138,7 +138,7 @@ class TimerQueue:
             self._aside[execution_id] = until
             self._alarm_clock.set(execution_id, until)
 
-    async def _rest(self, until: float | None) -> None:
+    async def _sleep_until(self, until: float | None) -> None:
         """Return when the nearest moment comes, or at `until`, or once there is a nearer one than there was."""
         moments = [one for one in (until, self._alarm_clock.nearest()) if one is not None]
         self._alarm_clock.sooner.clear()

@@ -104,13 +104,13 @@ class SecretRelease:
         declared = {entry.name for entry in plan.net.keychain}
         events = await past.until_claim(ask) if reads_ctx(naming, execution.ctx) else []
 
-        def look(load: Load) -> bool:
+        def is_granted(load: Load) -> bool:
             if (held := _holder(ask, execution)) is None:
                 return False  # it has ended while something was brought
             scopes = SecretScopes(plan, execution, *held, ctx_of(events, load), load)
             return Grants(naming, declared, scopes.read).allow(ask.name, ask.kind, ask.lookup)
 
-        return await past.read(look)
+        return await past.read(is_granted)
 
     def _naming(self, plan: Plan, step: str) -> Naming:
         known = self._namings.setdefault(plan, {})

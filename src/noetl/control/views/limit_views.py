@@ -65,14 +65,14 @@ async def playbook_limits(
         for thing in page:
             group = msgspec.json.decode(thing.body, type=LimitGroup)
             if path in (None, group.path):
-                found.append(_shown(group, wanted.get(group.path)))
+                found.append(_limit_view(group, wanted.get(group.path)))
         beyond = page[-1].name
     shown = {one.path for one in found}
     found += [PlaybookLimitView(path=name, limit=limit) for name, limit in wanted.items() if name not in shown]
     return sorted(found, key=lambda one: (one.path, msgspec.json.encode(one.key)))
 
 
-def _shown(group: LimitGroup, limit: int | None) -> PlaybookLimitView:
+def _limit_view(group: LimitGroup, limit: int | None) -> PlaybookLimitView:
     return PlaybookLimitView(
         path=group.path,
         key=group.key,

@@ -48,7 +48,7 @@ def side_runs_of(execution: Execution, orders: Iterable[OrderRow], now: float) -
     for run_id in execution.side_runs:
         run = execution.runs[run_id]
         if run.side_run is not None:
-            found.append(_shown(run, run.side_run, rows.get(run.order_id or ""), now))
+            found.append(_side_run_view(run, run.side_run, rows.get(run.order_id or ""), now))
     saga = execution.saga
     for one in saga.todo.values() if saga is not None else ():
         waits_for = "those before it to be undone"
@@ -58,7 +58,7 @@ def side_runs_of(execution: Execution, orders: Iterable[OrderRow], now: float) -
     return found
 
 
-def _shown(run: StepRun, side_run: SideRun, order: OrderRow | None, now: float) -> SideRunView:
+def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now: float) -> SideRunView:
     state, waits_for = _stands(run, order, now)
     about: dict[str, Any] = {}
     if side_run.kind is not SideRunKind.COMPENSATION:

@@ -72,7 +72,7 @@ def tokens_of(
         for wait in execution.waits.values()
         if wait.kind is WaitKind.TIMER and wait.due_at is not None
     )
-    return [_shown(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
+    return [_token_view(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
 
 
 def sentences_of(
@@ -81,7 +81,7 @@ def sentences_of(
     """Why it is where it is, one sentence for each token and for what runs beside them, or how it ended."""
     if not execution.is_open:
         return _ended(execution)
-    told = [_told(token) for token in list(tokens)[:_FIRST]]
+    told = [_waiting_line(token) for token in list(tokens)[:_FIRST]]
     if len(tokens) > _FIRST:
         told.append(f"{len(tokens) - _FIRST} more tokens are alive")
     told += side_run_views.sentences_of(side_runs)
@@ -105,7 +105,7 @@ def _ended(execution: Execution) -> list[str]:
     return told
 
 
-def _told(token: TokenView) -> str:
+def _waiting_line(token: TokenView) -> str:
     task = f", task {token.task}" if token.task and token.state == "running" else ""
     attempt = f", attempt {token.attempt}" if token.attempt and token.attempt > 1 else ""
     return f"step {token.step}{task}{attempt} is {token.state}: it waits for {token.waits_for}"
@@ -125,7 +125,7 @@ def loop_of(run: Any) -> dict[str, int] | None:
     }
 
 
-def _shown(token: Token, run: StepRun | None, around: _Surrounding) -> TokenView:
+def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> TokenView:
     common: dict[str, Any] = {
         "token_id": token.token_id,
         "step": token.step,

@@ -48,7 +48,7 @@ def cut_if_complete(
     assert run.loop is not None
     for span in run.loop.ranges.values():
         if span.path[: len(frame.path)] == frame.path:
-            draft.owe(CloseOrder(span.order_id, run.step_run_id, span.lease_epoch))
+            draft.add_effect(CloseOrder(span.order_id, run.step_run_id, span.lease_epoch))
     return True
 
 

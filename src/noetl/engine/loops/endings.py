@@ -68,7 +68,7 @@ def fail_loop(plan: Plan, execution: Execution, run: StepRun, error: Error, at: 
         _settle(draft, execution, run)
     draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=root.event_id)
     for span in loop.ranges.values():
-        draft.owe(CloseOrder(span.order_id, run.step_run_id, span.lease_epoch))
+        draft.add_effect(CloseOrder(span.order_id, run.step_run_id, span.lease_epoch))
     return draft.decision()
 
 

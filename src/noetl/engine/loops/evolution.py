@@ -87,7 +87,7 @@ def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
     loop.begun[payload.path] = Begun(order_id=order_id, position=first)
 
 
-def told(loop: LoopRun, path: Path, event_id: str, *, begins: bool) -> None:
+def note_task_event(loop: LoopRun, path: Path, event_id: str, *, begins: bool) -> None:
     """Something of the task under way. `begins`: that it has begun."""
     iteration = loop.begun[path]
     iteration.told = (*iteration.told, event_id)
@@ -163,10 +163,10 @@ def _result(loop: LoopRun, frame: Frame, payload: IterationDone) -> Any:
     if frame.nested:
         return loop.frames[payload.path].results
     loop.done += 1
-    return kept(payload.result)
+    return collected_value(payload.result)
 
 
-def kept(result: TaskResult) -> Any:
+def collected_value(result: TaskResult) -> Any:
     """As it is kept until the end: the payload, or the whole result where it has to be loaded first."""
     if result.ref is not None:
         return result
@@ -180,7 +180,7 @@ def _close_frame(loop: LoopRun, path: Path) -> None:
     loop.due.pop(path, None)
 
 
-def _taken(iteration: Begun) -> tuple[Taken, ...]:
+def _transition_of(iteration: Begun) -> tuple[Taken, ...]:
     """The transition that the iteration's rules took (V2C-23)."""
     case = iteration.position.case
     if iteration.last is not None and iteration.last.decision.case is not None:
@@ -190,7 +190,7 @@ def _taken(iteration: Begun) -> tuple[Taken, ...]:
 
 def _leave_range(loop: LoopRun, frame: Frame, path: Path) -> Range | None:
     iteration = loop.begun.pop(path)
-    if taken := _taken(iteration):
+    if taken := _transition_of(iteration):
         loop.taken[path] = taken
     span = loop.ranges[iteration.order_id]
     span.left -= 1

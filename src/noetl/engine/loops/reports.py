@@ -163,7 +163,7 @@ class _Book:
         entry = IterationFailed(index=path[-1], path=path, error=error)
         event_id, parent_id = f"{self._name(path)}/e", self._frame.event_id
         self._draft.add(entry, run=self._run, on_behalf=True, event_id=event_id, parent_id=parent_id)
-        self._gone(entry)
+        self._count_ended(entry)
         self._stopped.append(path)
 
     def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
@@ -171,9 +171,9 @@ class _Book:
             self._add(entry, f"{self._name(entry.path)}/e", at)  # whichever end: an iteration has one
             if self._follow is not None and isinstance(entry, IterationDone):
                 self._follow.ended(entry)
-            self._gone(entry)
+            self._count_ended(entry)
 
-    def _gone(self, entry: IterationDone | IterationFailed) -> None:
+    def _count_ended(self, entry: IterationDone | IterationFailed) -> None:
         self._moved[entry.path] = None
         self._left -= 1
         self._ended[isinstance(entry, IterationFailed)] += 1
@@ -202,7 +202,7 @@ class _Book:
             return Decision(verdict=ReportResult.DUPLICATE)
         if self._left == 0 and not self._cut:
             span = self._span
-            self._draft.owe(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
+            self._draft.add_effect(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
         stopped = [self._span.path] if self._cut else self._stopped  # all of it, or single iterations
         return msgspec.structs.replace(self._draft.decision(), stopped=tuple(stopped))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.loops.evolution import kept
+from noetl.engine.loops.evolution import collected_value
 from noetl.engine.loops.state import Frame
 from noetl.engine.pipeline.payloads import refuse_above_cap
 from noetl.engine.pipeline.pipeline_scope import Load
@@ -45,5 +45,5 @@ def _loaded(value: Any, load: Load) -> Any:
     if isinstance(value, TaskResult):
         assert value.ref is not None
         loaded = load(value.ref)
-        return kept(TaskResult(result=loaded, wrapped=value.wrapped))
+        return collected_value(TaskResult(result=loaded, wrapped=value.wrapped))
     return value

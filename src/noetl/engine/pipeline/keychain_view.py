@@ -34,4 +34,4 @@ class MaterialView:
         return self._material.fields[str(name)]
 
     def value(self) -> Any:
-        return self._material.whole()
+        return self._material.text_or_fields()

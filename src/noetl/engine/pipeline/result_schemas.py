@@ -88,7 +88,7 @@ def _misfits(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]
             yield f"{place} is {_name(value)}, and {' or '.join(types)} is allowed"
     for name, allowed in (("enum", schema.get("enum")), ("const", [schema.get("const")])):
         if name in schema and not any(_same(value, one) for one in allowed or ()):
-            yield f"{place} is {_shown(value)}, and {', '.join(map(_shown, allowed or ()))} is allowed"
+            yield f"{place} is {_value_text(value)}, and {', '.join(map(_value_text, allowed or ()))} is allowed"
     yield from _out_of_bounds(schema, value, place)
     if isinstance(value, dict):
         yield from _members(schema, value, place)
@@ -98,7 +98,7 @@ def _misfits(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]
     if "anyOf" in schema and all(misfit(one, value, place) for one in schema["anyOf"]):
         yield f"{place} is none of what is allowed there: {misfit(schema['anyOf'][0], value, place)}"
     if "not" in schema and misfit(schema["not"], value, place) is None:
-        yield f"{place} is {_shown(value)}, which is not allowed"
+        yield f"{place} is {_value_text(value)}, which is not allowed"
 
 
 def _members(schema: Mapping[str, Any], value: Mapping[str, Any], place: str) -> Iterator[str]:
@@ -131,6 +131,6 @@ def _name(value: Any) -> str:
     return next((name for name, fits in _TYPES.items() if fits(value)), type(value).__name__)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -22,7 +22,7 @@ def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> D
         return _unknown(draft, run)
     claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
     draft.add(claimed, run=run, parent_id=run.event_id)
-    draft.owe(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.pool))
+    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.pool))
     return draft.decision()
 
 
@@ -38,5 +38,5 @@ def _unknown(draft: Draft, run: StepRun) -> Decision:
     assert run.order_id is not None
     reason = "its worker was lost while it ran, and it is not idempotent"
     draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run, parent_id=run.event_id)
-    draft.owe(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))
+    draft.add_effect(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)

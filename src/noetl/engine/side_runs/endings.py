@@ -95,4 +95,4 @@ def _stop(draft: Draft, run: StepRun, side_run: SideRun, reason: str) -> None:
             about |= {"on_behalf": True, "task_run_id": side_run.task_run_id}
             draft.add(_async_done(side_run, error=error, stopped=True), **about)
     assert run.order_id is not None
-    draft.owe(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))
+    draft.add_effect(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))

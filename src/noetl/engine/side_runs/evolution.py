@@ -70,7 +70,7 @@ def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
         case HandlerStarted():
             _handler_started(execution, event, payload)
         case HandlerSkipped():
-            _answered(execution, payload.key)
+            _remove_pending_handler(execution, payload.key)
         case HandlerDone() | HandlerFailed():
             _over(execution, event, stopped=isinstance(payload, HandlerFailed) and payload.stopped)
         case AsyncStarted():
@@ -153,7 +153,7 @@ def _compensated(
     _over(execution, event, stopped=isinstance(payload, CompensationUnknown))
     saga.under_way = None
     if not isinstance(payload, CompensationDone) and saga.error is None:
-        saga.error = _why(event, payload)
+        saga.error = _compensation_error(event, payload)
     if saga.todo:
         execution.agenda[COMPENSATE] = Due.COMPENSATE
     else:
@@ -179,7 +179,7 @@ def cancelled(execution: Execution, payload: PlaybookCancelled) -> None:
 
 
 def _handler_started(execution: Execution, event: Event, payload: HandlerStarted) -> None:
-    _answered(execution, payload.key)
+    _remove_pending_handler(execution, payload.key)
     owner = execution.runs[payload.owner]
     side_run = SideRun(
         kind=SideRunKind.HANDLER,
@@ -190,7 +190,7 @@ def _handler_started(execution: Execution, event: Event, payload: HandlerStarted
     )
     position = Position(task=payload.task, iter=owner.position.iter)
     run = _begin(execution, event, side_run, payload.order_id, args=owner.args, position=position)
-    _beside(run, owner)
+    _copy_owner_fields(run, owner)
     if payload.interrupting:
         _stop_body(execution, owner, event.ts)
 
@@ -206,7 +206,7 @@ def _async_started(execution: Execution, event: Event, payload: AsyncStarted) ->
         around=payload.around,
     )
     run = _begin(execution, event, side_run, payload.order_id, args=owner.args, position=payload.position)
-    _beside(run, owner)
+    _copy_owner_fields(run, owner)
     run.ctx = dict(payload.ctx) if payload.around else None
 
 
@@ -238,12 +238,12 @@ def _stop_body(execution: Execution, owner: StepRun, at: float) -> None:
     forget_handlers(execution, owner.step_run_id)
 
 
-def _beside(run: StepRun, owner: StepRun) -> None:
+def _copy_owner_fields(run: StepRun, owner: StepRun) -> None:
     """What a side run has of the step run it belongs to."""
     run.token_id, run.token_meta, run.pool, run.vars = owner.token_id, owner.token_meta, owner.pool, dict(owner.vars)
 
 
-def _answered(execution: Execution, key: str) -> None:
+def _remove_pending_handler(execution: Execution, key: str) -> None:
     del execution.summons[key]
     del execution.agenda[key]
 
@@ -273,7 +273,7 @@ def _saga(execution: Execution) -> Saga:
     return execution.saga
 
 
-def _why(event: Event, payload: CompensationFailed | CompensationUnknown) -> Error:
+def _compensation_error(event: Event, payload: CompensationFailed | CompensationUnknown) -> Error:
     if isinstance(payload, CompensationUnknown):
         message = f'whether step "{event.step}" was compensated is not known: {payload.reason}'
         return Error(kind="compensation.failed", message=message)

@@ -39,7 +39,7 @@ def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
         case DueTime.WAIT:
             return _wait(execution, execution.waits[key], at)
         case DueTime.DUE:
-            return _told(execution, execution.tasks[key], HumanOverdue(task_id=key), at)
+            return _task_decision(execution, execution.tasks[key], HumanOverdue(task_id=key), at)
         case DueTime.ESCALATE:
             return _escalate(execution, execution.tasks[key], at)
         case DueTime.TIMEOUT:
@@ -81,14 +81,16 @@ def _escalate(execution: Execution, task: OpenHumanTask, at: float) -> Decision:
     escalated = HumanEscalated(
         task_id=task.task_id, mode=task.escalation_mode, role=task.escalate_to_role, user=task.escalate_to_user
     )
-    return _told(execution, task, escalated, at)
+    return _task_decision(execution, task, escalated, at)
 
 
-def _told(execution: Execution, task: OpenHumanTask, payload: HumanOverdue | HumanEscalated, at: float) -> Decision:
+def _task_decision(
+    execution: Execution, task: OpenHumanTask, payload: HumanOverdue | HumanEscalated, at: float
+) -> Decision:
     draft = Draft(execution, at, derived(task.task_id, payload.event_type))
     wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
-    draft.owe(ChangeTask(changed(task, payload, at)))
+    draft.add_effect(ChangeTask(changed(task, payload, at)))
     return draft.decision()
 
 

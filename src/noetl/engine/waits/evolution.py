@@ -42,22 +42,22 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
         case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
             _open(execution, event, payload)
         case TimerFired():
-            _came(execution, event, payload)
+            _end_wait(execution, event, payload)
         case TimerCancelled(withdrawn=True):
             _withdrawn(execution, event, payload)
         case TimerCancelled():
-            _came(execution, event, payload)
+            _end_wait(execution, event, payload)
         case MessageReceived():
             execution.known[payload.message_id] = None
-            _came(execution, event, payload)
+            _end_wait(execution, event, payload)
         case MessageTimeout():
             execution.alarms.cancel(DueTime.WAIT, payload.wait_id)
             if payload.action == "escalate":
-                _came(execution, event, payload)
+                _end_wait(execution, event, payload)
         case SignalReceived():
             execution.known[payload.signal_id] = None
             if payload.wait_id is not None:
-                _came(execution, event, payload)
+                _end_wait(execution, event, payload)
         case HumanClaimed() | HumanReleased() | HumanOverdue() | HumanEscalated() | TaskCompleted():
             _on_task(execution, event, payload)
         case _:
@@ -172,7 +172,7 @@ def _on_task(
         case HumanEscalated():
             execution.alarms.cancel(DueTime.ESCALATE, payload.task_id)
         case TaskCompleted():
-            _came(execution, event, payload)
+            _end_wait(execution, event, payload)
 
 
 def given_by(payload: Waiting) -> tuple[Any, bool]:
@@ -194,7 +194,7 @@ def result_with(own: TaskResult, given: Any, instead: bool) -> TaskResult:
     return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own
 
 
-def _came(execution: Execution, event: Event, payload: Waiting) -> None:
+def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
     """One wait has ended, and with it the others of its step."""
     run, data, (given, instead) = _run(execution, event), event_data(payload), given_by(payload)
     close_all(execution, run, event.ts)

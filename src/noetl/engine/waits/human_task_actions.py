@@ -93,7 +93,7 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
     completed = TaskCompleted(task_id=task.task_id, actor=command.actor, result=values)
     draft = Draft(execution, command.at, derived(task.task_id, task.version))
     end_wait(draft, execution, execution.waits[task.task_id], completed)
-    draft.owe(ChangeTask(changed(task, completed, command.at)))
+    draft.add_effect(ChangeTask(changed(task, completed, command.at)))
     return draft.decision()
 
 
@@ -101,5 +101,5 @@ def _changed(execution: Execution, task: OpenHumanTask, payload: HumanClaimed | 
     draft = Draft(execution, at, derived(task.task_id, task.version))
     wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
-    draft.owe(ChangeTask(changed(task, payload, at)))
+    draft.add_effect(ChangeTask(changed(task, payload, at)))
     return draft.decision()

@@ -16,11 +16,11 @@ def close_waits(
     for kind, wait_id in run.waits.items():
         wait = execution.waits[wait_id]
         if kind in (WaitKind.MESSAGE, WaitKind.SIGNAL):
-            draft.owe(CloseWait(wait_id))
+            draft.add_effect(CloseWait(wait_id))
         elif wait_id == came:
             continue
         elif kind is WaitKind.TIMER:
             cancelled = TimerCancelled(wait_id=wait_id, timer_id=wait.name, withdrawn=True)
             draft.add(cancelled, run=run, parent_id=parent_id or wait.event_id)
         else:
-            draft.owe(ChangeTask(withdrawn(execution.tasks[wait_id], draft.at)))
+            draft.add_effect(ChangeTask(withdrawn(execution.tasks[wait_id], draft.at)))

@@ -58,20 +58,22 @@ def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
         return draft.decision()
     for armed in blocks:
         draft.add(armed, run=run, parent_id=parent_id)
-        _owe(draft, run, armed, at)
+        _add_wait_effect(draft, run, armed, at)
     return draft.decision()
 
 
-def _owe(draft: Draft, run: StepRun, armed: Armed, at: float) -> None:
+def _add_wait_effect(draft: Draft, run: StepRun, armed: Armed, at: float) -> None:
     about: dict[str, Any] = {"step_run_id": run.step_run_id, "opened_at": at}
     match armed:
         case MessageAwaited():
             kind, name = WaitKind.MESSAGE.value, armed.name
-            draft.owe(OpenWait(wait_id=armed.wait_id, kind=kind, name=name, correlation=armed.correlation, **about))
+            draft.add_effect(
+                OpenWait(wait_id=armed.wait_id, kind=kind, name=name, correlation=armed.correlation, **about)
+            )
         case SignalAwaited():
-            draft.owe(OpenWait(wait_id=armed.wait_id, kind=WaitKind.SIGNAL.value, name=armed.name, **about))
+            draft.add_effect(OpenWait(wait_id=armed.wait_id, kind=WaitKind.SIGNAL.value, name=armed.name, **about))
         case HumanCreated():
-            draft.owe(ChangeTask(created(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
+            draft.add_effect(ChangeTask(created(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
 
 
 def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator[Armed]:

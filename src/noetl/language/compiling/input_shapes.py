@@ -73,9 +73,9 @@ def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
             return None
         # the choice of the same kind says most; else all of them are the answer
         alike = [each for each, one in zip(found, schema["anyOf"], strict=True) if each and _is_alike(node, one)]
-        return alike[0] if alike else (node, _found(node), f"write {_allowed(schema)}")
+        return alike[0] if alike else (node, _misfit_text(node), f"write {_allowed(schema)}")
     if not _is_alike(node, schema):
-        return node, _found(node), f"write {_allowed(schema)}"
+        return node, _misfit_text(node), f"write {_allowed(schema)}"
     return next(_inside(node, schema), None)
 
 
@@ -111,7 +111,7 @@ def _is_alike(node: Node, schema: dict[str, Any]) -> bool:
             return kind is None or type(node.value) in _TYPES.get(kind, ())
 
 
-def _found(node: Node) -> str:
+def _misfit_text(node: Node) -> str:
     match node:
         case Mapping():
             return "it cannot be a mapping" if len(node.values) else "it cannot be empty"

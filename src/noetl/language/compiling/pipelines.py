@@ -56,11 +56,11 @@ def pipelines(playbook: Playbook) -> list[Pipeline]:
     """All pipelines in document order, hooks after the pipeline they belong to."""
     found: list[Pipeline] = []
 
-    def look(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
+    def collect_pipeline(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
         found.append(pipeline)
         return pipeline.items
 
-    rewrite(playbook, look)
+    rewrite(playbook, collect_pipeline)
     return found
 
 

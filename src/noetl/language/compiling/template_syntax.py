@@ -29,7 +29,7 @@ def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playb
         except TemplateError as error:
             place = place_in(written.scalar, error.offset, playbook.source)
             wrong, hint = _told_apart(error.message)
-            compilation.note("E_TEMPLATE", place, f"this template cannot be used: {wrong}", hint or _meant(wrong))
+            compilation.note("E_TEMPLATE", place, f"this template cannot be used: {wrong}", hint or _way_out(wrong))
     return playbook
 
 
@@ -39,5 +39,5 @@ def _told_apart(message: str) -> tuple[str, str]:
     return (f'{wrong}"', way_out) if way_out else (message, "")
 
 
-def _meant(wrong: str) -> str:
+def _way_out(wrong: str) -> str:
     return next((way_out for mark, way_out in _MEANT.items() if mark in wrong), _LOOKS)

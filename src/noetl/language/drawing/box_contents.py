@@ -23,7 +23,7 @@ class BoxMark(msgspec.Struct, frozen=True):
 
 def marks_of(step: Transition) -> tuple[BoxMark, ...]:
     """Everything worth knowing about a step before its tasks."""
-    return (*_entry(step), *_loops(step.loop), *_waits(step), *_aside(step))
+    return (*_entry(step), *_loops(step.loop), *_waits(step), *_side_marks(step))
 
 
 def _entry(step: Transition) -> Iterator[BoxMark]:
@@ -83,7 +83,7 @@ def _waits(step: Transition) -> Iterator[BoxMark]:
         yield BoxMark("☺", "human", f"{title}, by {words(who)}" if who else title)
 
 
-def _aside(step: Transition) -> Iterator[BoxMark]:
+def _side_marks(step: Transition) -> Iterator[BoxMark]:
     if step.timeout is not None:
         yield BoxMark(
             "◔",

@@ -37,12 +37,12 @@ def ordered(rows: Rows, above: Links, below: Links) -> Rows:
 
 
 def _sort_by_neighbours(row: list[int], place: dict[int, int], links: Links) -> None:
-    def wish(item: tuple[int, int]) -> float:
+    def wanted_position(item: tuple[int, int]) -> float:
         index, thing = item
         near = [place[other] for other in links[thing]]
         return sum(near) / len(near) if near else float(index)
 
-    row[:] = [thing for _, thing in sorted(enumerate(row), key=wish)]
+    row[:] = [thing for _, thing in sorted(enumerate(row), key=wanted_position)]
 
 
 def crossings(rows: Rows, below: Links) -> int:
@@ -84,7 +84,7 @@ def placed(
     for sweep in range(_PLACING_SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
             links = above if sweep % 2 == 0 else below
-            wishes = [_wish(thing, x, links, above, below, last=sweep >= _PLACING_SWEEPS - 4) for thing in row]
+            wishes = [_wanted_x(thing, x, links, above, below, last=sweep >= _PLACING_SWEEPS - 4) for thing in row]
             for thing, at in zip(row, _spread(row, wishes, widths, weights, gap), strict=True):
                 x[thing] = at
     x = straightened(x, rows, above, below, widths, gap)
@@ -92,7 +92,7 @@ def placed(
     return [at - left for at in x]
 
 
-def _wish(thing: int, x: list[float], links: Links, above: Links, below: Links, *, last: bool) -> float:
+def _wanted_x(thing: int, x: list[float], links: Links, above: Links, below: Links, *, last: bool) -> float:
     near = [*above[thing], *below[thing]] if last else links[thing]
     if len(near) == 1:  # most things are pieces of a way
         return x[near[0]]

@@ -73,14 +73,14 @@ def svg(drawing: Drawing) -> str:
         _text("title", _MARGIN, 34, drawing.title),
         _text("sub", _MARGIN, 52, drawing.subtitle),
         f'<g transform="translate({shift:.1f} {_TOP})">',
-        *_drawn(layout),
+        *_svg_elements(layout),
         "</g>",
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _drawn(layout: DrawingLayout) -> list[str]:
+def _svg_elements(layout: DrawingLayout) -> list[str]:
     """Ways below, then boxes, then labels, so that no line runs over a text."""
     ways = [_way(way) for way in layout.ways]
     boxes = [_box(box) for box in layout.boxes]
@@ -128,7 +128,7 @@ def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> st
 
 def _way(placed: PlacedWay) -> str:
     points = placed.points
-    path = _cornered(points) if placed.back else _curved(points)
+    path = _rounded_path(points) if placed.back else _curved(points)
     manner = placed.way.manner
     return f'<path class="way {manner}" d="{path}"/>{_tip(points, placed.back, str(manner))}'
 
@@ -147,7 +147,7 @@ def _curved(points: tuple[Point, ...]) -> str:
     return " ".join(path)
 
 
-def _cornered(points: tuple[Point, ...]) -> str:
+def _rounded_path(points: tuple[Point, ...]) -> str:
     path = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         enter, leave = _towards(corner, before), _towards(corner, after)

@@ -36,7 +36,7 @@ def array(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
-def told(schema: Schema, doc: str) -> Schema:
+def described_schema(schema: Schema, doc: str) -> Schema:
     """The schema with words that an editor shows beside it."""
     return {"description": doc, **{key: value for key, value in schema.items() if key != "description"}}
 
@@ -48,7 +48,7 @@ def mapping(properties: dict[str, Schema], *required: str, doc: str = "", closed
         schema["required"] = list(required)
     if closed:
         schema["additionalProperties"] = False
-    return told(schema, doc) if doc else schema
+    return described_schema(schema, doc) if doc else schema
 
 
 def templated(schema: Schema) -> Schema:
@@ -63,13 +63,15 @@ def templated(schema: Schema) -> Schema:
             inner[part] = templated(inner[part])
     if "anyOf" in inner:
         options = [templated(option) for option in inner["anyOf"]]
-        inner["anyOf"] = options if any(map(_takes_any_text, options)) else [*_without(options), ref("template")]
+        inner["anyOf"] = (
+            options if any(map(_takes_any_text, options)) else [*_flattened_options(options), ref("template")]
+        )
         return inner
     if _takes_any_text(inner) or ("type" not in inner and "enum" not in inner):
         return inner
     doc = inner.pop("description", "")
     either: Schema = {"anyOf": [inner, ref("template")]}
-    return told(either, doc) if doc else either
+    return described_schema(either, doc) if doc else either
 
 
 def _takes_any_text(schema: Schema) -> bool:
@@ -78,7 +80,7 @@ def _takes_any_text(schema: Schema) -> bool:
     return is_text and not any(bound in schema for bound in ("enum", "pattern", "not"))
 
 
-def _without(options: list[Schema]) -> list[Schema]:
+def _flattened_options(options: list[Schema]) -> list[Schema]:
     """Options flattened, so that a template is offered once."""
     flat = [inner for option in options for inner in (option["anyOf"] if set(option) == {"anyOf"} else [option])]
     return [option for option in flat if option != ref("template")]

@@ -16,9 +16,9 @@ from noetl.language.json_schema.fragments import (
     TEXT,
     Schema,
     array,
+    described_schema,
     mapping,
     ref,
-    told,
     words,
 )
 from noetl.net.kinds import Kinds
@@ -28,14 +28,16 @@ def playbook_schema(kinds: Kinds) -> Schema:
     """The schema for these tool kinds."""
     root = mapping(
         {
-            "apiVersion": told(words("noetl.io/v10", "noetl.io/v2"), "Version of the language."),
-            "kind": told({"const": "Playbook"}, "Always Playbook."),
+            "apiVersion": described_schema(words("noetl.io/v10", "noetl.io/v2"), "Version of the language."),
+            "kind": described_schema({"const": "Playbook"}, "Always Playbook."),
             "metadata": _metadata(),
             "keychain": _keychain(),
             "executor": _executor(),
-            "workload": told(FREE, "Defaults of the input; literal data, never templates."),
-            "ctx": told(FREE, "What the context begins with; templates read workload."),
-            "workflow": told(array(ref("step"), minItems=1), "The steps; execution begins at the one named start."),
+            "workload": described_schema(FREE, "Defaults of the input; literal data, never templates."),
+            "ctx": described_schema(FREE, "What the context begins with; templates read workload."),
+            "workflow": described_schema(
+                array(ref("step"), minItems=1), "The steps; execution begins at the one named start."
+            ),
             "workbook": _workbook(),
             "trigger": _trigger(),
         },
@@ -61,13 +63,13 @@ def playbook_schema(kinds: Kinds) -> Schema:
 def _metadata() -> Schema:
     return mapping(
         {
-            "name": told(TEXT | {"minLength": 1}, "Name of the playbook."),
-            "path": told(TEXT | {"minLength": 1}, "Its path in the catalogue."),
-            "version": told(SCALAR, "Its version."),
-            "description": told(TEXT, "What it is for."),
-            "dialect": told(words("v10"), "Reads the document as this dialect, whatever its shape."),
-            "labels": told({}, "Labels of your own."),
-            "retention": told(DURATION, "How long finished executions are kept."),
+            "name": described_schema(TEXT | {"minLength": 1}, "Name of the playbook."),
+            "path": described_schema(TEXT | {"minLength": 1}, "Its path in the catalogue."),
+            "version": described_schema(SCALAR, "Its version."),
+            "description": described_schema(TEXT, "What it is for."),
+            "dialect": described_schema(words("v10"), "Reads the document as this dialect, whatever its shape."),
+            "labels": described_schema({}, "Labels of your own."),
+            "retention": described_schema(DURATION, "How long finished executions are kept."),
         },
         "name",
         "path",
@@ -79,23 +81,25 @@ def _metadata() -> Schema:
 def _keychain() -> Schema:
     entry = mapping(
         {
-            "name": told(TEXT | {"minLength": 1}, "Read as keychain.<name>, or named by auth."),
-            "kind": told(TEXT | {"minLength": 1}, "secret_manager, postgres_credential, env, file, oauth2, …"),
+            "name": described_schema(TEXT | {"minLength": 1}, "Read as keychain.<name>, or named by auth."),
+            "kind": described_schema(
+                TEXT | {"minLength": 1}, "secret_manager, postgres_credential, env, file, oauth2, …"
+            ),
         },
         "name",
         "kind",
         closed=False,
     )
-    return told(array(entry), "Credentials this playbook needs.")
+    return described_schema(array(entry), "Credentials this playbook needs.")
 
 
 def _executor() -> Schema:
     spec = mapping(
         {
             "policy": ref("executor_policy"),
-            "entry_step": told(TEXT, "The step to begin with; start when left out."),
-            "unguarded": told(words("always"), "Arcs without when take failures too."),
-            "pool": told(TEXT, "Workers that may run it."),
+            "entry_step": described_schema(TEXT, "The step to begin with; start when left out."),
+            "unguarded": described_schema(words("always"), "Arcs without when take failures too."),
+            "pool": described_schema(TEXT, "Workers that may run it."),
             "concurrency": ref("concurrency"),
             "lease": ref("lease"),
         },
@@ -105,8 +109,8 @@ def _executor() -> Schema:
     kinds = words("local", "distributed")
     return mapping(
         {
-            "kind": told(kinds, "Where it runs."),
-            "profile": told(kinds, "The same as kind."),
+            "kind": described_schema(kinds, "Where it runs."),
+            "profile": described_schema(kinds, "The same as kind."),
             "version": SCALAR,
             "spec": steps.with_knobs(spec),
         },
@@ -130,13 +134,13 @@ def _workbook() -> Schema:
 def _trigger() -> Schema:
     spec = mapping(
         {
-            "timezone": told(TEXT, "Zone of the schedule: America/New_York."),
+            "timezone": described_schema(TEXT, "Zone of the schedule: America/New_York."),
             "missed": words("all", "last", "none"),
             "overlap": words("skip", "queue", "allow", "cancel"),
             "jitter": DURATION,
-            "paused": told(FLAG, "Begins paused: starts nothing until it is resumed."),
+            "paused": described_schema(FLAG, "Begins paused: starts nothing until it is resumed."),
         }
     )
-    cron = told(TEXT, "Five fields: minute, hour, day of month, month, day of week.")
+    cron = described_schema(TEXT, "Five fields: minute, hour, day of month, month, day of week.")
     timer = mapping({"cron": cron, "spec": spec}, "cron")
     return mapping({"timer": timer}, "timer", doc="Starts the playbook by the clock.")

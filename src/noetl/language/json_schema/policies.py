@@ -15,9 +15,9 @@ from noetl.language.json_schema.fragments import (
     WHOLE,
     Schema,
     array,
+    described_schema,
     mapping,
     ref,
-    told,
     words,
     writes,
 )
@@ -30,7 +30,7 @@ REDUCERS = ("sum", "count", "min", "max", "append", "extend", "union", "merge", 
 
 def definitions() -> dict[str, Schema]:
     return {
-        "guard": told(GUARD, "A condition: a template, or true or false."),
+        "guard": described_schema(GUARD, "A condition: a template, or true or false."),
         "directive": _directive(),
         "task_policy": _task_policy(),
         "admit": _admit(),
@@ -52,22 +52,24 @@ def ladder(then: Schema, *, bare_else: bool = True) -> Schema:
 def _directive() -> Schema:
     directive = mapping(
         {
-            "do": told(
+            "do": described_schema(
                 words("retry", "jump", "continue", "break", "fail"), "What happens next; continue when left out."
             ),
-            "to": told(STATIC, "With jump: the task of this step to go on with."),
-            "attempts": told(COUNT, "With retry: every run counts, the first included."),
-            "backoff": told(words("none", "linear", "exponential"), "With retry: how the delay grows."),
-            "delay": told(DURATION, "With retry: how long to wait."),
-            "max_delay": told(DURATION, "With retry: the longest wait."),
-            "jitter": told({"anyOf": [FLAG, *DURATION["anyOf"]]}, "With retry: how much the wait is spread."),
-            "on_exhausted": told(
+            "to": described_schema(STATIC, "With jump: the task of this step to go on with."),
+            "attempts": described_schema(COUNT, "With retry: every run counts, the first included."),
+            "backoff": described_schema(words("none", "linear", "exponential"), "With retry: how the delay grows."),
+            "delay": described_schema(DURATION, "With retry: how long to wait."),
+            "max_delay": described_schema(DURATION, "With retry: the longest wait."),
+            "jitter": described_schema(
+                {"anyOf": [FLAG, *DURATION["anyOf"]]}, "With retry: how much the wait is spread."
+            ),
+            "on_exhausted": described_schema(
                 words("continue", "fail"), "With retry: what follows the last attempt; fail when left out."
             ),
-            "set_iter": told(
+            "set_iter": described_schema(
                 writes("workload", "keychain", "ctx", "iter", "index", "parent"), "Values written to iter."
             ),
-            "set_ctx": told(WRITES_TO_CTX, "Values written to ctx."),
+            "set_ctx": described_schema(WRITES_TO_CTX, "Values written to ctx."),
         },
         doc="What a rule does with an outcome.",
     )
@@ -92,12 +94,14 @@ def _task_policy() -> Schema:
     hook = array({"allOf": [ref("task"), {"properties": {"spec": {"not": {"required": ["policy"]}}}}]})
     return mapping(
         {
-            "mode": told(words("exclusive"), "The first rule that matches decides."),
-            "on_unmatched": told(words("continue", "fail"), "What an error that no rule matches leads to."),
-            "before": told(hook, "Tasks run before the tool."),
-            "after": told(hook, "Tasks run after the directive is chosen."),
-            "finally": told(hook, "Tasks run on leaving the task in any way."),
-            "rules": told(ladder(ref("directive")), "From the top; the first rule that matches decides. else is last."),
+            "mode": described_schema(words("exclusive"), "The first rule that matches decides."),
+            "on_unmatched": described_schema(words("continue", "fail"), "What an error that no rule matches leads to."),
+            "before": described_schema(hook, "Tasks run before the tool."),
+            "after": described_schema(hook, "Tasks run after the directive is chosen."),
+            "finally": described_schema(hook, "Tasks run on leaving the task in any way."),
+            "rules": described_schema(
+                ladder(ref("directive")), "From the top; the first rule that matches decides. else is last."
+            ),
         },
         "rules",
         doc="What happens after each outcome of a task.",
@@ -107,9 +111,9 @@ def _task_policy() -> Schema:
 def _admit() -> Schema:
     then = mapping(
         {
-            "allow": told(FLAG, "Whether the token is let in."),
-            "park": told(FLAG, "Let the token wait, and judge again when ctx changes."),
-            "set_token": told(DATA, "Values kept with the token, readable as token.meta."),
+            "allow": described_schema(FLAG, "Whether the token is let in."),
+            "park": described_schema(FLAG, "Let the token wait, and judge again when ctx changes."),
+            "set_token": described_schema(DATA, "Values kept with the token, readable as token.meta."),
         }
     ) | {"anyOf": [{"required": ["allow"]}, {"required": ["park"]}]}
     return mapping(
@@ -132,12 +136,16 @@ def _executor_policy() -> Schema:
                 doc="Defaults by tool kind, or under default.",
             ),
             "results": mapping({"reference_first": FLAG}, doc="How results are kept."),
-            "limits": told(FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"),
+            "limits": described_schema(
+                FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"
+            ),
             "placement": FREE,
             "cost": FREE,
-            "quantum": told(FREE, "Backends and placement of quantum jobs."),
+            "quantum": described_schema(FREE, "Backends and placement of quantum jobs."),
             "failure": _failure(),
-            "compensation": told(words("auto", "manual"), "Whether a failed execution compensates by itself."),
+            "compensation": described_schema(
+                words("auto", "manual"), "Whether a failed execution compensates by itself."
+            ),
         }
     )
 
@@ -161,11 +169,11 @@ def _step_policy() -> Schema:
 def _loop_policy() -> Schema:
     return mapping(
         {
-            "exec": told(words("distributed", "local"), "Whether iterations are spread over workers."),
+            "exec": described_schema(words("distributed", "local"), "Whether iterations are spread over workers."),
             "mode": words("sequential", "parallel"),
             "max_in_flight": COUNT,
             "ordering": words("index", "shuffle"),
-            "reducers": told(
+            "reducers": described_schema(
                 {"type": "object", "additionalProperties": words(*REDUCERS)}, "How writes to a key of ctx are folded."
             ),
             "ctx_writes": words("once", "last"),

@@ -13,10 +13,10 @@ from noetl.language.json_schema.fragments import (
     WHOLE,
     Schema,
     array,
+    described_schema,
     mapping,
     name_besides,
     ref,
-    told,
     words,
 )
 from noetl.language.json_schema.policies import WRITES_TO_CTX, dedupe
@@ -52,15 +52,15 @@ def with_knobs(spec: Schema) -> Schema:
 def _step() -> Schema:
     step = mapping(
         {
-            "step": told(
+            "step": described_schema(
                 {"type": "string", "minLength": 1, "not": {"enum": sorted(reserved_names("v10"))}}, "Name of the step."
             ),
-            "desc": told(TEXT, "What this step is for."),
+            "desc": described_schema(TEXT, "What this step is for."),
             "spec": _spec(),
-            "args": told(DATA, "Defaults under the token's args."),
+            "args": described_schema(DATA, "Defaults under the token's args."),
             "loop": ref("loop"),
-            "tool": told(tool(), "What the step runs: one task, or a list of tasks run in order."),
-            "set_ctx": told(WRITES_TO_CTX, "Values written to ctx when the step has succeeded."),
+            "tool": described_schema(tool(), "What the step runs: one task, or a list of tasks run in order."),
+            "set_ctx": described_schema(WRITES_TO_CTX, "Values written to ctx when the step has succeeded."),
             "result": ref("result"),
             "next": ref("router"),
             **blocks(),
@@ -79,8 +79,8 @@ def _spec() -> Schema:
             "join": ref("join"),
             "concurrency": ref("concurrency"),
             "rate": mapping({"key": TEXT, "limit": COUNT, "per": DURATION}, "limit", "per"),
-            "end": told(words("execution"), "Ends the whole execution with this step."),
-            "pool": told(TEXT, "Workers that may run it."),
+            "end": described_schema(words("execution"), "Ends the whole execution with this step."),
+            "pool": described_schema(TEXT, "Workers that may run it."),
             "lease": ref("lease"),
             "result": ref("result"),
         },
@@ -107,20 +107,20 @@ def _join() -> Schema:
 def _loop() -> Schema:
     spec = mapping(
         {
-            "mode": told(words("sequential", "parallel"), "One at a time, or several at once."),
-            "max_in_flight": told(COUNT, "In parallel: most iterations at once; 10 when left out."),
-            "complete_when": told(ref("guard"), "Ends the loop early."),
-            "extend": told(FLAG, "Whether iterations may add items."),
+            "mode": described_schema(words("sequential", "parallel"), "One at a time, or several at once."),
+            "max_in_flight": described_schema(COUNT, "In parallel: most iterations at once; 10 when left out."),
+            "complete_when": described_schema(ref("guard"), "Ends the loop early."),
+            "extend": described_schema(FLAG, "Whether iterations may add items."),
             "policy": ref("loop_policy"),
         },
         closed=False,
     )
     return mapping(
         {
-            "in": told({"anyOf": [{"type": ["array", "object"]}, ref("template")]}, "What to loop over."),
-            "iterator": told(name_besides("index", "parent"), "Name of the current item: iter.<iterator>."),
+            "in": described_schema({"anyOf": [{"type": ["array", "object"]}, ref("template")]}, "What to loop over."),
+            "iterator": described_schema(name_besides("index", "parent"), "Name of the current item: iter.<iterator>."),
             "spec": with_knobs(spec),
-            "loop": told(ref("loop"), "A loop inside this one."),
+            "loop": described_schema(ref("loop"), "A loop inside this one."),
         },
         "in",
         "iterator",
@@ -131,8 +131,8 @@ def _loop() -> Schema:
 def _router() -> Schema:
     spec = mapping(
         {
-            "mode": told(words("exclusive", "inclusive"), "The first arc that holds, or every one."),
-            "unguarded": told(words("always"), "Arcs without when take failures too."),
+            "mode": described_schema(words("exclusive", "inclusive"), "The first arc that holds, or every one."),
+            "unguarded": described_schema(words("always"), "Arcs without when take failures too."),
             "policy": ref("next_policy"),
         }
     )
@@ -142,21 +142,23 @@ def _router() -> Schema:
 def _arc() -> Schema:
     spec = mapping(
         {
-            "delay": told(DURATION, "Sends the token this much later."),
-            "priority": told(WHOLE, "Higher ones are taken up first."),
+            "delay": described_schema(DURATION, "Sends the token this much later."),
+            "priority": described_schema(WHOLE, "Higher ones are taken up first."),
             "dedupe": dedupe(),
-            "partition": told(ANYTHING, "Runs of equal value go one after another."),
-            "tokens": told({"type": "integer", "minimum": 1}, "How many tokens are sent."),
-            "cancel": told({"anyOf": [words("execution"), array(STATIC)]}, "Steps whose tokens are withdrawn."),
-            "trigger_compensation": told(FLAG, "Runs all compensations first, the latest one first."),
+            "partition": described_schema(ANYTHING, "Runs of equal value go one after another."),
+            "tokens": described_schema({"type": "integer", "minimum": 1}, "How many tokens are sent."),
+            "cancel": described_schema(
+                {"anyOf": [words("execution"), array(STATIC)]}, "Steps whose tokens are withdrawn."
+            ),
+            "trigger_compensation": described_schema(FLAG, "Runs all compensations first, the latest one first."),
         }
     )
     return mapping(
         {
-            "step": told(STATIC, "The step that comes next."),
-            "when": told(ref("guard"), "Condition; without one the arc takes every event but step.failed."),
-            "args": told(DATA, "Payload of the token."),
-            "set_ctx": told(DATA, "Variables of the execution, written when the arc fires."),
+            "step": described_schema(STATIC, "The step that comes next."),
+            "when": described_schema(ref("guard"), "Condition; without one the arc takes every event but step.failed."),
+            "args": described_schema(DATA, "Payload of the token."),
+            "set_ctx": described_schema(DATA, "Variables of the execution, written when the arc fires."),
             "spec": spec,
         },
         "step",

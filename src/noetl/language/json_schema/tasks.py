@@ -10,11 +10,11 @@ from noetl.language.json_schema.fragments import (
     TEXT,
     Schema,
     array,
+    described_schema,
     mapping,
     name_besides,
     ref,
     templated,
-    told,
 )
 from noetl.language.json_schema.policies import ladder
 from noetl.net.kinds import COMMON_SPEC, Input, Kinds, ToolKind
@@ -27,7 +27,7 @@ def definitions(kinds: Kinds) -> dict[str, Schema]:
     return {
         "timeout": _value(next(knob for knob in COMMON_SPEC if knob.name == "timeout")),
         "knobs": mapping({knob.name: _value(knob) for knob in COMMON_SPEC}, closed=False),
-        "tasks": told(array(ref("item"), minItems=0), "Tasks, run one after another."),
+        "tasks": described_schema(array(ref("item"), minItems=0), "Tasks, run one after another."),
         "item": _item(),
         "task": _task(kinds),
         **shapes,
@@ -70,11 +70,11 @@ def _of_kind(kind: ToolKind) -> Schema:
     knobs = {"policy": ref("task_policy"), **{knob.name: _value(knob) for knob in kind.spec}}
     spec = mapping(knobs, closed=False, doc="How this task runs.") | {"allOf": [ref("knobs")]}
     properties: dict[str, Schema] = {
-        "name": told(_NAME, "Name of the task, for jumps and for reading its result."),
+        "name": described_schema(_NAME, "Name of the task, for jumps and for reading its result."),
         "kind": {"const": kind.name},
-        "desc": told(TEXT, "What this task is for."),
+        "desc": described_schema(TEXT, "What this task is for."),
         "spec": spec,
-        "args": told(DATA, "Arguments by name."),
+        "args": described_schema(DATA, "Arguments by name."),
     }
     for one in kind.inputs:
         properties |= {name: _value(one, name) for name in (one.name, *one.aliases)}
@@ -88,7 +88,7 @@ def _of_kind(kind: ToolKind) -> Schema:
 def _value(declared: Input, spelling: str = "") -> Schema:
     doc = declared.doc if spelling in ("", declared.name) else f"Another spelling of {declared.name}."
     schema = declared.schema if declared.verbatim else templated(declared.schema)
-    return told(schema, doc) if doc else schema
+    return described_schema(schema, doc) if doc else schema
 
 
 def _any_present(kind: ToolKind, names: tuple[str, ...]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _choose() -> Schema:
 
 def _rounds(construct: str, doc: str) -> Schema:
     body = mapping(
-        {"when": ref("guard"), "then": ref("tasks"), "max_rounds": told(COUNT, "Most rounds it may take.")},
+        {"when": ref("guard"), "then": ref("tasks"), "max_rounds": described_schema(COUNT, "Most rounds it may take.")},
         "when",
         "then",
     )

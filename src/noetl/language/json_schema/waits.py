@@ -11,9 +11,9 @@ from noetl.language.json_schema.fragments import (
     TEXT,
     Schema,
     array,
+    described_schema,
     mapping,
     ref,
-    told,
     words,
 )
 from noetl.language.json_schema.tasks import tool
@@ -37,9 +37,9 @@ def blocks() -> dict[str, Schema]:
 def _timer() -> Schema:
     timer = mapping(
         {
-            "id": told(TEXT, "Readable as event.data.timer_id; the step's name when left out."),
-            "duration": told(DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M."),
-            "until": told(TEXT, "The moment to wait for: 2025-01-31T06:00:00Z."),
+            "id": described_schema(TEXT, "Readable as event.data.timer_id; the step's name when left out."),
+            "duration": described_schema(DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M."),
+            "until": described_schema(TEXT, "The moment to wait for: 2025-01-31T06:00:00Z."),
             "spec": mapping({"cancellable": FLAG}),
         },
         doc="Waits for a time.",
@@ -50,9 +50,9 @@ def _timer() -> Schema:
 def _message() -> Schema:
     return mapping(
         {
-            "name": told(TEXT, "Name of the message."),
-            "correlation": told(DATA, "What the message's correlation must hold."),
-            "timeout": told(DURATION, "After this long message.timeout is raised."),
+            "name": described_schema(TEXT, "Name of the message."),
+            "correlation": described_schema(DATA, "What the message's correlation must hold."),
+            "timeout": described_schema(DURATION, "After this long message.timeout is raised."),
             "spec": mapping({"timeout_action": words("escalate", "fail", "ignore")}),
         },
         "name",
@@ -63,9 +63,9 @@ def _message() -> Schema:
 def _human_task() -> Schema:
     field = mapping(
         {
-            "field": told(TEXT, "Name of the value."),
+            "field": described_schema(TEXT, "Name of the value."),
             "type": words(*FIELD_TYPES),
-            "options": told({"type": "array"}, "Of an enum: the values to choose from."),
+            "options": described_schema({"type": "array"}, "Of an enum: the values to choose from."),
             "required": FLAG,
             "default": ANYTHING,
         },
@@ -73,11 +73,13 @@ def _human_task() -> Schema:
     )
     return mapping(
         {
-            "title": told(TEXT, "What is asked."),
+            "title": described_schema(TEXT, "What is asked."),
             "assignee": mapping({"role": TEXT, "user": TEXT}, doc="Who is asked: a role or a user.")
             | {"minProperties": 1, "maxProperties": 1},
-            "form": told(array(field), "The answer's fields."),
-            "due_date": told({"type": ["number", "string"]}, "When it is due: a time, or a length of time from now."),
+            "form": described_schema(array(field), "The answer's fields."),
+            "due_date": described_schema(
+                {"type": ["number", "string"]}, "When it is due: a time, or a length of time from now."
+            ),
             "escalation": mapping({"after": DURATION, "to_role": TEXT, "to_user": TEXT}, "after"),
             "spec": mapping({"escalation_mode": words("reassign", "notify")}),
         },
@@ -89,7 +91,7 @@ def _timeout() -> Schema:
     timeout = mapping(
         {
             "duration": DURATION,
-            "alternative_step": told(STATIC, "Where the token goes with on_timeout: alternative."),
+            "alternative_step": described_schema(STATIC, "Where the token goes with on_timeout: alternative."),
             "spec": mapping({"on_timeout": words("alternative", "fail", "ignore")}),
         },
         "duration",
@@ -117,7 +119,9 @@ def _compensate() -> Schema:
 
 def _on_event() -> Schema:
     handler = mapping(
-        {"event": told(TEXT, "Name of the event."), "when": ref("guard"), "then": ref("tasks")}, "event", "then"
+        {"event": described_schema(TEXT, "Name of the event."), "when": ref("guard"), "then": ref("tasks")},
+        "event",
+        "then",
     )
     handlers = array(handler, minItems=1)
     block = mapping({"spec": mapping({"interrupting": FLAG}), "handlers": handlers}, "handlers")

@@ -39,7 +39,7 @@ class Apart:
         """The new step, and the way to it. Its own failures go where those of the old step's calls went (V2C-11)."""
         label = _LABELS.get(next(iter(guard.events), ""), "case") if guard.events is not None else "case"
         name = self.names.free(f"{self.looks.step.name}_{label}")
-        copier, handed = self._carried(parts, guard)
+        copier, handed = self._copied_rule(parts, guard)
         entries = [FragmentEntry("step", literal(name))]
         tasks = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, TaskNames(set()))
         written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
@@ -86,7 +86,7 @@ class Apart:
                 message = f'the args of this transition read the task "{path[0]}", and arcs only see steps'
                 self.notes.blocked(parts.rule, message, "keep the value with set_ctx, and read it from ctx")
 
-    def _carried(self, parts: RuleParts, guard: Guard) -> tuple[Copier, list[FragmentEntry]]:
+    def _copied_rule(self, parts: RuleParts, guard: Guard) -> tuple[Copier, list[FragmentEntry]]:
         view = self.looks.view
         read = {path for scalar in scalars(then_part(parts.rule)) for path in paths(str(scalar.value))}
         roots = {path[0] for path in read}

@@ -11,7 +11,7 @@ import msgspec
 from noetl.language.proving.components import cycles, path
 from noetl.language.proving.forks import group_outcomes
 from noetl.language.proving.graph import Firing, Graph
-from noetl.language.proving.joins import caps, meet
+from noetl.language.proving.joins import caps, settle_joins
 from noetl.language.proving.outcomes import Normal, Outcome
 from noetl.language.proving.reachability import walked
 from noetl.language.proving.token_outcomes import Fates
@@ -63,7 +63,7 @@ class _Level:
     def return_to(self, fork: int) -> list[int] | None:
         """The walk of one of the fork's own tokens back to it, inside its group."""
         edges = self._edges()
-        for first in self._made(fork):
+        for first in self._first_steps(fork):
             if first == fork:
                 return [fork, fork]
             if self._graph[first].join is None:
@@ -78,7 +78,7 @@ class _Level:
         walks = (path(edges, join, [fork]) for join in sorted(self._crossed[fork]))
         return next(([fork, *walk] for walk in walks if walk is not None), None)
 
-    def _made(self, fork: int) -> list[int]:
+    def _first_steps(self, fork: int) -> list[int]:
         """First steps of the tokens of groups that `fork` opens."""
         firings = [f for f in self._graph[fork].firings if f.most_tokens >= 2]
         return [t for f in firings for way in f.ways for t in way.targets if t in self._inside]
@@ -94,7 +94,7 @@ class _Level:
 
     def _arrivals(self, fork: int) -> set[int]:
         edges = self._edges()
-        seen = set(self._made(fork))
+        seen = set(self._first_steps(fork))
         waiting = [t for t in seen if self._graph[t].join is None]
         found = {t for t in seen if self._graph[t].join is not None}
         while waiting:
@@ -124,7 +124,10 @@ def _sends_several(graph: Graph, fates: Fates, fork: int) -> bool:
     for firing in graph[fork].firings:
         if firing.most_tokens >= 2:
             for outcome, _ in group_outcomes(firing, enter, limits, lambda _work: None):
-                if isinstance(outcome, Normal) and len(meet(graph, outcome).fired + meet(graph, outcome).maybe) >= 2:
+                if (
+                    isinstance(outcome, Normal)
+                    and len(settle_joins(graph, outcome).fired + settle_joins(graph, outcome).maybe) >= 2
+                ):
                     return True
     return False
 

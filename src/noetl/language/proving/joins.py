@@ -35,7 +35,7 @@ def caps(graph: Graph) -> dict[int, int]:
     return {step.index: needed(step.join) for step in graph.steps if step.join is not None}
 
 
-def meet(graph: Graph, group: Normal) -> Meeting:
+def settle_joins(graph: Graph, group: Normal) -> Meeting:
     """How the joins of a group settle, given where its tokens came to."""
     cancelling = [at for at, count in group.arrived if _cancels(graph, at, count)]
     if cancelling:

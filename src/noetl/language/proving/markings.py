@@ -54,12 +54,12 @@ def holders(group: TokenGroup, join: int) -> int:
     return inner + (1 if join in group.fired else 0)
 
 
-def without(group: TokenGroup, steps: frozenset[int]) -> TokenGroup:
+def withdraw_tokens(group: TokenGroup, steps: frozenset[int]) -> TokenGroup:
     """The group after tokens at `steps` were withdrawn."""
     kept: list[Item] = []
     for item in group.items:
         if isinstance(item, TokenGroup):
-            kept.append(without(item, steps))
+            kept.append(withdraw_tokens(item, steps))
         elif item.step not in steps:
             kept.append(item)
     return group._replace(items=ordered(kept))

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.language.proving.fixpoint import Settling
 from noetl.language.proving.graph import Firing, Graph, StepEnding
-from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, ordered, tokens, without
+from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, ordered, tokens, withdraw_tokens
 from noetl.language.proving.outcomes import NOBODY, Fault
 from noetl.language.proving.reduction import Shortcuts
 from noetl.language.proving.token_outcomes import OutOfBudget
@@ -122,10 +122,10 @@ class StateSearch:
                     continue
                 for targets in _spread(ways):
                     text = sent(self._graph, token.step, targets, firing.event)
-                    made = self._made(targets, grouped)
+                    made = self._new_items(targets, grouped)
                     yield self._step(marking, at, made, ways, text, ended=False)
 
-    def _made(self, targets: tuple[int, ...], grouped: bool) -> list[Item]:
+    def _new_items(self, targets: tuple[int, ...], grouped: bool) -> list[Item]:
         if len(targets) == 1:
             return [self._entering(targets[0], grouped)]
         return [TokenGroup(ordered([self._entering(target, True) for target in targets]))]
@@ -149,7 +149,7 @@ class StateSearch:
         after = _replaced(marking, at, [_HERE], token.step if ended else NOBODY)
         cancelled = frozenset(step for way in ways for step in way.cancels)
         if cancelled:  # those that were there before; a new token may go to the very step that was cleared
-            after = without(after, cancelled)
+            after = withdraw_tokens(after, cancelled)
         after = _replaced(after, next(_places(after, _HERE)), made, NOBODY)
         after, faults = self._settling.settle(after)
         names = tuple(self._graph.name(t.step) for t in tokens(after))

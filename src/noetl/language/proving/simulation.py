@@ -51,7 +51,7 @@ class _Player:
                 return self._next(member, grouped)
             case Forked():
                 self._fork(step, derivation)
-                return self._meet(step, grouped, outcome, derivation)
+                return self._settle_group(step, grouped, outcome, derivation)
 
     def _next(self, member: Member, grouped: bool) -> tuple[Node, Outcome] | None:
         if grouped and self._graph[member.target].join is not None:
@@ -63,7 +63,7 @@ class _Player:
         arcs = list(dict.fromkeys(member.way.address for member in forked.members))
         self.marking.fire(step, arcs, targets, sent(self._graph, step, targets, forked.firing.event))
 
-    def _meet(self, step: int, grouped: bool, outcome: Outcome, forked: Forked) -> tuple[Node, Outcome] | None:
+    def _settle_group(self, step: int, grouped: bool, outcome: Outcome, forked: Forked) -> tuple[Node, Outcome] | None:
         if forked.group is None:  # the fault lies inside one member; the others need not move
             member = next((m for m in forked.members if m.outcome == outcome), None)
             return self._next(member, True) if member else None
@@ -94,15 +94,17 @@ class _Player:
     def _close(self, fault: Fault) -> None:
         names = [self._graph.name(step) for step in fault.steps]
         if fault.kind == "W_TOKEN_LEFT":
-            self.marking.say(fault.steps[0], f"{names[0]} runs without the token that ended at {names[1]}")
+            self.marking.add_remark(fault.steps[0], f"{names[0]} runs without the token that ended at {names[1]}")
         elif fault.kind == "W_JOIN_UNFILLED":
             join = self._graph[fault.steps[0]].join
             needed = join.count if join else 0
-            self.marking.say(fault.steps[0], f"{names[0]} has {fault.count} of {needed} tokens and no other can come")
+            self.marking.add_remark(
+                fault.steps[0], f"{names[0]} has {fault.count} of {needed} tokens and no other can come"
+            )
         else:
             for at, name in zip(fault.steps, names, strict=True):
                 others = " and ".join(other for other in names if other != name)
-                self.marking.say(at, f"{name} waits for the token held at {others}")
+                self.marking.add_remark(at, f"{name} waits for the token held at {others}")
 
 
 def _concerned(members: tuple[Member, ...], fault: Fault) -> list[Member]:

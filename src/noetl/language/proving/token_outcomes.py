@@ -22,7 +22,7 @@ from noetl.language.proving.derivations import (
 )
 from noetl.language.proving.forks import group_outcomes
 from noetl.language.proving.graph import Firing, Graph, NetStep
-from noetl.language.proving.joins import Meeting, caps, meet
+from noetl.language.proving.joins import Meeting, caps, settle_joins
 from noetl.language.proving.outcomes import NOBODY, NOTHING, STOP, WITHDRAWN, Normal, Outcome, product
 
 Node = tuple[int, bool]  # a step, and whether its token belongs to a fork group
@@ -145,7 +145,7 @@ class Fates:
                 if outcome not in known:
                     known[outcome] = Forked(firing, members())
                 continue
-            meeting = meet(self.graph, outcome)
+            meeting = settle_joins(self.graph, outcome)
             if outcome.withdrawn and not any(self._is_cancelling(join) for join in meeting.fired):
                 known.setdefault(
                     WITHDRAWN, RefusedDerivation()

@@ -44,7 +44,7 @@ class Marking:
         self._tokens = [token for token in self._tokens if token != step] + [step]
         self._note(step, (), f"{self._graph.name(step)} joins them and runs")
 
-    def say(self, step: int, text: str) -> None:
+    def add_remark(self, step: int, text: str) -> None:
         """Add a remark; nothing moves."""
         self._note(step, (), text)
 

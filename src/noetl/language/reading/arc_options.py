@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import is_templated, shown, whole_number
+from noetl.language.reading.numbers import found_text, is_templated, whole_number
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.policy_keys import check_dedupe
 from noetl.language.reading.scope_policies import CONTROL, refuse_control
@@ -53,7 +53,7 @@ def _check_tokens(reading: ReadContext, node: Node | None) -> None:
     """A number, not a template: how many tokens an arc makes is part of the net (BEYOND §1)."""
     whole = isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool)
     if node is not None and not (whole and isinstance(node, Scalar) and int(node.value or 0) >= 1):
-        found = "a template" if is_templated(node) else shown(node)
+        found = "a template" if is_templated(node) else found_text(node)
         reading.error(_CODE, node, f"tokens must be a whole number of at least 1, and this is {found}", "tokens: 2")
 
 
@@ -66,4 +66,4 @@ def _check_cancel(reading: ReadContext, node: Node | None) -> None:
     )
     if not names:
         hint = "cancel: [step, …], or cancel: execution"
-        reading.error(_CODE, node, f"cancel must list steps, and this is {shown(node)}", hint)
+        reading.error(_CODE, node, f"cancel must list steps, and this is {found_text(node)}", hint)

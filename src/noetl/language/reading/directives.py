@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.numbers import count, is_templated, shown
+from noetl.language.reading.numbers import count, found_text, is_templated
 from noetl.language.reading.playbook import Dialect, Then
 from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, text
 from noetl.language.reading.waits.times import duration
@@ -147,5 +147,5 @@ def _check_shared(reading: ReadContext, node: Mapping | None) -> None:
             known_keys(reading, value, ("op", "value"), "E_RULE_SHAPE", "set_shared", closed=True)
             choice(reading, value.values["op"], REDUCERS, "E_RULE_SHAPE", "op")
             if "value" not in value:
-                message = f"{shown(value.values['op'])} has no value to fold"
+                message = f"{found_text(value.values['op'])} has no value to fold"
                 reading.error("E_RULE_SHAPE", opening(value), message, "{op: sum, value: …}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
-from noetl.language.reading.numbers import count, is_templated, shown, timeout
+from noetl.language.reading.numbers import count, found_text, is_templated, timeout
 from noetl.language.reading.playbook import Dialect, LoopSyntax
 from noetl.language.reading.policy_keys import check_parts
 from noetl.language.reading.scope_policies import read_scope_policy
@@ -65,7 +65,7 @@ def _read_items(reading: ReadContext, loop: Mapping) -> Node | None:
         reading.error("E_LOOP_SHAPE", opening(loop), "loop needs both in and iterator, and in is missing", _SHAPE)
         return None
     if isinstance(items, Scalar) and not is_templated(items):
-        message = f"in must be a list or a template that gives one, and this is {shown(items)}"
+        message = f"in must be a list or a template that gives one, and this is {found_text(items)}"
         reading.error("E_LOOP_SHAPE", items, message, f'in: "{{{{ {items.value or "workload.items"} }}}}"')
         return None
     return items
@@ -108,6 +108,6 @@ def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | 
 def _written_once(reading: ReadContext, spec: Mapping, policy: Mapping | None, key: str) -> Node | None:
     outer, inner = spec.get(key), policy.get(key) if policy else None
     if outer is not None and inner is not None and data(outer) != data(inner):
-        message = f"loop.spec.{key} is {shown(outer)}, and loop.spec.policy.{key} is {shown(inner)}"
+        message = f"loop.spec.{key} is {found_text(outer)}, and loop.spec.policy.{key} is {found_text(inner)}"
         reading.error("E_LOOP_MODE", inner, message, f"keep one of them, loop.spec.{key}")
     return outer if outer is not None else inner

@@ -16,7 +16,7 @@ def is_templated(node: Node | None) -> bool:
     return isinstance(node, Scalar) and isinstance(node.value, str) and is_template(node.value)
 
 
-def shown(node: Node) -> str:
+def found_text(node: Node) -> str:
     """A found value for a message: the text itself when it is short, else what it is."""
     if isinstance(node, Scalar) and node.value is not None and len(str(node.value)) <= 40:
         return str(node.value).lower() if isinstance(node.value, bool) else f'"{node.value}"'
@@ -39,7 +39,9 @@ def count(reading: ReadContext, node: Node | None, code: str, what: str, least: 
     value = node.value if isinstance(node, Scalar) else None
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return node
-    reading.error(code, node, f"{what} must be a whole number of at least {least}, and this is {shown(node)}", hint)
+    reading.error(
+        code, node, f"{what} must be a whole number of at least {least}, and this is {found_text(node)}", hint
+    )
     return None
 
 
@@ -57,7 +59,7 @@ def whole_number(reading: ReadContext, node: Node | None, code: str, what: str) 
         return node
     if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
         return node
-    reading.error(code, node, f"{what} must be a whole number, and this is {shown(node)}")
+    reading.error(code, node, f"{what} must be a whole number, and this is {found_text(node)}")
     return None
 
 

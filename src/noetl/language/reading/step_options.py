@@ -6,7 +6,7 @@ Everything else under `spec` is a default for the step's tasks (SPEC-02) and is 
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
-from noetl.language.reading.numbers import count, shown, timeout
+from noetl.language.reading.numbers import count, found_text, timeout
 from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, text
 from noetl.language.reading.waits.times import duration
 
@@ -44,7 +44,7 @@ def check_join(reading: ReadContext, node: Node) -> None:
     choice(reading, node.get("mode"), _JOINS, _CODE, "join.mode", _JOIN_FORMS)
     # A number, not a template: how many tokens a join waits for is part of the net.
     if isinstance(size := node.get("count"), Scalar) and isinstance(size.value, str):
-        message = f"join.count must be a whole number of at least 1, and this is {shown(size)}"
+        message = f"join.count must be a whole number of at least 1, and this is {found_text(size)}"
         reading.error(_CODE, size, message, _JOIN_FORMS)
     else:
         count(reading, size, _CODE, "join.count", hint=_JOIN_FORMS)

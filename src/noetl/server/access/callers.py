@@ -35,7 +35,7 @@ class Callers:
     def __init__(self, tokens: AccessTokens, sessions: Sessions) -> None:
         self._tokens, self._sessions = tokens, sessions
 
-    async def tell(self, headers: Headers) -> CallerLookup | None:
+    async def find_caller(self, headers: Headers) -> CallerLookup | None:
         """STRANGER for a request that shows nothing, None for one that shows something which is not good."""
         bearers = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
         cookies = [value.decode("latin-1") for name, value in headers if name == b"cookie"]

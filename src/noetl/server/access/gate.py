@@ -73,7 +73,7 @@ class Gate:
         self._refuse_strange_host(headers)
         if not path.isprintable():
             raise ProblemDetails(400, "the path holds a control character")
-        door, others = self._found(scope, method, path.removeprefix(scope.get("root_path", "")))
+        door, others = self._find_door(scope, method, path.removeprefix(scope.get("root_path", "")))
         visit.action = f"{method} {door.template if door else UNKNOWN}"
         visit.leads_nowhere = door is None and not others
         if door is None or not door.rule(method).is_public:
@@ -88,7 +88,7 @@ class Gate:
         self._refuse_haste(scope, visit.caller)
         return door
 
-    def _found(self, scope: Scope, method: str, path: str) -> tuple[Door | None, frozenset[str]]:
+    def _find_door(self, scope: Scope, method: str, path: str) -> tuple[Door | None, frozenset[str]]:
         if self._doors is None:
             assert isinstance(scope["app"], FastAPI)
             self._doors = Doors(scope["app"])
@@ -104,7 +104,7 @@ class Gate:
             )
 
     async def _known_caller(self, scope: Scope, headers: Headers, visit: Visit) -> CallerLookup:
-        caller = await self._access.callers.tell(headers)
+        caller = await self._access.callers.find_caller(headers)
         if caller is not None and caller is not STRANGER:
             if (connection := scope.get(CONNECTION)) is not None:
                 connection.recognise()

@@ -40,13 +40,13 @@ class WebhookDeliveries:
         await self._sweep()
         here = Delivery(effect_id=uuid7(self._clock.now()), body_hash=hashlib.sha256(body).hexdigest())
         if delivery_id is not None:
-            known = await self._kept(f"{hook_id}/id/{digest_of(delivery_id)}", here)
+            known = await self._stored_delivery(f"{hook_id}/id/{digest_of(delivery_id)}", here)
             if known.body_hash != here.body_hash:
                 raise RefusedError("another body was delivered under this id")
             here = known
-        return (await self._kept(f"{hook_id}/signature/{signed.signature}", here)).effect_id
+        return (await self._stored_delivery(f"{hook_id}/signature/{signed.signature}", here)).effect_id
 
-    async def _kept(self, name: str, fresh: Delivery) -> Delivery:
+    async def _stored_delivery(self, name: str, fresh: Delivery) -> Delivery:
         """What is remembered under this name; `fresh` when nothing was."""
         if await self._key_values.put(KIND, name, msgspec.json.encode(fresh), over=0, at=self._clock.now()):
             return fresh

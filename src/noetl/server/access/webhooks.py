@@ -69,11 +69,11 @@ class Webhooks:
         if any(one.name == name for one in await self.list()):
             raise RefusedError(f'there is a webhook "{name}" already: delete it first, or choose another name')
         key = fresh_secret()
-        kept = self._made(name, target, key, keys, by=by)
+        kept = self._new_webhook(name, target, key, keys, by=by)
         await self._key_values.put(KIND, kept.hook_id, msgspec.json.encode(kept), over=0, at=kept.created_at)
-        return key, _shown(kept)
+        return key, _webhook(kept)
 
-    def _made(self, name: str, target: WebhookTarget, key: str, keys: MasterKeys, *, by: str) -> StoredWebhook:
+    def _new_webhook(self, name: str, target: WebhookTarget, key: str, keys: MasterKeys, *, by: str) -> StoredWebhook:
         now, hook_id = self._clock.now(), secrets.token_hex(16)
         return StoredWebhook(
             name=name,
@@ -88,7 +88,7 @@ class Webhooks:
         found: list[Webhook] = []
         beyond: str | None = None
         while page := await self._key_values.list(KIND, beyond=beyond):
-            found += [_shown(_read(thing.name, thing.body)) for thing in page]
+            found += [_webhook(_read(thing.name, thing.body)) for thing in page]
             beyond = page[-1].name
         return sorted(found, key=lambda one: one.name)
 
@@ -109,12 +109,12 @@ class Webhooks:
             return None, key
         if kept.sealed.key_id != keys.newest_id:
             await self._rewrap(thing, kept, keys)
-        return _shown(kept), key
+        return _webhook(kept), key
 
     def _decoy(self, keys: MasterKeys) -> bytes:
         """A webhook that is nowhere, with a key that nobody has."""
         if self._nowhere is None or self._nowhere[0] != keys.newest_id:
-            made = self._made("nowhere", WebhookTarget(path="nowhere"), fresh_secret(), keys, by="nobody")
+            made = self._new_webhook("nowhere", WebhookTarget(path="nowhere"), fresh_secret(), keys, by="nobody")
             self._nowhere = keys.newest_id, msgspec.json.encode(made)
         return self._nowhere[1]
 
@@ -132,7 +132,7 @@ def _read(hook_id: str, body: bytes) -> StoredWebhook:
         raise BackendError(f"webhook {hook_id} cannot be read: {problem}") from problem
 
 
-def _shown(kept: StoredWebhook) -> Webhook:
+def _webhook(kept: StoredWebhook) -> Webhook:
     return Webhook(**{field: getattr(kept, field) for field in Webhook.__struct_fields__})
 
 

@@ -45,7 +45,7 @@ async def list_audit(
     """The newest rows first."""
     rows = await access_of(request).store.audit.newest(limit=limit, before=cursor)
     has_more = len(rows) == limit and rows[-1].seq > 1
-    return Json(AuditPage([_shown(row) for row in rows], str(rows[-1].seq) if has_more else None))
+    return Json(AuditPage([_audit_shape(row) for row in rows], str(rows[-1].seq) if has_more else None))
 
 
 @router.get("/api/audit/verify", **shows(AuditChainCheck, summary="Check the audit log"))
@@ -55,6 +55,6 @@ async def verify_audit(request: Request, holds: Annotated[str | None, Query(max_
     return Json(await walked(access_of(request).store.audit, looking_for=holds))
 
 
-def _shown(row: AuditRow) -> AuditShape:
+def _audit_shape(row: AuditRow) -> AuditShape:
     fields = {name: getattr(row, name) for name in AuditShape.__struct_fields__}
     return AuditShape(**{**fields, "at": rfc3339(row.at)})

@@ -74,7 +74,7 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
     versions: list[VersionView]
 
 
-def shown(row: CatalogRow) -> VersionView:
+def version_view(row: CatalogRow) -> VersionView:
     return VersionView(**_fields(row))
 
 
@@ -127,7 +127,7 @@ async def register(request: Request) -> Response:
 async def catalogue(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> Response:
     """The newest version of each path, by path."""
     rows = await services_of(request).store.catalog.paths(limit=limit)
-    return Json(CatalogPage(playbooks=[shown(row) for row in rows]))
+    return Json(CatalogPage(playbooks=[version_view(row) for row in rows]))
 
 
 @router.get("/api/catalog/{path:path}/versions", **shows(Versions, summary="List the versions of a playbook"))
@@ -135,7 +135,7 @@ async def versions(request: Request, path: str) -> Response:
     rows = await services_of(request).store.catalog.versions(path)
     if not rows:
         raise unknown("playbook", path)
-    return Json(Versions(path=path, versions=[shown(row) for row in rows]))
+    return Json(Versions(path=path, versions=[version_view(row) for row in rows]))
 
 
 @router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionDetail, summary="One version"))
@@ -169,9 +169,9 @@ async def certificate(request: Request, path: str, version: Version | None = Non
     if row.source is not None:
         found = await checked(PlaybookText(source=row.source))
         if found.certificate is not None:
-            return Json(_told(found.certificate))
+            return Json(_certificate_fields(found.certificate))
     net = from_json(await services.store.net(row.net_hash))
-    return Json(_told(await asyncio.to_thread(analyse, net, {})))
+    return Json(_certificate_fields(await asyncio.to_thread(analyse, net, {})))
 
 
 @router.get("/api/catalog/{path:path}", **shows(VersionDetail, summary="The newest version of a playbook"))
@@ -193,7 +193,7 @@ async def _text(request: Request, path: str, version: str | None) -> str:
     return row.source
 
 
-def _told(found: Certificate) -> dict[str, Any]:
+def _certificate_fields(found: Certificate) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(found)
     told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
     return told

@@ -53,7 +53,7 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True):
 async def credentials(request: Request) -> Response:
     """Names, types, versions and fingerprints; never a value."""
     found = await _vault(services_of(request), MasterKeys([])).list()
-    return Json(Credentials(credentials=[_shown(one) for one in found]))
+    return Json(Credentials(credentials=[_credential_view(one) for one in found]))
 
 
 @router.put("/api/credentials/{name}", **shows(CredentialView, reads=Setting, summary="Store a credential"))
@@ -71,7 +71,7 @@ async def put(request: Request, name: str) -> Response:
         services.desk.reopen()  # the first key may just have been made
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="credential") from None
-    return Json(_shown(stored))
+    return Json(_credential_view(stored))
 
 
 @router.delete("/api/credentials/{name}", **shows(status=204, summary="Delete a credential"))
@@ -102,6 +102,6 @@ def _vault(services: Services, keys: MasterKeys) -> Vault:
     return Vault(services.store.credentials, keys, services.clock)
 
 
-def _shown(one: Credential) -> CredentialView:
+def _credential_view(one: Credential) -> CredentialView:
     plain = {name: getattr(one, name) for name in ("name", "type", "version", "fingerprint", "key_id")}
     return CredentialView(**plain, created_at=rfc3339(one.created_at), updated_at=rfc3339(one.updated_at))

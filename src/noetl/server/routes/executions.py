@@ -18,7 +18,7 @@ from noetl.server.rerun import RerunSource
 from noetl.server.services import identity_of, services_of
 from noetl.server.start_requests import Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, shown, version_of
+from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, execution_view, version_of
 
 router = APIRouter(tags=["executions"])
 _KEY = {
@@ -97,7 +97,7 @@ async def executions(
         if len(rows) > limit:
             break
     beyond = rows[limit - 1].execution_id if len(rows) > limit else None
-    return Json(ExecutionPage(executions=[shown(row) for row in rows[:limit]], next=beyond))
+    return Json(ExecutionPage(executions=[execution_view(row) for row in rows[:limit]], next=beyond))
 
 
 @router.post("/api/executions/bulk", **shows(Bulk, reads=BulkRequest, summary="Steer many executions"))

@@ -16,7 +16,7 @@ from noetl.events.tasks import TaskProcessed
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
 from noetl.server.ranges import ranged
-from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawn
+from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import EventPage, LogLine, LogPage, Names, shown_event
 from noetl.server.views.explanation import Explanation, explained
@@ -168,4 +168,4 @@ async def graph(
     request: Request, execution_id: str, form: Annotated[GraphFormat, Query(alias="format")] = "svg"
 ) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return await drawn(await services.conductor.net(row.net_hash), form)
+    return await drawing_response(await services.conductor.net(row.net_hash), form)

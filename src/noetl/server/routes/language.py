@@ -84,7 +84,7 @@ async def graph(request: Request) -> Response:
     found = await checked(PlaybookText(source=asked.source, dialect=asked.dialect), proofs=False)
     if found.net is None:
         raise refused(found)
-    return await drawn(found.net, asked.format)
+    return await drawing_response(found.net, asked.format)
 
 
 @router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
@@ -92,12 +92,12 @@ async def schema() -> Response:
     return Json(playbook_schema(load_kinds()))
 
 
-async def drawn(net: Net, form: GraphFormat) -> Response:
+async def drawing_response(net: Net, form: GraphFormat) -> Response:
     """The picture of a net."""
-    return await asyncio.to_thread(_drawn, net, form)
+    return await asyncio.to_thread(_drawing_response, net, form)
 
 
-def _drawn(net: Net, form: GraphFormat) -> Response:
+def _drawing_response(net: Net, form: GraphFormat) -> Response:
     drawing = draw(net)
     match form:
         case "json":

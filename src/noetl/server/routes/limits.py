@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.control.limits.playbook_limits import PlaybookLimit
-from noetl.control.outside.report_results import check, told
+from noetl.control.outside.report_results import check, request_result
 from noetl.control.views.limit_views import (
     PlaybookLimitView,
     StepLimitView,
@@ -142,7 +142,10 @@ async def _limited(
 ) -> StepLimited:
     services, actor = services_of(request), str(identity_of(request).subject)
     command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
-    changed = check(told(await services.conductor.tell(row.execution_id, command)), what=f'the limit of step "{step}"')
+    changed = check(
+        request_result(await services.conductor.submit_command(row.execution_id, command)),
+        what=f'the limit of step "{step}"',
+    )
     now = await services.store.execution(row.execution_id) or row
     found = next((one for one in await _of_steps(services, now) if one.step == step), None)
     return StepLimited(changed=changed, limit=found)

@@ -59,7 +59,9 @@ async def kept(
     rows = await services.store.waits.newest_kept(now=services.clock.now(), name=name, limit=limit + 1, beyond=beyond)
     page = rows[:limit]
     return Json(
-        KeptMessage(messages=[_shown(row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None)
+        KeptMessage(
+            messages=[_message_view(row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None
+        )
     )
 
 
@@ -79,7 +81,7 @@ async def delete_message(request: Request, message_id: str) -> Response:
     return Response(status_code=204)
 
 
-def _shown(row: KeptRow) -> KeptView:
+def _message_view(row: KeptRow) -> KeptView:
     plain = {name: getattr(row, name) for name in KeptView.__struct_fields__}
     return KeptView(**{**plain, "sent_at": rfc3339(row.sent_at), "expires_at": rfc3339(row.expires_at)})
 

@@ -94,8 +94,8 @@ async def turn(request: Request) -> Response:
     came_at = services.clock.now()
     check_protocol(request)
     wait_s, asked = _patience(request), await _turn(request, services)
-    await services.roster.saw(asked.worker_id)
-    answer = await _taken(services, asked)
+    await services.roster.note_contact(asked.worker_id)
+    answer = await _take_turn(services, asked)
     if not answer.orders and not asked.reports and asked.capacity and wait_s:
         answer = await _waited(request, services, asked, min(wait_s, services.settings.long_poll_s))
     crash_point("claim.before_reply" if answer.orders else "turn.before_reply")
@@ -118,11 +118,11 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
             return TurnAnswer(orders=given)
         if await is_gone():
             break
-        answer = await _taken(services, asked)
+        answer = await _take_turn(services, asked)
     return answer
 
 
-async def _taken(services: Services, asked: Turn) -> TurnAnswer:
+async def _take_turn(services: Services, asked: Turn) -> TurnAnswer:
     began = time.perf_counter()
     try:
         return await services.conductor.turn(asked)
@@ -173,7 +173,7 @@ async def heartbeat(request: Request) -> Response:
     beat = await _decoded(request, _beats)
     await _check_worker(request, beat.worker_id)
     lost = await services.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
-    await services.roster.saw(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
+    await services.roster.note_contact(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
     return Json(Beaten(lost=sorted(lost)))
 
 
@@ -208,7 +208,7 @@ async def call(request: Request) -> Response:
     if waiting is None:
         waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.conductor.call(asked))
         waiting.add_done_callback(lambda _: services.calls.pop(asked.task_run_id, None))
-        waiting.add_done_callback(_seen)
+        waiting.add_done_callback(_read_outcome)
     done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
     if not done:
         return Json(PlaybookCallResult(execution_id=child_id_of(asked.task_run_id), status="running"))
@@ -226,7 +226,7 @@ async def _check_call(services: Services, asked: PlaybookCall) -> None:
         raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
 
 
-def _seen(waiting: asyncio.Future[PlaybookCallResult]) -> None:
+def _read_outcome(waiting: asyncio.Future[PlaybookCallResult]) -> None:
     """What it ended with is told to whoever asks, and is nobody's unheard error."""
     if not waiting.cancelled():
         waiting.exception()

@@ -82,7 +82,7 @@ async def schedules(request: Request) -> Response:
     found, backfills = await timetable.schedules(), await timetable.backfills()
     return Json(
         ScheduleList(
-            schedules=[_shown(services, one, 1) for one in found],
+            schedules=[_schedule_view(services, one, 1) for one in found],
             backfills=[
                 BackfillView(
                     backfill_id=one.backfill_id,
@@ -100,7 +100,7 @@ async def schedules(request: Request) -> Response:
 @router.get("/api/schedules/{path:path}", **shows(ScheduleView, summary="One schedule with its coming times"))
 async def schedule(request: Request, path: str, count: Annotated[int, Query(ge=1, le=1000)] = 5) -> Response:
     services = services_of(request)
-    return Json(_shown(services, await _schedule(services, path), count))
+    return Json(_schedule_view(services, await _schedule(services, path), count))
 
 
 @router.post("/api/schedules/{path:path}/pause", **shows(ScheduleView, summary="Pause a schedule"))
@@ -109,7 +109,7 @@ async def pause(request: Request, path: str) -> Response:
     services = services_of(request)
     await _schedule(services, path)
     return Json(
-        _shown(services, await ScheduleStore(services.store.key_values).pause(path, at=services.clock.now()), 5)
+        _schedule_view(services, await ScheduleStore(services.store.key_values).pause(path, at=services.clock.now()), 5)
     )
 
 
@@ -119,7 +119,9 @@ async def resume(request: Request, path: str) -> Response:
     services = services_of(request)
     await _schedule(services, path)
     return Json(
-        _shown(services, await ScheduleStore(services.store.key_values).resume(path, at=services.clock.now()), 5)
+        _schedule_view(
+            services, await ScheduleStore(services.store.key_values).resume(path, at=services.clock.now()), 5
+        )
     )
 
 
@@ -141,13 +143,13 @@ async def backfill(request: Request, path: str) -> Response:
     fresh = [one for one in found if await services.store.execution(execution_id_of(path, one)) is None]
     backfill_id = uuid7(now) if fresh and not asked.dry_run else None
     if backfill_id is not None:
-        wanted = _wanted(schedule, backfill_id, since - 1.0, until, asked.limit)
+        wanted = _new_backfill(schedule, backfill_id, since - 1.0, until, asked.limit)
         await ScheduleStore(services.store.key_values).ask_for(wanted, at=now)
     shown = [as_written(one, schedule.timezone) for one in fresh]
     return Json(Backfilled(backfill_id=backfill_id, path=path, times=shown, known=len(found) - len(fresh)))
 
 
-def _wanted(schedule: Schedule, backfill_id: str, kept: float, until: float, limit: int) -> Backfill:
+def _new_backfill(schedule: Schedule, backfill_id: str, kept: float, until: float, limit: int) -> Backfill:
     return Backfill(
         backfill_id=backfill_id,
         path=schedule.path,
@@ -167,7 +169,7 @@ async def _schedule(services: Services, path: str) -> Schedule:
         raise unknown("schedule", path) from None
 
 
-def _shown(services: Services, one: Schedule, count: int) -> ScheduleView:
+def _schedule_view(services: Services, one: Schedule, count: int) -> ScheduleView:
     after = max(services.clock.now(), one.kept)
     coming = () if one.paused else islice(times(one.cron, one.timezone, after=after), count)
     return ScheduleView(

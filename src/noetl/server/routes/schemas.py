@@ -39,7 +39,7 @@ class Schemas(msgspec.Struct, frozen=True, kw_only=True):
 async def schemas(request: Request) -> Response:
     """The newest version of each."""
     found = await newest_schemas(services_of(request).store.key_values)
-    return Json(Schemas(schemas=[_shown(one) for one in found]))
+    return Json(Schemas(schemas=[_schema_view(one) for one in found]))
 
 
 @router.get("/api/schemas/{name}", **shows(SchemaView, summary="One result schema"))
@@ -48,7 +48,7 @@ async def schema(request: Request, name: str) -> Response:
     found = await find_schema(services_of(request).store.key_values, name)
     if found is None:
         raise unknown("schema", name)
-    return Json(_shown(found))
+    return Json(_schema_view(found))
 
 
 @router.put("/api/schemas/{name}", **shows(SchemaView, reads=RegisteringSchema, summary="Register a result schema"))
@@ -59,8 +59,8 @@ async def register(request: Request, name: str) -> Response:
         made = await register_schema(services.store.key_values, name, asked.schema, at=services.clock.now())
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="schema") from None
-    return Json(_shown(made))
+    return Json(_schema_view(made))
 
 
-def _shown(one: ResultSchema) -> SchemaView:
+def _schema_view(one: ResultSchema) -> SchemaView:
     return SchemaView(name=one.name, version=one.version, schema=one.schema, registered_at=rfc3339(one.registered_at))

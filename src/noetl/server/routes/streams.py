@@ -10,13 +10,13 @@ from fastapi import APIRouter, Query, Request, Response
 
 from noetl.events.executions import PlaybookProcessed
 from noetl.server.event_hub import heard_within
-from noetl.server.event_stream import MEDIA_TYPE, EventStream, told
+from noetl.server.event_stream import MEDIA_TYPE, EventStream, event_bytes
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.events import Names, shown_event
-from noetl.server.views.executions import shown
+from noetl.server.views.executions import execution_view
 from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["live"])
@@ -61,13 +61,13 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
             while page := await services.store.events(execution_id, after=after, only=SingleRow(limit=_PAGE)):
                 after, last = page[-1].seq, page[-1].payload
                 # A page goes out in one piece: a long log is read in a second that way.
-                yield b"".join(told(shown_event(event, names), at=str(event.seq)) for event in page)
+                yield b"".join(event_bytes(shown_event(event, names), at=str(event.seq)) for event in page)
                 if isinstance(last, PlaybookProcessed):
-                    yield told({"status": last.status.value}, at=str(after), name="end")
+                    yield event_bytes({"status": last.status.value}, at=str(after), name="end")
                     return
             row = await services.store.execution(execution_id)
             if row is None or (row.finished_at is not None and row.last_seq <= after):
-                yield told({"status": row.status if row is not None else "gone"}, name="end")
+                yield event_bytes({"status": row.status if row is not None else "gone"}, name="end")
                 return
             if not await heard_within(heard, services.settings.stream_heartbeat_s):
                 yield None
@@ -89,7 +89,7 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
     with hub.listen(None) as heard:
         if at is None or hub.since(at) is None:
             at = hub.number
-            yield told({}, at=f"{hub.era}.{at}", name="reset") if given else None
+            yield event_bytes({}, at=f"{hub.era}.{at}", name="reset") if given else None
         else:
             yield None
         while not hub.is_closed:
@@ -97,14 +97,14 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
             changes = hub.since(at)
             if changes is None:
                 at = hub.number
-                yield told({}, at=f"{hub.era}.{at}", name="reset")
+                yield event_bytes({}, at=f"{hub.era}.{at}", name="reset")
                 continue
             for change in changes:
                 at = change.number
                 row = await services.store.execution(change.execution_id)
                 if row is not None:
-                    yield told(shown(row), at=f"{hub.era}.{at}")
+                    yield event_bytes(execution_view(row), at=f"{hub.era}.{at}")
             if changes:
                 await asyncio.sleep(_GATHER_S)
             elif not await heard_within(heard, services.settings.stream_heartbeat_s):
-                yield told({}, at=f"{hub.era}.{at}", name="still")
+                yield event_bytes({}, at=f"{hub.era}.{at}", name="still")

@@ -79,7 +79,7 @@ async def tasks(
     states = tuple(state) if state else (TaskState.OPEN, TaskState.CLAIMED)
     if mine and (role is not None or user is not None):
         raise ProblemDetails(422, "mine says already whose tasks are meant: leave role and user out")
-    actor, roles = _who(request)
+    actor, roles = _subject_and_roles(request)
     whose: list[dict[str, Any]] = [{"role": role, "user": user}]
     if mine:
         whose = [{"user": actor}, *({"role": one} for one in roles), {"for_anybody": True}]
@@ -92,34 +92,34 @@ async def tasks(
     newest = sorted(found.values(), key=lambda row: (-row.created_at, row.task_id))
     beyond = newest[limit - 1].task_id if len(newest) > limit else None
     page = [row for row in newest[:limit] if not mine or row.claimed_by in (None, actor)]
-    return Json(TaskPage(tasks=[shown(row) for row in page], next=beyond))
+    return Json(TaskPage(tasks=[task_view(row) for row in page], next=beyond))
 
 
 @router.get("/api/tasks/{task_id}", **shows(TaskView, summary="One human task"))
 async def task(request: Request, task_id: str) -> Response:
-    return Json(shown(await services_of(request).clockwork.inbox.get(task_id)))
+    return Json(task_view(await services_of(request).clockwork.inbox.get(task_id)))
 
 
 @router.post("/api/tasks/{task_id}/claim", **shows(TaskView, reads=Acting, summary="Take a task"))
 async def claim(request: Request, task_id: str) -> Response:
     """Only for holders of its role, or the user it is for."""
-    asked, (actor, roles) = await read_optional(request, Acting), _who(request)
+    asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
     inbox = services_of(request).clockwork.inbox
-    return Json(shown(await inbox.claim(task_id, actor=actor, roles=roles, version=asked.version)))
+    return Json(task_view(await inbox.claim(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
 @router.post("/api/tasks/{task_id}/release", **shows(TaskView, reads=Acting, summary="Give a task back"))
 async def release(request: Request, task_id: str) -> Response:
-    asked, (actor, roles) = await read_optional(request, Acting), _who(request)
+    asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
     inbox = services_of(request).clockwork.inbox
-    return Json(shown(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
+    return Json(task_view(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
 @router.post("/api/tasks/{task_id}/complete", **shows(TaskView, reads=Completing, summary="Complete a task"))
 async def complete(request: Request, task_id: str) -> Response:
     """422 names every field that does not fit; the task stays open then. With an Idempotency-Key a repeated request is
     answered as the first one."""
-    services, (actor, roles) = services_of(request), _who(request)
+    services, (actor, roles) = services_of(request), _subject_and_roles(request)
     asked = await read(request, Completing)
     key, keys = request.headers.get(HEADER), IdempotencyKeys(services.store.key_values, services.clock)
     name = named(actor, f"complete {task_id}", key) if key is not None else None
@@ -135,19 +135,19 @@ async def complete(request: Request, task_id: str) -> Response:
         if name is not None:
             await keys.release(name)
         raise
-    answer = Json(shown(done))
+    answer = Json(task_view(done))
     if name is not None:
-        await keys.answered(name, bytes(answer.body))
+        await keys.store_answer(name, bytes(answer.body))
     return answer
 
 
-def _who(request: Request) -> tuple[str, Collection[str]]:
+def _subject_and_roles(request: Request) -> tuple[str, Collection[str]]:
     identity = identity_of(request)
     assert isinstance(identity, Caller)
     return identity.subject, sorted(identity.human_roles)
 
 
-def shown(row: TaskRow) -> TaskView:
+def task_view(row: TaskRow) -> TaskView:
     plain: dict[str, Any] = {name: getattr(row, name) for name in TaskView.__struct_fields__}
     for name in ("created_at", "due_at", "ended_at"):
         plain[name] = rfc3339(plain[name]) if plain[name] is not None else None

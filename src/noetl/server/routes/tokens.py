@@ -52,7 +52,9 @@ class AccessTokenList(msgspec.Struct, frozen=True):
 @router.get("/api/tokens", **shows(AccessTokenList, summary="List tokens"))
 async def list_tokens(request: Request) -> Json:
     """All tokens, revoked ones too."""
-    return Json(AccessTokenList([AccessTokenView(**_shown(one)) for one in await access_of(request).tokens.list()]))
+    return Json(
+        AccessTokenList([AccessTokenView(**_token_fields(one)) for one in await access_of(request).tokens.list()])
+    )
 
 
 @router.post("/api/tokens", **shows(MadeToken, reads=NewToken, status=201, summary="Make a token"))
@@ -63,7 +65,7 @@ async def create_token(request: Request) -> Json:
         text, token = await access_of(request).tokens.create(Wanted(**msgspec.structs.asdict(wanted)))
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem)) from None
-    return Json(MadeToken(**_shown(token), token=text), 201)
+    return Json(MadeToken(**_token_fields(token), token=text), 201)
 
 
 @router.delete("/api/tokens/{token_id}", **shows(AccessTokenView, summary="Revoke a token"))
@@ -72,9 +74,9 @@ async def revoke_token(request: Request, token_id: str) -> Json:
     token = await access_of(request).tokens.revoke(token_id)
     if token is None:
         raise unknown("token", token_id)
-    return Json(AccessTokenView(**_shown(token)))
+    return Json(AccessTokenView(**_token_fields(token)))
 
 
-def _shown(token: AccessToken) -> dict[str, Any]:
+def _token_fields(token: AccessToken) -> dict[str, Any]:
     shown = {field: getattr(token, field) for field in AccessTokenView.__struct_fields__}
     return {field: rfc3339(value) if isinstance(value, float) else value for field, value in shown.items()}

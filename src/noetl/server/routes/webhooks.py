@@ -60,7 +60,7 @@ class WebhookList(msgspec.Struct, frozen=True):
 @router.get("/api/webhooks", **shows(WebhookList, summary="List webhooks"))
 async def list_webhooks(request: Request) -> Json:
     """All webhooks, without their keys."""
-    return Json(WebhookList([WebhookShape(**_shown(one)) for one in await access_of(request).webhooks.list()]))
+    return Json(WebhookList([WebhookShape(**_webhook_fields(one)) for one in await access_of(request).webhooks.list()]))
 
 
 @router.post("/api/webhooks", **shows(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook"))
@@ -72,7 +72,7 @@ async def create_webhook(request: Request) -> Json:
         key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem)) from None
-    return Json(MadeWebhook(**_shown(made), secret=key), 201)
+    return Json(MadeWebhook(**_webhook_fields(made), secret=key), 201)
 
 
 @router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
@@ -125,7 +125,7 @@ def _delivery_id(request: Request) -> str | None:
     return given[0]
 
 
-def _shown(hook: Webhook) -> dict[str, Any]:
+def _webhook_fields(hook: Webhook) -> dict[str, Any]:
     return {
         "name": hook.name,
         "url": f"/hooks/{hook.hook_id}",

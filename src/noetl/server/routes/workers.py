@@ -15,7 +15,7 @@ from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.worker_matching import Crew, crews_of, obstacles
-from noetl.server.workers import WorkerRow, WorkerView, given_id, shown
+from noetl.server.workers import WorkerRow, WorkerView, given_id, worker_view
 from noetl.store.contract import DEFAULT_POOL
 
 router = APIRouter(tags=["workers"])
@@ -79,7 +79,7 @@ async def register(request: Request) -> Response:
     told = msgspec.structs.asdict(asked)
     worker_id = given_id(identity.token_id, told.pop("name"), told.pop("instance"))
     row = await services.roster.register(WorkerRow(**told, worker_id=worker_id, token_id=identity.token_id))
-    return Json(shown(row, services.clock.now()), 201)
+    return Json(worker_view(row, services.clock.now()), 201)
 
 
 async def _check_labels(services: Services, asked: Announcing) -> None:
@@ -123,7 +123,7 @@ async def workers(request: Request) -> Response:
     """Those registered, with what they serve, when they were last heard of, and what they held then."""
     services = services_of(request)
     now = services.clock.now()
-    return Json(Workers(workers=[shown(row, now) for row in await services.roster.list()]))
+    return Json(Workers(workers=[worker_view(row, now) for row in await services.roster.list()]))
 
 
 @router.get("/api/pools", **shows(PoolList, summary="List pools"))

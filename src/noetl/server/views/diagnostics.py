@@ -61,7 +61,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     migration: str | None = None
 
 
-def shown(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
+def diagnostic_view(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
     span = found.span
     return DiagnosticView(
         code=found.code,
@@ -80,7 +80,7 @@ def shown(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
 
 def all_shown(found: Iterable[Diagnostic], source: Source | None = None) -> list[DiagnosticView]:
     """With the text they are about, fixes are told as well."""
-    return [shown(one, source) for one in found]
+    return [diagnostic_view(one, source) for one in found]
 
 
 def outlined(checked: Checked, *, migration: str | None = None) -> Outline:

@@ -52,7 +52,7 @@ class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def shown(row: ExecutionRow) -> ExecutionView:
+def execution_view(row: ExecutionRow) -> ExecutionView:
     return ExecutionView(**row.readable())
 
 
@@ -74,7 +74,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         catalog_id=catalog_id(row.path, version) if version is not None else None,
         payload=request.payload if request is not None else {},
         error=error.readable() if error is not None else None,
-        children=[shown(child) for child in await services.store.children(row.execution_id)],
+        children=[execution_view(child) for child in await services.store.children(row.execution_id)],
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,

@@ -48,7 +48,7 @@ async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[st
     only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
     stored = await services.store.events(row.execution_id, only=only)
     events = [msgspec.structs.replace(one, payload=await services.read_back(one.payload)) for one in stored]
-    ended = ended_in(events, step) or await _carried(services, row, step)
+    ended = ended_in(events, step) or await _carried_result(services, row, step)
     if ended is None:
         raise ProblemDetails(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
     if ended.error is not None:
@@ -56,7 +56,7 @@ async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[st
     return "done", await services.conductor.values.read(lambda load: payload_of(ended.result, load)), None
 
 
-async def _carried(services: Services, row: ExecutionRow, step: str) -> EndedStep | None:
+async def _carried_result(services: Services, row: ExecutionRow, step: str) -> EndedStep | None:
     request = await newest_event(services, row.execution_id, ExecutionRequested.event_type)
     return carried_in(request, step) if request is not None else None
 

@@ -11,7 +11,7 @@ from noetl.base.errors import BackendError, ToolError
 from noetl.control.views.token_views import loop_of
 from noetl.engine.evolve import replayed
 from noetl.engine.execution import Execution
-from noetl.events.envelope import Event, whole
+from noetl.events.envelope import Event, with_stored_values
 from noetl.events.large_values import Load
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
@@ -47,13 +47,13 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
 async def whole_events(services: Services, row: ExecutionRow, events: list[Event]) -> list[Event]:
     """The events with what is stored apart from them."""
 
-    def told(load: Load) -> list[Event]:
-        return [whole(event, load) for event in events]
+    def complete_events(load: Load) -> list[Event]:
+        return [with_stored_values(event, load) for event in events]
 
     try:
         if services.results.is_outside:
-            return await services.conductor.values.read(told)
-        return await asyncio.to_thread(told, services.results.load)
+            return await services.conductor.values.read(complete_events)
+        return await asyncio.to_thread(complete_events, services.results.load)
     except ToolError as problem:
         raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
 

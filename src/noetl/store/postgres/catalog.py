@@ -28,10 +28,10 @@ class PostgresCatalog:
         """Who asks for the same at the same moment shares the answer: a crowd of starts costs a look, not one each."""
         look = self._looks.get(path)
         if look is None:
-            look = self._looks[path] = asyncio.ensure_future(self._look(path))
+            look = self._looks[path] = asyncio.ensure_future(self._newest_version(path))
         return await asyncio.shield(look)  # whoever goes away takes nothing from the others
 
-    async def _look(self, path: str) -> CatalogRow | None:
+    async def _newest_version(self, path: str) -> CatalogRow | None:
         await asyncio.sleep(0)
         del self._looks[path]  # who comes from now on may know of a newer one
         row = await self._db.row("select_newest_version", path)

@@ -40,11 +40,11 @@ def is_lost(problem: BaseException) -> bool:
 
 
 def unreachable(where: str, problem: BaseException) -> UnreachableError:
-    return UnreachableError(f"the store {where} cannot be reached: {_said(problem)}")
+    return UnreachableError(f"the store {where} cannot be reached: {_error_text(problem)}")
 
 
 def uncertain(where: str, problem: BaseException) -> UncertainError:
-    why = _said(problem)
+    why = _error_text(problem)
     return UncertainError(f"the store {where} was lost while something was stored, which may be stored or not: {why}")
 
 
@@ -52,25 +52,25 @@ def explained(where: str, problem: BaseException) -> BackendError:
     """The error to raise for one of PostgreSQL or of its driver."""
     match problem:
         case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
-            return ConflictError(_said(problem))
+            return ConflictError(_error_text(problem))
         case asyncpg.UniqueViolationError():
             return ConflictError(_stored_already(problem))
         case problem if isinstance(problem, _CONTENDED):
-            return ConflictError(f"others were writing the same rows: {_said(problem)}")
+            return ConflictError(f"others were writing the same rows: {_error_text(problem)}")
         case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of these
-            return BackendError(f"the store {where} does not let us in: {_said(problem)}")
+            return BackendError(f"the store {where} does not let us in: {_error_text(problem)}")
         case asyncpg.InvalidCatalogNameError():
-            return BackendError(f"the store {where} does not exist: {_said(problem)}; create the database first")
+            return BackendError(f"the store {where} does not exist: {_error_text(problem)}; create the database first")
         case asyncpg.InsufficientPrivilegeError():
-            return BackendError(f"the store {where} does not allow this: {_said(problem)}; grant it to our user")
+            return BackendError(f"the store {where} does not allow this: {_error_text(problem)}; grant it to our user")
         case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
-            return UnfitError(f"the store {where} cannot hold this text: {_said(problem)}")
+            return UnfitError(f"the store {where} cannot hold this text: {_error_text(problem)}")
         case asyncpg.DataCorruptedError():
-            return UnreadableError(f"the store {where} is damaged: {_said(problem)}")
+            return UnreadableError(f"the store {where} is damaged: {_error_text(problem)}")
         case asyncpg.DiskFullError():
-            return BackendError(f"the store {where} cannot be written: {_said(problem)}")
+            return BackendError(f"the store {where} cannot be written: {_error_text(problem)}")
         case _:
-            return BackendError(f"the store {where} failed: {_said(problem)}")
+            return BackendError(f"the store {where} failed: {_error_text(problem)}")
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def legible(execution_id: str) -> Iterator[None]:
     try:
         yield
     except (UnicodeDecodeError, UnreadableError) as problem:
-        raise UnreadableError(f"an event of execution {execution_id} is damaged: {_said(problem)}") from problem
+        raise UnreadableError(f"an event of execution {execution_id} is damaged: {_error_text(problem)}") from problem
 
 
 def is_there_already(problem: BackendError) -> bool:
@@ -97,5 +97,5 @@ def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
             return f"this is in the table {table} already: {problem.detail}"
 
 
-def _said(problem: BaseException) -> str:
+def _error_text(problem: BaseException) -> str:
     return str(problem) or type(problem).__name__

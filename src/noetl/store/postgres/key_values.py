@@ -15,12 +15,12 @@ class PostgresKeyValues:
 
     async def get(self, kind: str, name: str) -> KeyValue | None:
         row = await self._db.row("select_thing", kind, name)
-        return _thing(row) if row else None
+        return _key_value(row) if row else None
 
     async def list(
         self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
     ) -> list[KeyValue]:
-        return [_thing(row) for row in await self._db.rows("select_things", kind, prefix, beyond, limit)]
+        return [_key_value(row) for row in await self._db.rows("select_things", kind, prefix, beyond, limit)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         if over == 0:
@@ -36,5 +36,5 @@ class PostgresKeyValues:
         return await self._db.assign("sweep_things", kind, before)
 
 
-def _thing(row: Sequence[Any]) -> KeyValue:
+def _key_value(row: Sequence[Any]) -> KeyValue:
     return KeyValue(**dict(zip(KeyValue.__struct_fields__, row, strict=True)))

@@ -30,7 +30,7 @@ class PostgresWaits:
         row = await self._db.row("select_message", message_id)
         return message_of(row) if row else None
 
-    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+    async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
         return [message_of(row) for row in await self._db.rows("select_kept", name, now)]
 
     async def newest_kept(

@@ -35,9 +35,9 @@ class FileResults:
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
-        return referring(STORE, self._kept(body), value, body)
+        return referring(STORE, self._store_body(body), value, body)
 
-    def _kept(self, body: bytes) -> str:
+    def _store_body(self, body: bytes) -> str:
         checksum = hashlib.sha256(body).hexdigest()
         try:
             self._write(self._folder / key_of(checksum), body)
@@ -46,7 +46,7 @@ class FileResults:
         return checksum
 
     async def send(self, body: bytes) -> None:
-        await asyncio.to_thread(self._kept, body)
+        await asyncio.to_thread(self._store_body, body)
 
     async def fetch(self, checksum: str) -> bytes:
         return await asyncio.to_thread(self.body, checksum)
@@ -152,18 +152,18 @@ class MemoryResults:
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
-        checksum = self._kept(body)
+        checksum = self._store_body(body)
         return Reference(
             store=self.store, key=checksum, checksum=checksum, size=len(body), schema_hint=schema_hint(value)
         )
 
-    def _kept(self, body: bytes) -> str:
+    def _store_body(self, body: bytes) -> str:
         checksum = hashlib.sha256(body).hexdigest()
         self._bodies[checksum], self._put_at[checksum] = body, time.time()
         return checksum
 
     async def send(self, body: bytes) -> None:
-        self._kept(body)
+        self._store_body(body)
 
     async def fetch(self, checksum: str) -> bytes:
         return self.body(checksum)

@@ -74,7 +74,7 @@ class NatsResults(RemoteResults):
                     return None
             raise BackendError(f"the result store {self.url} failed: {name} is changed all the time")
 
-        await self._asked(stored, _PATIENCE_S + len(body) / _BYTES_PER_S)
+        await self._with_bucket(stored, _PATIENCE_S + len(body) / _BYTES_PER_S)
 
     async def fetch(self, checksum: str) -> bytes:
         name = key_of(checksum)
@@ -92,14 +92,14 @@ class NatsResults(RemoteResults):
                 raise
 
         try:
-            return verified(checksum, await self._asked(read, None))
+            return verified(checksum, await self._with_bucket(read, None))
         except NotFoundError:
             raise ToolError("result.missing", f"the stored result {name} is gone") from None
         except DigestMismatchError:
             raise ToolError("result.corrupt", f"the stored result {checksum} is not what was written") from None
 
     async def listed(self, *, before: float) -> list[str]:
-        entries = await self._asked(lambda bucket: bucket.entries(), None)
+        entries = await self._with_bucket(lambda bucket: bucket.entries(), None)
         old = (info.name for info in entries if _written_at(info) < before)
         names = (name.rpartition("/")[2].removesuffix(".json") for name in old)
         return [name for name in names if is_checksum(name)]
@@ -107,7 +107,7 @@ class NatsResults(RemoteResults):
     async def dropped(self, checksum: str, *, before: float) -> bool:
         name = key_of(checksum)
 
-        async def gone(bucket: Bucket) -> bool:
+        async def delete_if_old(bucket: Bucket) -> bool:
             info, seen = await bucket.entry(name)
             if info is None or _written_at(info) >= before:
                 return False
@@ -117,12 +117,12 @@ class NatsResults(RemoteResults):
                 return False
             return True
 
-        return await self._asked(gone, _PATIENCE_S)
+        return await self._with_bucket(delete_if_old, _PATIENCE_S)
 
-    async def _asked(self, ask: Callable[[Bucket], Awaitable[_T]], patience_s: float | None) -> _T:
+    async def _with_bucket(self, ask: Callable[[Bucket], Awaitable[_T]], patience_s: float | None) -> _T:
         """What the bucket answers; the client lives in the thread beside."""
 
-        async def answered() -> _T:
+        async def call_bucket() -> _T:
             try:
                 bucket = await self._opened()
                 async with asyncio.timeout(patience_s):
@@ -137,7 +137,7 @@ class NatsResults(RemoteResults):
                 await self._leave()
                 raise BackendError(f"the result store {self.url} failed: {first_line(problem)}") from problem
 
-        return await self._beside.awaited(answered())
+        return await self._beside.awaited(call_bucket())
 
     async def _opened(self) -> Bucket:
         async with self._connecting:

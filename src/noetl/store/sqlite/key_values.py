@@ -21,14 +21,14 @@ class SqliteKeyValues:
     async def get(self, kind: str, name: str) -> KeyValue | None:
         with self._explained():
             row = self._db.execute(QUERIES["select_thing"], (kind, name)).fetchone()
-        return _thing(row) if row else None
+        return _key_value(row) if row else None
 
     async def list(
         self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
     ) -> list[KeyValue]:
         values = {"kind": kind, "prefix": prefix, "limit": limit, "beyond": beyond}
         with self._explained():
-            return [_thing(row) for row in self._db.execute(QUERIES["select_things"], values)]
+            return [_key_value(row) for row in self._db.execute(QUERIES["select_things"], values)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         with self._explained():
@@ -49,5 +49,5 @@ class SqliteKeyValues:
             return self._db.execute(QUERIES["sweep_things"], (kind, before)).rowcount
 
 
-def _thing(row: Sequence[Any]) -> KeyValue:
+def _key_value(row: Sequence[Any]) -> KeyValue:
     return KeyValue(**dict(zip(KeyValue.__struct_fields__, row, strict=True)))

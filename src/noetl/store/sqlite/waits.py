@@ -43,7 +43,7 @@ class SqliteWaits:
             row = self._db.execute(QUERIES["select_message"], (message_id,)).fetchone()
         return message_of(row) if row else None
 
-    async def kept(self, name: str, *, now: float) -> list[MessageRow]:
+    async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
         with self._explained():
             return [message_of(row) for row in self._db.execute(QUERIES["select_kept"], (name, now))]
 

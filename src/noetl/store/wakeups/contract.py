@@ -14,7 +14,7 @@ EVERY_POOL = "*"  # for who waits: all of them
 
 
 class Wakeups(Protocol):
-    def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+    def notify_workers(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
         """There may be work for this many workers of a pool. Never waits, never fails."""
 
     async def wait(self, pools: Collection[str] | None = None, timeout: float | None = None) -> bool:

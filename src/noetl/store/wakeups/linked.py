@@ -66,7 +66,7 @@ class LinkedWakeups:
         """Return once the link holds."""
         await self._linked.wait()
 
-    def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+    def notify_workers(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
         if unheard := self._near.wake(times, pool):
             self._out[pool] = min(self._out.get(pool, 0) + unheard, MOST_TIMES)
             self._to_send.set()
@@ -74,14 +74,14 @@ class LinkedWakeups:
     async def wait(self, pools: Collection[str] | None = None, timeout: float | None = None) -> bool:
         return await self._near.wait(pools, timeout)
 
-    def _hear(self, pool: str, times: int) -> None:
+    def _wake_local(self, pool: str, times: int) -> None:
         self._near.wake(max(1, min(times, MOST_TIMES)), pool)
 
     async def _serve(self) -> None:
         pause_s = FIRST_S
         while self._serving is not None:
             try:
-                async with self._connect(self._hear) as link:
+                async with self._connect(self._wake_local) as link:
                     pause_s = FIRST_S
                     self._outage.worked()
                     self._linked.set()

@@ -18,7 +18,7 @@ class MemoryWakeups:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._missed: set[str] = set()
 
-    def ring(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+    def notify_workers(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
         self.wake(times, pool)
 
     def wake(self, times: int, pool: str) -> int:

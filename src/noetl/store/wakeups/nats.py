@@ -96,9 +96,9 @@ class _NatsLink:
                 continue
             for message in messages:
                 await message.ack()
-                self._tell(message)
+                self._on_message(message)
 
-    def _tell(self, message: Msg) -> None:
+    def _on_message(self, message: Msg) -> None:
         with suppress(msgspec.MsgspecError):  # somebody else's message
             ring = msgspec.json.decode(message.data, type=WakeupMessage)
             if ring.sender != self._name:

@@ -44,9 +44,9 @@ class _PostgresLink:
 
     async def begin(self) -> None:
         self._connection.add_termination_listener(lambda _: self._lost.set())
-        await self._connection.add_listener(self._channel, self._heard)
+        await self._connection.add_listener(self._channel, self._on_notification)
 
-    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+    def _on_notification(self, connection: object, pid: int, channel: str, payload: object) -> None:
         times, _, pool = str(payload).partition(" ")
         if pid != self._connection.get_server_pid() and times.isdigit():
             self._hear(pool, int(times))

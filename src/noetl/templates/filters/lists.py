@@ -9,7 +9,7 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.arithmetic import operator
-from noetl.templates.attribute_access import ABSENT, AttributeGroup, along, attribute_path, attribute_text
+from noetl.templates.attribute_access import ABSENT, AttributeGroup, attribute_path, attribute_text, follow_path
 from noetl.templates.budget import Evaluation
 from noetl.templates.iteration import elements
 from noetl.templates.methods import join as join_text
@@ -40,10 +40,10 @@ def length(run: Evaluation, value: Any) -> int:
 
 
 def listed(run: Evaluation, value: Any) -> Any:
-    return made(run, elements(run, value))
+    return new_list(run, elements(run, value))
 
 
-def made(run: Evaluation, items: Sequence[Any]) -> Any:
+def new_list(run: Evaluation, items: Sequence[Any]) -> Any:
     """A new list of `items`, counted and remembered."""
     run.reserve(len(items))
     return run.own(list(items))
@@ -60,7 +60,7 @@ def picked(run: Evaluation, items: Sequence[Any], attribute: Any, default: Any =
     """The attribute of each item; missing where it is absent and there is no default."""
     path = attribute_path(attribute)
     run.reserve(len(items))
-    found = (along(run, item, path) for item in items)
+    found = (follow_path(run, item, path) for item in items)
     return [_or_missing(run, value, default, attribute) for value in found]
 
 
@@ -74,7 +74,7 @@ def reverse(run: Evaluation, value: Any) -> Any:
     if isinstance(value, str):
         run.fits(len(value))
         return run.text(run.read(value)[::-1])
-    return made(run, elements(run, value)[::-1])
+    return new_list(run, elements(run, value)[::-1])
 
 
 def batch(run: Evaluation, value: Any, linecount: int, fill_with: Any = None) -> Any:
@@ -83,11 +83,11 @@ def batch(run: Evaluation, value: Any, linecount: int, fill_with: Any = None) ->
     if not 1 <= linecount <= _MAX_PARTS:
         raise TemplateError(f"batch takes a size from 1 to {_MAX_PARTS:,}")
     run.spend(4 * (len(items) // linecount))
-    rows = [made(run, items[start : start + linecount]) for start in range(0, len(items), linecount)]
+    rows = [new_list(run, items[start : start + linecount]) for start in range(0, len(items), linecount)]
     if rows and fill_with is not None and len(rows[-1]) < linecount:
         run.reserve(linecount)
         rows[-1].extend([fill_with] * (linecount - len(rows[-1])))
-    return made(run, rows)
+    return new_list(run, rows)
 
 
 def sliced(run: Evaluation, value: Any, slices: int, fill_with: Any = None) -> Any:
@@ -99,12 +99,12 @@ def sliced(run: Evaluation, value: Any, slices: int, fill_with: Any = None) -> A
     rows, start = [], 0
     for index in range(slices):
         end = start + each + (index < longer)
-        row = made(run, items[start:end])
+        row = new_list(run, items[start:end])
         if fill_with is not None and longer and index >= longer:
             row.append(fill_with)
         rows.append(row)
         start = end
-    return made(run, rows)
+    return new_list(run, rows)
 
 
 def total(run: Evaluation, value: Any, attribute: Any = None, start: Any = 0) -> Any:
@@ -121,7 +121,7 @@ def total(run: Evaluation, value: Any, attribute: Any = None, start: Any = 0) ->
 def unique(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = elements(run, value)
     groups = _grouped(run, items, attribute, case_sensitive)
-    return made(run, [items[index] for index in sorted(group[0] for group in groups)])
+    return new_list(run, [items[index] for index in sorted(group[0] for group in groups)])
 
 
 def smallest(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
@@ -171,7 +171,7 @@ def dictsort(run: Evaluation, value: Any, case_sensitive: bool = False, by: str 
 
 def items(run: Evaluation, value: Any) -> Any:
     if isinstance(value, Missing):
-        return made(run, ())
+        return new_list(run, ())
     if not isinstance(value, dict):
         raise TemplateError(f"items needs a mapping, not {described(value)}")
     run.reserve(2 * len(value))

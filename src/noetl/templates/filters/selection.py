@@ -11,7 +11,7 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates.attribute_access import ABSENT
 from noetl.templates.budget import Evaluation
-from noetl.templates.filters.lists import made, picked
+from noetl.templates.filters.lists import new_list, picked
 from noetl.templates.iteration import elements
 from noetl.templates.jinja_tests import predicate
 from noetl.templates.values import settled
@@ -50,7 +50,7 @@ def chooser(wanted: bool, by_attribute: bool) -> Callable[..., Any]:
         ask = _question(test)
         run.spend(4 * len(items))
         kept = [item for item, seen in zip(items, asked, strict=True) if ask(run, settled(seen)) is wanted]
-        return made(run, kept)
+        return new_list(run, kept)
 
     return chosen
 

@@ -81,7 +81,7 @@ class _Filling:
         if why := _REFUSED.get(place):
             raise ToolError("shell.template", f"a template cannot stand {place.value}: {why}")
         if place is not ShellPosition.SINGLE:
-            self._apart()
+            self._escape_dollar()
         value = template.evaluate(self._scope, self._now)
         if place is ShellPosition.ARITHMETIC:
             self._written.append(_number(value))
@@ -107,7 +107,7 @@ class _Filling:
             case _:
                 return f'"{variable}"'
 
-    def _apart(self) -> None:
+    def _escape_dollar(self) -> None:
         """`$` before a template is a dollar sign; a backslash there would take the quotes of the value away."""
         before = self._written[-1] if self._written else ""
         found = _SIGNS.search(before)

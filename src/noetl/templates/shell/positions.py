@@ -96,7 +96,7 @@ class ShellScanner:
         """Read one sign at `at`; how many characters that took."""
         match self.place:
             case ShellPosition.HERE | ShellPosition.QUOTED_HERE:
-                return self._here(text[at])
+                return self._scan_here_document(text[at])
             case ShellPosition.COMMENT:
                 return self._close() - 1 if text[at] == "\n" else 1  # the line break is read once more, bare
             case ShellPosition.SINGLE:
@@ -190,7 +190,7 @@ class ShellScanner:
         self._waiting.append(_Here(delimiter, quoted=plain is None or bool(escaped), tabs=bool(tabs)))
         return found.end() - found.start()
 
-    def _here(self, sign: str) -> int:
+    def _scan_here_document(self, sign: str) -> int:
         """Inside a here-document: it ends with a line that is its delimiter."""
         if sign != "\n":
             self._line += sign

@@ -127,7 +127,7 @@ class _Binding:
         elif bare.listed is not None and isinstance(value, list):
             self._skip = add_list(bare.listed, bare.hole.source, value, parts)
         elif bare.listed is not None and bare.listed.place is ListPlace.ROWS:
-            given = _shown(self._open(bare.hole, value))
+            given = _value_text(self._open(bare.hole, value))
             way_out = "give a list of rows, or mark SQL of your own {{ … | sql }}"
             raise _refusal(bare.hole.source, f"stands where VALUES takes rows and gives {given}; {way_out}")
         elif bare.place is SqlPosition.NAME or (bare.place is SqlPosition.OPEN and isinstance(value, str | list)):
@@ -145,7 +145,9 @@ class _Binding:
             if isinstance(text, Hole):
                 value = self._open(text, self._value(text))
                 if not is_piece(value):
-                    raise _refusal(text.source, f"is part of a name and gives {_shown(value)}, which no name can hold")
+                    raise _refusal(
+                        text.source, f"is part of a name and gives {_value_text(value)}, which no name can hold"
+                    )
                 text = str(value)
             written.append(text)
         if not is_plain("".join(written)):
@@ -222,7 +224,7 @@ def _names(bare: Bare, value: Any) -> str:
     if names is None or ("*" in names and bare.place is SqlPosition.NAME) or (bare.single and len(names) != 1):
         raise _refusal(
             bare.hole.source,
-            f"stands where SQL takes a name and gives {_shown(value)}; for a value write it in quotes, "
+            f"stands where SQL takes a name and gives {_value_text(value)}; for a value write it in quotes, "
             "for a name {{ … | identifier }}, for SQL of your own {{ … | sql }}",
         )
     # in a select list or a condition a keyword (true, null, current_user) would be more than a name
@@ -245,6 +247,6 @@ def _refusal(source: str, why: str) -> ToolError:
     return ToolError("sql.fragment", f"{source} {why}")
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = as_text(value)
     return f'"{text if len(text) <= 60 else text[:57] + "…"}"' if isinstance(value, str) else type(value).__name__

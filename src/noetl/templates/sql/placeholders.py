@@ -34,13 +34,13 @@ def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> B
 
 def _filled(filling: _Numbered | _Named, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     filling.percents = False
-    found = tuple(filling.filled(tuple(_apart(parts, filling.signs))))
+    found = tuple(filling.filled(tuple(_split_placeholders(parts, filling.signs))))
     if not filling.percents:
         return found
     return tuple(part.replace("%%", "%") if isinstance(part, str) else part for part in found)
 
 
-def _apart(parts: tuple[Part, ...], signs: tuple[str, ...]) -> Iterator[Part]:
+def _split_placeholders(parts: tuple[Part, ...], signs: tuple[str, ...]) -> Iterator[Part]:
     """`=%s` was cut as an operator `=%` and a word, `=?` as an operator: here placeholders stand by themselves."""
     for part, following in zip(parts, (*parts[1:], ""), strict=True):
         if not isinstance(part, str) or not _OPERATOR.fullmatch(part):

@@ -190,7 +190,7 @@ class _Planning:
             hole, quotes = as_value(hole)
             place = SqlPosition.VALUE if quotes else place
         single = following in (".", "(") or self._next(index, -1) in (".", "::")
-        return Bare(hole, place, self._binds, listed, single, untold=self._untold(index))
+        return Bare(hole, place, self._binds, listed, single, untold=self._is_untyped(index))
 
     def _name(self, token: SqlToken) -> Piece:
         if token.text[0] != '"':
@@ -213,9 +213,9 @@ class _Planning:
                 return Bare(texts[0], SqlPosition.VALUE, True, listed, quoted=True)
         # after a type name (DATE '…') or FROM the grammar takes a constant and no parameter
         binds = self._binds and self._walk.place is not SqlPosition.NAME
-        return QuotedText(texts, binds, escapes, self._untold(index))
+        return QuotedText(texts, binds, escapes, self._is_untyped(index))
 
-    def _untold(self, index: int) -> bool:
+    def _is_untyped(self, index: int) -> bool:
         """Whether nothing around the token tells PostgreSQL a type: `$1 IS NULL`, `concat($1)`."""
         if self._next(index) == "IS":
             return True

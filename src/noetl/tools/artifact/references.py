@@ -33,17 +33,17 @@ def reference_of(value: Any) -> Reference:
         where = f' of store "{store}"' if store else ""
         raise ToolError("artifact.input", f'"{key}"{where} is no artifact: its key is not the hash of a content')
     try:
-        told = {"store": store, "key": key, "checksum": named[1], "size": 0, **_given(value)}
+        told = {"store": store, "key": key, "checksum": named[1], "size": 0, **_reference_fields(value)}
         return msgspec.convert(told, Reference)
     except msgspec.ValidationError as problem:
         raise ToolError("artifact.input", f"the reference is not whole: {problem}") from None
 
 
-def _given(value: Mapping[str, Any]) -> dict[str, Any]:
+def _reference_fields(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value[name] for name in Reference.__struct_fields__ if value.get(name) is not None}
 
 
-def shown(reference: Reference) -> dict[str, Any]:
+def reference_row(reference: Reference) -> dict[str, Any]:
     """A reference as a result: all five keys of RES-02, whatever their values."""
     told = {name: getattr(reference, name) for name in Reference.__struct_fields__}
     return {name: value for name, value in told.items() if value is not None}
@@ -57,7 +57,7 @@ def loaded(value: Any, context: ToolContext) -> Any:
     return part_of(context.load(reference), reference.range)
 
 
-def kept(value: Any, context: ToolContext) -> Reference:
+def store_value(value: Any, context: ToolContext) -> Reference:
     if context.keep is None:
         raise ToolError("artifact.input", "there is no results store here")
     return context.keep(value)

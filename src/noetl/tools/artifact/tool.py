@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.artifact.references import kept, loaded, part_of, shown
+from noetl.tools.artifact.references import loaded, part_of, reference_row, store_value
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds.storage import ARTIFACT_OPS
 
@@ -37,11 +37,11 @@ def _put(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     if "data" not in inputs:
         raise ToolError("artifact.input", 'op put needs "data"')
     data = inputs["data"]
-    reference = kept(data, context)
+    reference = store_value(data, context)
     if media_type := inputs.get("media_type") or (_TEXT if isinstance(data, str) else None):
         reference = msgspec.structs.replace(reference, media_type=str(media_type))
     label = inputs.get("key")
-    return shown(reference) | ({"label": str(label)} if label is not None else {})
+    return reference_row(reference) | ({"label": str(label)} if label is not None else {})
 
 
 def _get(inputs: Mapping[str, Any], context: ToolContext) -> Any:

@@ -15,7 +15,7 @@ from noetl.tools.http.bad_request import Wrong
 from noetl.tools.http.bodies import body_of, query_of
 from noetl.tools.http.credentials import Attached, basic
 from noetl.tools.http.headers import Line, has, lines_of, value_of
-from noetl.tools.http.problems import clipped, shown
+from noetl.tools.http.problems import clipped, public_url
 from noetl.tools.http.queries import encoded, joined
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
@@ -35,7 +35,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_url(self) -> str:
-        return shown(self.url, self.secret_params)
+        return public_url(self.url, self.secret_params)
 
     def __str__(self) -> str:
         return f"{self.method} {clipped(self.shown_url)}"

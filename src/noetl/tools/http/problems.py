@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
-def shown(url: httpx2.URL, secret_params: frozenset[str] = frozenset()) -> str:
+def public_url(url: httpx2.URL, secret_params: frozenset[str] = frozenset()) -> str:
     """A URL as it may be told: without credentials."""
     if url.userinfo:
         url = url.copy_with(username="", password="")
@@ -56,7 +56,7 @@ def is_retryable(status: int) -> bool:
     return status in RETRYABLE_STATUSES or status >= 500
 
 
-def told(what: str, problem: Exception, timeout: RequestTimeout) -> ToolError:
+def error_outcome(what: str, problem: Exception, timeout: RequestTimeout) -> ToolError:
     """The error outcome of an exception from below; `what` is the method and the URL."""
     match problem:
         case Wrong() | httpcore2.LocalProtocolError():

@@ -26,7 +26,7 @@ from noetl.tools.http.contents import content_of
 from noetl.tools.http.credentials import attached, fields_of
 from noetl.tools.http.headers import read
 from noetl.tools.http.pools import HttpPools
-from noetl.tools.http.problems import is_retryable, named, told
+from noetl.tools.http.problems import error_outcome, is_retryable, named
 from noetl.tools.http.redirects import MAX_REDIRECTS, next_call
 from noetl.tools.http.request_options import Knobs, knobs_of
 from noetl.tools.http.response_reader import read_body, skip_body
@@ -58,14 +58,14 @@ class HttpTool:
             if MASK not in what:  # a URL with a secret is told as it was written: normalised it could not be masked
                 what = str(call)
             async with asyncio.timeout(knobs.timeout.total_s):
-                last, response = await self._answered(call, knobs)
+                last, response = await self._final_response(call, knobs)
                 return await _result(last, response, knobs)
         except TimeoutError:
             raise ToolError("timeout", f"{what} took longer than {knobs.timeout.total_s:g} s", retryable=True) from None
         except _FROM_BELOW as problem:
-            raise told(what, problem, knobs.timeout) from None
+            raise error_outcome(what, problem, knobs.timeout) from None
 
-    async def _answered(self, call: HttpRequest, knobs: Knobs) -> tuple[HttpRequest, httpx2.Response]:
+    async def _final_response(self, call: HttpRequest, knobs: Knobs) -> tuple[HttpRequest, httpx2.Response]:
         """The last response of a chain of redirects, and the call that got it."""
         cookies: httpx2.Cookies | None = None  # of this chain alone
         for _ in range(MAX_REDIRECTS + 1):

@@ -54,7 +54,7 @@ async def _connected_to(target: NatsTarget, server: str, guard: AddressGuard) ->
     url, name = await _checked(target, server, guard)
     client, heard = Client(), list[Exception]()
 
-    async def hear(problem: Exception) -> None:
+    async def on_error(problem: Exception) -> None:
         heard[:] = [problem]  # what goes wrong later, in the background, shows in the next call
 
     try:
@@ -67,7 +67,7 @@ async def _connected_to(target: NatsTarget, server: str, guard: AddressGuard) ->
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             connect_timeout=CONNECT_S,
-            error_cb=hear,
+            error_cb=on_error,
         )
     except (OSError, TimeoutError, ValueError, nats.errors.Error) as problem:
         await leave(client)

@@ -44,7 +44,7 @@ class NatsTool:
         try:
             return ToolResult(result=await operation(client, inputs, context))
         except nats.errors.Error as problem:
-            raise _told(op, inputs, problem) from None
+            raise _tool_error(op, inputs, problem) from None
 
     async def close(self) -> None:
         await self._connections.close()
@@ -53,7 +53,7 @@ class NatsTool:
         return {}
 
 
-def _told(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error) -> ToolError:
+def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error) -> ToolError:
     what = f"{op} of {inputs.get('subject') or '/'.join(str(inputs[n]) for n in ('bucket', 'key') if inputs.get(n))}"
     match problem:
         case nats.js.errors.KeyWrongLastSequenceError():

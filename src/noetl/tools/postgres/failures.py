@@ -20,7 +20,7 @@ _HINTS = {
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def as_tool_errors() -> Iterator[None]:
     """Whatever the driver raises inside, as a ToolError."""
     try:
         yield
@@ -37,7 +37,7 @@ def told() -> Iterator[None]:
 
 def of_server(problem: Any) -> ToolError:
     """An error that the server reported."""
-    code, said = problem.sqlstate, _said(problem)
+    code, said = problem.sqlstate, _server_message(problem)
     if code == "57014":
         error = ToolError("timeout", f"PostgreSQL ended the statement: {said}", retryable=True, code=code)
         error.details["message"] = said
@@ -51,7 +51,7 @@ def of_server(problem: Any) -> ToolError:
     return pg_error(message, code, said, details)
 
 
-def _said(problem: Any) -> str:
+def _server_message(problem: Any) -> str:
     """The server's words; of the driver's own only the beginning, for they go on to show the value."""
     return getattr(problem, "message", None) or str(problem).split(":")[0]
 

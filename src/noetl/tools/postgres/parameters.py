@@ -26,7 +26,9 @@ class Typed:
 
     def __init__(self, statement: Statement, *, shared: bool = False) -> None:
         self._parts = statement.parts
-        self._numbers, self._parameters = numbering(statement.parts if shared else tuple(_apart(statement.parts)))
+        self._numbers, self._parameters = numbering(
+            statement.parts if shared else tuple(_split_parameters(statement.parts))
+        )
         self._casts = [_constant_type(parameter) for parameter in self._parameters]
         self._asked: list[Any] = [None] * len(self._parameters)
 
@@ -79,11 +81,11 @@ def _constant_type(parameter: Parameter) -> str | None:
 
 def shares_templates(statement: Statement) -> bool:
     """Whether a template stands in it twice that takes its type from its place."""
-    alike, apart = numbering(statement.parts)[1], numbering(tuple(_apart(statement.parts)))[1]
+    alike, apart = numbering(statement.parts)[1], numbering(tuple(_split_parameters(statement.parts)))[1]
     return len(alike) != len(apart)
 
 
-def _apart(parts: Iterable[Part]) -> Iterator[Part]:
+def _split_parameters(parts: Iterable[Part]) -> Iterator[Part]:
     """Parameters that take their type from their place, each by itself."""
     for part in parts:
         yield part if isinstance(part, str) or _constant_type(part) is not None else Parameter(part.value, part.typed)

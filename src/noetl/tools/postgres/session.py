@@ -53,7 +53,7 @@ class PostgresSession:
                 async with connection.transaction(isolation=self._isolation):
                     answers.append(await self._answer(statement))
             else:
-                answers.append(await self._whole(statement))
+                answers.append(await self._run_alone(statement))
         if connection.is_in_transaction():
             await connection.execute("ROLLBACK")
             raise pg_error("the SQL begins a transaction and does not end it, so it was rolled back")
@@ -73,7 +73,7 @@ class PostgresSession:
             self._allowance.take(found, len(rows))
         return SqlAnswer(rows, columns, len(rows))
 
-    async def _whole(self, statement: Statement) -> SqlAnswer:
+    async def _run_alone(self, statement: Statement) -> SqlAnswer:
         """A statement outside of any transaction of ours, where rows come all at once."""
         prepared, values = await self._prepared(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]

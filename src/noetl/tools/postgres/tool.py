@@ -13,7 +13,7 @@ from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.postgres.failures import HELPER, told
+from noetl.tools.postgres.failures import HELPER, as_tool_errors
 from noetl.tools.postgres.insertion import insert
 from noetl.tools.postgres.marker import claim, ensure_table, record
 from noetl.tools.postgres.pools import PostgresPools
@@ -40,7 +40,7 @@ class PostgresTool:
         target = target_of(inputs.get("auth"), context)
         reached = self._pools.connection(target, context.addresses, size=spec.get("pool_size"), connect_s=connect_s)
         async with reached as connection:
-            with told():
+            with as_tool_errors():
                 result = await _run(work, connection, PostgresSession(connection, spec, total_s), context)
         return ToolResult(
             result=result,

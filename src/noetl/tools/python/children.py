@@ -49,7 +49,7 @@ class PythonChildren:
     async def give_back(self, execution_id: str, child: PythonChild, *, fresh: bool) -> None:
         if fresh or not child.usable:
             self._end(child)
-            await child.gone()  # the task is over when its process is
+            await child.wait_ended()  # the task is over when its process is
             return
         loop = asyncio.get_running_loop()
         self._idle[child] = Idle(execution_id, loop.time())
@@ -116,6 +116,6 @@ class PythonChildren:
         self._idle.pop(child, None)
         self._all.discard(child)
         child.kill()
-        ending = asyncio.ensure_future(child.gone())
+        ending = asyncio.ensure_future(child.wait_ended())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)

@@ -116,7 +116,7 @@ class PythonChild:
         self._conversation.close()
         self._output.close()
 
-    async def gone(self) -> None:
+    async def wait_ended(self) -> None:
         """Return once it has ended."""
         await asyncio.shield(self._ended)
 

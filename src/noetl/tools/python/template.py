@@ -35,7 +35,7 @@ class TemplateClient:
         self._awaited: deque[asyncio.Future[tuple[int, Ended]]] = deque()
         self._alive: dict[int, Ended] = {}
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(control, self._hear)
+        self._loop.add_reader(control, self._read_messages)
         self.gone = False
 
     @classmethod
@@ -76,7 +76,7 @@ class TemplateClient:
         self._leave()
         await self._process.wait()
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         try:
             while message := self._control.recv(64):
                 self._note(message.split())

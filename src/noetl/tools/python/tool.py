@@ -59,7 +59,7 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     words = _identifiers(code) if reads_context(code) else _identifiers(code) - {CONTEXT}
     names = {name: value for name in words if (value := context.name(name)) is not UNKNOWN}
     reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)  # `def main(**rest)` is given them too
-    given = _given(context, args) if reads_all else args
+    given = _merged_args(context, args) if reads_all else args
     return {
         "code": code,
         "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
@@ -69,7 +69,7 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     }
 
 
-def _given(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+def _merged_args(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     """The task's own args over those of the token, as SQL reads them too (O-11)."""
     token = context.name("args")
     return {**token, **args} if isinstance(token, dict) else args

@@ -10,7 +10,7 @@ from qiskit.exceptions import QiskitError  # type: ignore[import-not-found,impor
 from qiskit_aer import AerSimulator  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from noetl.tools.quantum.circuits import Circuit
-from noetl.tools.quantum.qiskit_circuits import made
+from noetl.tools.quantum.qiskit_circuits import qiskit_circuit
 
 _SEEDS = 1 << 31  # as many as Aer tells apart
 
@@ -23,7 +23,7 @@ def counted(call: dict[str, Any]) -> dict[str, Any]:
         most = f"with the memory of this machine, Aer takes up to {simulator.num_qubits} qubits"
         return {"error": f"{most}, and this circuit has {circuit.qubits}"}
     try:
-        ready = transpile(made(circuit), simulator, seed_transpiler=seed)
+        ready = transpile(qiskit_circuit(circuit), simulator, seed_transpiler=seed)
         counts = simulator.run(ready, shots=call["shots"]).result().get_counts()
     except QiskitError as problem:  # no memory is left after all, or whatever else Aer finds wrong
         return {"error": problem.message or type(problem).__name__}

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.base.ids import derived
-from noetl.tools.quantum.gates import GATES, known
+from noetl.tools.quantum.gates import GATES, canonical_name
 
 INVALID = "quantum.circuit"
 MEASURE, RESET, BARRIER = "measure", "reset", "barrier"
@@ -66,7 +66,7 @@ def numbers_of(parameters: Mapping[str, Any]) -> dict[str, float]:
 
 def checked(name: str, qubits: Sequence[int], angles: Sequence[float], where: str) -> Operation:
     """One gate, if it is one and has what it needs."""
-    found = known(name)
+    found = canonical_name(name)
     if found is None:
         raise invalid(f'{where}: there is no gate "{name}"; there are {", ".join(sorted(GATES))}')
     gate = GATES[found]

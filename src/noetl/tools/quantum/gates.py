@@ -95,7 +95,7 @@ ALIASES = {
 }
 
 
-def known(name: str) -> str | None:
+def canonical_name(name: str) -> str | None:
     """The name a gate is known by here; `U` and `CX` are OpenQASM's own words for two of them."""
     lower = name.lower()
     lower = ALIASES.get(lower, lower)

@@ -27,7 +27,7 @@ class Ibm:
         self._engine = engine
 
     async def submit(self, request: JobRequest, around: JobContext) -> Job:
-        return await self._asked(
+        return await self._run_job(
             "submit",
             around,
             circuit=msgspec.to_builtins(request.circuit),
@@ -39,15 +39,15 @@ class Ibm:
         )
 
     async def status(self, job_id: str, around: JobContext) -> Job:
-        return await self._asked("status", around, job_id=job_id)
+        return await self._run_job("status", around, job_id=job_id)
 
     async def results(self, job_id: str, around: JobContext) -> Job:
-        return await self._asked("results", around, job_id=job_id)
+        return await self._run_job("results", around, job_id=job_id)
 
     async def cancel(self, job_id: str, around: JobContext) -> Job:
-        return await self._asked("cancel", around, job_id=job_id)
+        return await self._run_job("cancel", around, job_id=job_id)
 
-    async def _asked(self, op: str, around: JobContext, **more: Any) -> Job:
+    async def _run_job(self, op: str, around: JobContext, **more: Any) -> Job:
         if find_spec("qiskit_ibm_runtime") is None:
             raise ToolError(
                 UNAVAILABLE,

@@ -30,7 +30,7 @@ from noetl.base.errors import ToolError
 from noetl.base.ids import derived
 from noetl.tools.quantum.circuits import Circuit
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, JobState
-from noetl.tools.quantum.qiskit_circuits import made
+from noetl.tools.quantum.qiskit_circuits import qiskit_circuit
 
 _SEEDS = 1 << 31
 _OPTIMIZATION_LEVEL = 1
@@ -61,7 +61,7 @@ class Runtime:
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         service = self._service(call["account"])
         if call["op"] == "submit":
-            return _told(self._found(service, call["key"]) or self._submitted(service, call))
+            return _job_row(self._find_job(service, call["key"]) or self._submitted(service, call))
         job = self._job(service, call["job_id"])
         match call["op"]:
             case "cancel":
@@ -69,7 +69,7 @@ class Runtime:
             case "results":
                 return _with_counts(job)
             case _:
-                return _told(job)
+                return _job_row(job)
 
     def _service(self, account: dict[str, Any]) -> Any:
         key = msgspec.json.encode(account, order="sorted")
@@ -77,7 +77,7 @@ class Runtime:
             self._services[key] = self._open(**account)
         return self._services[key]
 
-    def _found(self, service: Any, key: str) -> Any:
+    def _find_job(self, service: Any, key: str) -> Any:
         """The job that this task run has asked for before, if it can still come to something."""
         if service.is_local:
             return None
@@ -95,7 +95,7 @@ class Runtime:
         )
         sampler = Sampler(mode=backend)
         sampler.options.environment.job_tags = [_tag(call["key"])]
-        job = sampler.run([passes.run(made(circuit))], shots=call["shots"])
+        job = sampler.run([passes.run(qiskit_circuit(circuit))], shots=call["shots"])
         if service.is_local:
             self._local[job.job_id()] = job
         return job
@@ -126,7 +126,7 @@ def _state(job: Any) -> JobState:
     return JobState(name) if name in JobState.__members__ else JobState.QUEUED
 
 
-def _told(job: Any) -> dict[str, Any]:
+def _job_row(job: Any) -> dict[str, Any]:
     state, backend = _state(job), job.backend()
     told = {
         "job_id": job.job_id(),
@@ -143,11 +143,11 @@ def _cancelled(job: Any) -> dict[str, Any]:
     if not _state(job).is_over:
         with suppress(RuntimeInvalidStateError):  # it was over just before
             job.cancel()
-    return _told(job)
+    return _job_row(job)
 
 
 def _with_counts(job: Any) -> dict[str, Any]:
-    told = _told(job)
+    told = _job_row(job)
     if told["state"] == JobState.DONE:
         counts = job.result()[0].join_data().get_counts()
         told["counts"] = {outcome: int(number) for outcome, number in sorted(counts.items())}

@@ -57,20 +57,20 @@ class Engine:
         return answer["answer"]
 
     async def _ready(self) -> Child:
-        self._rested()
+        self._cancel_idle_stop()
         if self._child is not None and not self._child.usable:
             self._end()  # it died while nobody looked
         if self._child is None:
             self._child = await Child.start(self._program)
         return self._child
 
-    def _rested(self) -> None:
+    def _cancel_idle_stop(self) -> None:
         if self._tired is not None:
             self._tired.cancel()
             self._tired = None
 
     def _end(self) -> None:
-        self._rested()
+        self._cancel_idle_stop()
         if self._child is not None:
             ending = asyncio.ensure_future(self._child.kill())
             self._child = None

@@ -23,7 +23,7 @@ from noetl.tools.quantum.circuits import (
     invalid,
 )
 from noetl.tools.quantum.expressions import AngleParser
-from noetl.tools.quantum.gates import known
+from noetl.tools.quantum.gates import canonical_name
 
 _WORD = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|("[^"]*")|(\*\*|->|==|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|\w+|\S)', re.DOTALL)
 _IGNORED = frozenset({"OPENQASM", "include", "pragma", "#pragma"})
@@ -167,7 +167,7 @@ class _Program:
             self.operations.append(Operation(RESET, tuple(qubits)))
             return
         defined = self._gates.get(name)
-        if defined is None or (known(name) is not None and depth == 0 and name not in self._gates):
+        if defined is None or (canonical_name(name) is not None and depth == 0 and name not in self._gates):
             self.operations.append(checked(name, qubits, angles, where))
             return
         if depth > 20 or len(self.operations) > MAX_OPERATIONS:

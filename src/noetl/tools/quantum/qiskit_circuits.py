@@ -10,7 +10,7 @@ from qiskit import QuantumCircuit  # type: ignore[import-not-found,import-untype
 from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit, Operation
 
 
-def made(circuit: Circuit) -> Any:
+def qiskit_circuit(circuit: Circuit) -> Any:
     """The same circuit. Gates have the same names and the same order of angles and qubits there, but for two."""
     built = QuantumCircuit(circuit.qubits, circuit.bits)
     for operation in circuit.operations:
@@ -20,12 +20,12 @@ def made(circuit: Circuit) -> Any:
             case name if name == RESET:
                 built.reset(operation.qubits[0])
             case _:
-                name, angles = _known(operation)
+                name, angles = _qiskit_gate(operation)
                 getattr(built, name)(*angles, *operation.qubits)
     return built
 
 
-def _known(operation: Operation) -> tuple[str, tuple[float, ...]]:
+def _qiskit_gate(operation: Operation) -> tuple[str, tuple[float, ...]]:
     match operation.name:
         case "u2":
             return "u", (pi / 2, *operation.angles)

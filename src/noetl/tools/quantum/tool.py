@@ -115,7 +115,7 @@ class QuantumTool:
             case _:
                 job = await provider.results(own_id, around)
         _note(job_id, job, provider, around, context)
-        return ToolResult(result=_results(job_id, job) if op == "results" else _told(job_id, job))
+        return ToolResult(result=_results(job_id, job) if op == "results" else _job_row(job_id, job))
 
     def _of(
         self, job_id: str, asked_for: str | None = None, context: ToolContext | None = None
@@ -226,7 +226,7 @@ def _seed(written: Any, context: ToolContext) -> int:
         raise ToolError("quantum.circuit", f"seed must be a whole number, this is {written!r}") from None
 
 
-def _told(job_id: str, job: Job) -> dict[str, Any]:
+def _job_row(job_id: str, job: Job) -> dict[str, Any]:
     error = {"error": job.error} if job.error is not None else {}
     return {"job_id": job_id, "state": job.state.value, **error, **job.told}
 
@@ -238,4 +238,4 @@ def _results(job_id: str, job: Job) -> dict[str, Any]:
         why = job.error or f"it is {job.state.value}"
         waiting = not job.state.is_over
         raise ToolError(JOB, f"the job has no results: {why}", retryable=waiting, state=job.state.value, job_id=job_id)
-    return {**_told(job_id, job), "counts": job.counts, "shots": sum(job.counts.values())}
+    return {**_job_row(job_id, job), "counts": job.counts, "shots": sum(job.counts.values())}

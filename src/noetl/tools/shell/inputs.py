@@ -27,7 +27,7 @@ def program_of(
     _check_arguments(argv, context)
     return ShellProgram(
         argv=tuple(argv),
-        env={**_told(context), **_environment(inputs.get("env")), **(env or {})},
+        env={**_task_environment(context), **_environment(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
         limits=_limits(context),
@@ -69,7 +69,7 @@ def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResul
     return ToolResult(result=result, helpers={word: {"exit_code": code}})
 
 
-def _told(context: ToolContext) -> dict[str, str]:
+def _task_environment(context: ToolContext) -> dict[str, str]:
     """What a program may know of its task; the key is the same for every attempt (RELIABILITY 3.4)."""
     return {
         "NOETL_EXECUTION_ID": context.execution_id,

@@ -38,7 +38,7 @@ async def end_marked(run: str, *, since: float) -> None:
 def looked_for(run: str, since: float) -> tuple[list[int], bool]:
     """The live processes that carry the mark of `run`, and whether no other that began since might."""
     wanted, found, is_certain = f"{MARK}={run}".encode(), list[int](), True
-    for pid in _ours():
+    for pid in _own_process_ids():
         environment = read(pid, "environ")
         if wanted in environment.split(b"\0"):
             found.append(pid)
@@ -47,7 +47,7 @@ def looked_for(run: str, since: float) -> tuple[list[int], bool]:
     return found, is_certain
 
 
-def _ours() -> list[int]:
+def _own_process_ids() -> list[int]:
     ours = os.getuid()
     with suppress(OSError), os.scandir("/proc") as entries:
         return [int(entry.name) for entry in entries if entry.name.isdigit() and _owner(entry) == ours]

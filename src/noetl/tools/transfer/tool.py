@@ -40,7 +40,7 @@ class TransferTool:
             async for chunk in source.chunks(moving.progress.position):
                 await moving.take(chunk)
         except ToolError as problem:
-            raise moving.told(problem) from problem
+            raise moving.with_progress(problem) from problem
         return await moving.result()
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class _Moving:
             result["cursor"] = progress.position.at
         return ToolResult(result=result, stdout="\n".join(self._lines) or None)
 
-    def told(self, problem: ToolError) -> ToolError:
+    def with_progress(self, problem: ToolError) -> ToolError:
         """The problem, and how far it came."""
         moved = self.progress
         after = f" (after {moved.rows} rows in {moved.chunks} chunks)" if moved.writes else ""

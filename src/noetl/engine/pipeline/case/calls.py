@@ -41,9 +41,9 @@ class Calling(CaseStanding):
                     self._change(at=parts.page_address(calls.rule, index), calls=sinks)
                     self.notes.append(SinkStarted(task=policy.sink.name))
                     return
-        self._end_calls(None) if not self._again() else None
+        self._end_calls(None) if not self._calls_again() else None
 
-    def _again(self) -> bool:
+    def _calls_again(self) -> bool:
         """Whether the call is made again; a sequence that ran out ends here."""
         assert self.call is not None
         result, calls = self.position.results[self.call.name], self.case.calls
@@ -78,10 +78,10 @@ class Calling(CaseStanding):
             return
         before = self.case.calls
         self._change(calls=CaseCalls(rule=rule, count=before.count, responses=before.responses, over=before.over))
-        if not self._again():
+        if not self._calls_again():
             self._change(calls=before)
 
-    def _sunk(self, task: Task, result: TaskResult) -> None:
+    def _note_sink(self, task: Task, result: TaskResult) -> None:
         self.notes.append(SinkProcessed(task=task.name, status=_status(result)))
 
 

@@ -18,7 +18,9 @@ from noetl.templates.scope import Scope
 NO_TARGET = "route.target"
 
 
-def taken(action: Action, chosen: Chosen, scope: Scope, *, steps: frozenset[str], now: float) -> tuple[Taken, ...]:
+def taken_transitions(
+    action: Action, chosen: Chosen, scope: Scope, *, steps: frozenset[str], now: float
+) -> tuple[Taken, ...]:
     """Where the transition leads. Several targets fork (C-09)."""
     where = f"next of case rule {chosen.rule}"
     try:

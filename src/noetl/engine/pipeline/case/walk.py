@@ -16,7 +16,7 @@ from noetl.engine.pipeline.case import names, parts, rules
 from noetl.engine.pipeline.case.calls import Calling
 from noetl.engine.pipeline.case.errors import BrokenCase
 from noetl.engine.pipeline.case.position import DONE, ENTER, EXIT, FAILED
-from noetl.engine.pipeline.case.transitions import taken
+from noetl.engine.pipeline.case.transitions import taken_transitions
 from noetl.engine.pipeline.patches import written
 from noetl.events.cases import CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
 from noetl.events.outcomes import Error, Outcome, TaskResult
@@ -34,7 +34,7 @@ class CaseWalk(Calling):
         """Begin the step run."""
         self._walk()
 
-    def hear(self, events: Sequence[OwnEvent]) -> int:
+    def deliver_events(self, events: Sequence[OwnEvent]) -> int:
         """Deliver events of others to a step run that waits, until one of them keeps it busy; how many it took."""
         for heard, event in enumerate(events):
             if not self.waits:
@@ -64,25 +64,25 @@ class CaseWalk(Calling):
         self._change(at=None)
         self._read(results={**self.position.results, task.name: result})
         try:
-            self._took(address, task, result)
+            self._apply_result(address, task, result)
         except BrokenCase as broken:
             self._break(broken)
         self._walk()
 
-    def _took(self, address: str, task: Task, result: TaskResult) -> None:
+    def _apply_result(self, address: str, task: Task, result: TaskResult) -> None:
         if address == parts.CALL:
             self._called(task, result)
         elif parts.is_page_sink(address):
-            self._sunk(task, result)
+            self._note_sink(task, result)
             self._end_calls(result.error) if result.error else self._sink_or_judge()
         elif address == parts.SINK:
-            self._sunk(task, result)
+            self._note_sink(task, result)
             if result.error is not None:
                 self._change(chosen=None)  # a decision for a result that could not be stored does not stand
                 self._failed(task, result.error)
         else:
             if parts.is_rule_sink(self.step, address):
-                self._sunk(task, result)
+                self._note_sink(task, result)
             self._failed(task, result.error) if result.error is not None else self._done(task)
 
     # turns
@@ -278,7 +278,7 @@ class CaseWalk(Calling):
         assert self.step.case is not None
         action = self.step.case.rules[chosen.rule].actions[chosen.action]
         scope = self._scope(names.action_names(self.step, self.around, self.position, chosen.event))
-        self._change(taken=taken(action, chosen, scope, steps=self.site.steps, now=self.site.now))
+        self._change(taken=taken_transitions(action, chosen, scope, steps=self.site.steps, now=self.site.now))
 
     def _break(self, broken: BrokenCase) -> None:
         error = broken.error(self.step.name)

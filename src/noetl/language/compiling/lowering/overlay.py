@@ -45,11 +45,11 @@ class Layers:
     def __init__(self, executor: ExecutorSyntax | None, step: StepSyntax | None, dialect: Dialect) -> None:
         spec = executor.spec if executor else None
         self._defaults = table(inner(spec, "policy", "defaults"))
-        self._outer = _without(spec, EXECUTOR_OPTIONS)
-        self._outer = overlay(self._outer, _without(step.spec if step else None, step_options(dialect)))
+        self._outer = _remaining_options(spec, EXECUTOR_OPTIONS)
+        self._outer = overlay(self._outer, _remaining_options(step.spec if step else None, step_options(dialect)))
         loop = step.loop if step else None
         while loop is not None:
-            self._outer = overlay(self._outer, _without(loop.spec, LOOP_OPTIONS))
+            self._outer = overlay(self._outer, _remaining_options(loop.spec, LOOP_OPTIONS))
             loop = loop.inner
 
     def effective(self, task: TaskSyntax, kind: ToolKind | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Layers:
         spec = overlay(dict(kind.defaults) if kind else {}, self._policy_defaults(task.kind))
         spec = overlay(spec, self._outer)
         spec = overlay(spec, {key: data(node) for key, node in task.knobs.items()})
-        return overlay(spec, _without(task.spec, frozenset({"policy"})))
+        return overlay(spec, _remaining_options(task.spec, frozenset({"policy"})))
 
     def _policy_defaults(self, kind: str) -> dict[str, Any]:
         """`defaults.timeouts` and `defaults.resources`, by tool kind or for all (SPEC-04)."""
@@ -80,5 +80,5 @@ def loops_of(loop: LoopSyntax | None) -> list[LoopSyntax]:
     return levels
 
 
-def _without(spec: Mapping | None, options: frozenset[str]) -> dict[str, Any]:
+def _remaining_options(spec: Mapping | None, options: frozenset[str]) -> dict[str, Any]:
     return {key: data(value) for key, value in spec.values.items() if key not in options} if spec else {}

@@ -6,7 +6,14 @@ from noetl.base.source import is_template
 from noetl.language.migrating.repairs.steps import task_list
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
-from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, with_key, with_value, without
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_key,
+    with_value,
+    without_keys,
+)
 
 _WORDS = {"yes": True, "on": True, "no": False, "off": False}
 _ACTIONS = ("do", "allow", "park", "set_iter", "set_ctx", "set_vars", "set", "to", "attempts", "delay", "backoff")
@@ -29,7 +36,7 @@ def write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = policy if isinstance(policy, Mapping) else made_mapping((), when)
     outer = spec if isinstance(spec, Mapping) else made_mapping((), when)
     outer = with_value(outer, "policy", with_value(held, "admit", admit))
-    return with_value(without(node, "when"), "spec", outer, key)
+    return with_value(without_keys(node, "when"), "spec", outer, key)
 
 
 def write_choose(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -56,7 +63,7 @@ def _guarded(task: Node) -> tuple[Scalar, Mapping] | None:
         return None
     when = task.get("when")
     if isinstance(when, Scalar) and "kind" in task:
-        return when, without(task, "when")
+        return when, without_keys(task, "when")
     if len(task) == 1 and "choose" not in task:
         ((label, _, inside),) = task.items()
         inner = _guarded(inside) if isinstance(inside, Mapping) and "kind" in inside else None
@@ -94,7 +101,7 @@ def move_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys[actions[0]], f'"{actions[0]}" beside when', "then: {…}")
     values = {key: node.values[key] for key in actions}
     then = Mapping({key: node.keys[key] for key in actions}, values, node.span, node.path, made=True)
-    return with_value(without(node, *actions), "then", then, node.keys[actions[0]])
+    return with_value(without_keys(node, *actions), "then", then, node.keys[actions[0]])
 
 
 def write_braces(node: Mapping, rewriting: Rewriting) -> Mapping:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
-from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, with_key, with_value, without
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_key,
+    with_value,
+    without_keys,
+)
 
 ON_ERROR = "{{ outcome.status == 'error' }}"
 
@@ -23,7 +30,7 @@ def write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
         written += [_when(made_text(ON_ERROR, entries), _do("fail", entries), entries), _otherwise(entries)]
     held = spec if isinstance(spec, Mapping) else made_mapping((), entries)
     policy = made_mapping([("rules", made_list(written, entries))], entries)
-    return with_value(without(node, "eval"), "spec", with_value(held, "policy", policy), node.keys["eval"])
+    return with_value(without_keys(node, "eval"), "spec", with_value(held, "policy", policy), node.keys["eval"])
 
 
 def _rule(entry: Node) -> Mapping | None:
@@ -41,7 +48,7 @@ def _rule(entry: Node) -> Mapping | None:
     named = entry if condition == "when" else with_key(entry, condition, "when")
     if "then" in named:
         return named
-    then = without(named, "when")
+    then = without_keys(named, "when")
     if not len(then):
         then = _do("continue", entry)
     keys = {"when": named.keys["when"], "then": made_text("then", entry)}

@@ -12,7 +12,7 @@ from noetl.language.reading.spellings.trees import (
     with_key,
     with_names,
     with_value,
-    without,
+    without_keys,
 )
 
 API_VERSION = "noetl.io/v10"
@@ -32,7 +32,7 @@ def name_version(node: Mapping, rewriting: Rewriting) -> Mapping:
         node = _first(node, "kind", "Playbook")
     metadata = node.get("metadata")
     if isinstance(metadata, Mapping) and "dialect" in metadata:
-        node = with_value(node, "metadata", without(metadata, "dialect"))
+        node = with_value(node, "metadata", without_keys(metadata, "dialect"))
     return node
 
 
@@ -93,7 +93,7 @@ def move_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = workload if isinstance(workload, Mapping) else made_mapping((), node.keys["vars"])
     for name, key, value in values.items():
         held = with_value(held, name, value, key)
-    node = with_value(without(node, "vars"), "workload", held, node.keys["vars"])
+    node = with_value(without_keys(node, "vars"), "workload", held, node.keys["vars"])
     return with_value(node, "workflow", with_names(workflow, {"vars": "workload"})) if workflow is not None else node
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
-from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, with_names, with_value, without
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_names,
+    with_value,
+    without_keys,
+)
 
 # What case rules call things, as arcs do. The events of a call are those of the step (docs/conventions.md).
 _NAMES = {
@@ -31,7 +38,7 @@ def write_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     written: list[Node] = [arc for rule in arcs if rule is not None for arc in rule]
     written += [made_mapping([("step", target), *_args(given)], target) for target, given in last]
     router = made_mapping([("arcs", made_list(written, case))], case)
-    return with_value(without(node, "case", "next"), "next", router, node.keys["case"])
+    return with_value(without_keys(node, "case", "next"), "next", router, node.keys["case"])
 
 
 def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
@@ -87,10 +94,10 @@ def move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
         if isinstance(router, Sequence):
             router = made_mapping([("arcs", router)], router)
         if holder is node:
-            node = without(node, key)
+            node = without_keys(node, key)
         elif isinstance(spec, Mapping):
-            spec = without(spec, key)
-            node = with_value(node, "spec", spec) if len(spec) else without(node, "spec")
+            spec = without_keys(spec, key)
+            node = with_value(node, "spec", spec) if len(spec) else without_keys(node, "spec")
         if isinstance(router, Mapping):
             options = router.get("spec")
             held = options if isinstance(options, Mapping) else made_mapping((), mode)

@@ -12,7 +12,7 @@ from noetl.language.reading.spellings.trees import (
     with_key,
     with_names,
     with_value,
-    without,
+    without_keys,
 )
 from noetl.language.reading.v2_case.reader import STEP_CONTENT, is_written
 
@@ -47,7 +47,7 @@ def move_inputs(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys["kind"], "a step with the keys of a task", "tool: {kind: …}")
     values = {key: node.values[key] for key in moved}
     tool = Mapping({key: node.keys[key] for key in moved}, values, node.span, node.path, made=True)
-    return with_value(without(node, *moved), "tool", tool, node.keys["kind"])
+    return with_value(without_keys(node, *moved), "tool", tool, node.keys["kind"])
 
 
 def move_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -65,13 +65,13 @@ def write_failure_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(spec, Mapping) or not isinstance(mode, Scalar) or mode.value not in ("fail", "continue"):
         return node
     rewriting.note(mode, f"spec.on_error: {mode.value}", "spec.policy.failure.mode")
-    kept = without(spec, "on_error")
+    kept = without_keys(spec, "on_error")
     if mode.value == "continue":
         failure = made_mapping([("mode", made_text("best_effort", mode))], mode)
         policy = kept.get("policy")
         held = policy if isinstance(policy, Mapping) else made_mapping((), mode)
         kept = with_value(kept, "policy", with_value(held, "failure", failure))
-    return with_value(node, "spec", kept) if len(kept) else without(node, "spec")
+    return with_value(node, "spec", kept) if len(kept) else without_keys(node, "spec")
 
 
 def write_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -89,7 +89,7 @@ def write_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
     task_names = {"result": "_prev", "response": "_prev", "this.data": "_prev", "vars": "ctx"}
     written = with_names(task, task_names)
     tasks = [*task_list(node), written]
-    return with_value(without(node, "sink"), "tool", made_list(tasks, node.get("tool") or sink), key)
+    return with_value(without_keys(node, "sink"), "tool", made_list(tasks, node.get("tool") or sink), key)
 
 
 def task_list(node: Mapping) -> list[Node]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where
-from noetl.language.reading.spellings.trees import made_mapping, made_text, with_items, with_value, without
+from noetl.language.reading.spellings.trees import made_mapping, made_text, with_items, with_value, without_keys
 
 _ACTIONS = ("set", "retry", "next", "step", "log", "call", "collect", "sink")
 _FOLDS = {
@@ -30,14 +30,14 @@ def _listed(items: Sequence, rewriting: Rewriting) -> Sequence:
     found: list[Node] = []
     logs = 0
     for item in items:
-        for action in _apart(item, rewriting):
+        for action in _split_actions(item, rewriting):
             changed = _action(action, rewriting, logs) if isinstance(action, Mapping) and len(action) == 1 else action
             logs += isinstance(action, Mapping) and "log" in action
             found.append(changed)
     return with_items(items, found)
 
 
-def _apart(item: Node, rewriting: Rewriting) -> Iterator[Node]:
+def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
     """One entry for each action; a task with its name beside its tool stands under its name."""
     if not isinstance(item, Mapping) or len(item) < 2:
         yield item
@@ -45,7 +45,7 @@ def _apart(item: Node, rewriting: Rewriting) -> Iterator[Node]:
     name = item.get("name")
     if isinstance(name, Scalar) and isinstance(name.value, str) and ("kind" in item or "tool" in item):
         rewriting.note(item.keys["name"], "a task with name in a then list", f"- {name.value}: {{tool: …}}")
-        inside = without(item, "name")
+        inside = without_keys(item, "name")
         yield made_mapping([(name.value, inside if "tool" in item else made_mapping([("tool", inside)], item))], item)
     elif all(key in _ACTIONS for key in item.values):
         rewriting.note(item, "several actions in one entry", "one entry for each")

@@ -15,7 +15,7 @@ from noetl.language.reading.spellings.trees import (
     with_items,
     with_names,
     with_value,
-    without,
+    without_keys,
 )
 
 _ON_ERROR, _ON_SUCCESS = "{{ outcome.status == 'error' }}", "{{ outcome.status == 'success' }}"
@@ -79,7 +79,7 @@ def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     block = policy if isinstance(policy, Mapping) else made_mapping((), at)
     outer = spec if isinstance(spec, Mapping) else made_mapping((), at)
     changed = with_value(block, "rules", made_list(listed, at))
-    return with_value(without(node, "set"), "spec", with_value(outer, "policy", changed))
+    return with_value(without_keys(node, "set"), "spec", with_value(outer, "policy", changed))
 
 
 def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
@@ -134,7 +134,7 @@ def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     block = written if isinstance(written, Mapping) else made_mapping([("rules", rules)], rules)
     outer = spec if isinstance(spec, Mapping) else made_mapping((), rules)
-    return with_value(without(node, "output"), "spec", with_value(outer, "policy", block))
+    return with_value(without_keys(node, "output"), "spec", with_value(outer, "policy", block))
 
 
 SPELLINGS = (

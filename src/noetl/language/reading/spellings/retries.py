@@ -16,7 +16,7 @@ from noetl.language.reading.spellings.trees import (
     moved_into,
     with_key,
     with_value,
-    without,
+    without_keys,
 )
 
 _ON_ERROR = "{{ outcome.status == 'error' }}"
@@ -69,7 +69,7 @@ def _flattened(block: Mapping) -> Mapping:
     for inner in ("then", "spec"):
         held = block.get(inner)
         if isinstance(held, Mapping):
-            rest = without(block, inner)
+            rest = without_keys(block, inner)
             keys, values = {**rest.keys, **held.keys}, {**rest.values, **held.values}
             block = Mapping(keys, values, block.span, block.path, made=True)
     return block
@@ -115,7 +115,7 @@ def _give_to_tasks(node: Mapping, rewriting: Rewriting) -> Mapping:
         given: Node | None = tool if "retry" in tool else with_value(tool, "retry", retry, node.keys["retry"])
     else:
         given = _given_items(tool, retry, node.keys["retry"])
-    return with_value(without(node, "retry"), "tool", given) if given is not None else node
+    return with_value(without_keys(node, "retry"), "tool", given) if given is not None else node
 
 
 def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None:
@@ -156,7 +156,7 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     block = policy if isinstance(policy, Mapping) else made_mapping((), retry)
     changed = with_value(block, "rules", made_list(listed, retry))
     outer = spec if isinstance(spec, Mapping) else made_mapping((), retry)
-    return with_value(without(node, "retry"), "spec", with_value(outer, "policy", changed))
+    return with_value(without_keys(node, "retry"), "spec", with_value(outer, "policy", changed))
 
 
 def _policies(retry: Node) -> list[Mapping]:

@@ -11,7 +11,7 @@ from noetl.language.reading.spellings.trees import (
     moved_into,
     with_key,
     with_value,
-    without,
+    without_keys,
 )
 
 
@@ -22,7 +22,7 @@ def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
         if isinstance(value, Scalar) and value.value in ("auto", "default"):
             message = f"executor.{key}: {value.value} is what leaving it out means"
             rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
-            node = without(node, key)
+            node = without_keys(node, key)
     return node
 
 
@@ -55,7 +55,7 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(key, "executor.requires", "executor.spec.policy.placement.requires")
     placement = made_mapping([("requires", value)], value)
     outer = with_value(outer, "policy", with_value(block, "placement", placement))
-    return with_value(without(node, "requires"), "spec", without(outer, "requires") if inside else outer)
+    return with_value(without_keys(node, "requires"), "spec", without_keys(outer, "requires") if inside else outer)
 
 
 def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:

@@ -43,7 +43,7 @@ def with_value(node: Mapping, key: str, value: Node, at: Scalar | None = None) -
     return Mapping({**node.keys, key: name}, {**node.values, key: value}, node.span, node.path, made=True)
 
 
-def without(node: Mapping, *gone: str) -> Mapping:
+def without_keys(node: Mapping, *gone: str) -> Mapping:
     keys = {name: key for name, key in node.keys.items() if name not in gone}
     return Mapping(keys, {name: node.values[name] for name in keys}, node.span, node.path, made=True)
 
@@ -64,8 +64,8 @@ def moved_into(node: Mapping, inner: str, key: str, new: str) -> Mapping:
         {**block.keys, new: made_text(new, name)}, {**block.values, new: value}, block.span, block.path, made=True
     )
     if inner not in node:
-        return with_value(without(node, key), inner, named, name)
-    return with_value(without(node, key), inner, named)
+        return with_value(without_keys(node, key), inner, named, name)
+    return with_value(without_keys(node, key), inner, named)
 
 
 def with_names(node: Node, names: dict[str, str]) -> Node:

@@ -46,11 +46,11 @@ class Complaint(msgspec.Struct, frozen=True):
         return self.places.line(self.line)[: self.places.position(self.at)[1] - 1]
 
     @property
-    def found(self) -> str:
+    def found_character(self) -> str:
         """The character at the place, nothing at the end of the text."""
         return self.places.text[self.at : self.at + 1]
 
-    def told(self, message: str, hint: str, at: int | None = None) -> YamlProblem:
+    def problem(self, message: str, hint: str, at: int | None = None) -> YamlProblem:
         """A problem at the place, or at another one, as long as the word that stands there."""
         start = self.at if at is None else at
         word = _WORD_OR_BLANK.match(self.places.text, start)
@@ -73,7 +73,7 @@ def explain(error: yaml.YAMLError, places: Places, opened: int | None = None) ->
     for part, explanation in _EXPLANATIONS.items():
         if part in words:
             return explanation(complaint)
-    return complaint.told(f"this is not YAML: {words}", "see the line and the one above it")
+    return complaint.problem(f"this is not YAML: {words}", "see the line and the one above it")
 
 
 # mistakes that show in the text ---------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _bare_template(complaint: Complaint) -> YamlProblem | None:
             column = found.start("template")
             offset = complaint.places.offset(number) + column
             hint = _quoted_template(blanked[:column], line[column:])
-            return complaint.told("a template without quotes, which YAML reads as a mapping", hint, offset)
+            return complaint.problem("a template without quotes, which YAML reads as a mapping", hint, offset)
     return None
 
 
@@ -110,16 +110,16 @@ def _tab(complaint: Complaint) -> YamlProblem | None:
     if "\t" not in indentation:
         return None
     offset = complaint.places.offset(complaint.line) + indentation.index("\t")
-    return complaint.told(f"line {complaint.line} is indented with a tab", "indent with spaces", offset)
+    return complaint.problem(f"line {complaint.line} is indented with a tab", "indent with spaces", offset)
 
 
 def _on_event(complaint: Complaint) -> YamlProblem | None:
     """The example of the seed puts list items beside `spec` (C-36)."""
     near = range(max(1, complaint.line - _NEAR), complaint.line)
-    if complaint.found != "-" or not any(_ON_EVENT.match(complaint.places.line(number)) for number in near):
+    if complaint.found_character != "-" or not any(_ON_EVENT.match(complaint.places.line(number)) for number in near):
         return None
     hint = "put the items under handlers: on_event: { spec: { interrupting: false }, handlers: [{ event, then }] }"
-    return complaint.told("list items stand beside the keys of on_event", hint)
+    return complaint.problem("list items stand beside the keys of on_event", hint)
 
 
 # the parser's own words -----------------------------------------------------------------------------------------
@@ -128,12 +128,12 @@ def _on_event(complaint: Complaint) -> YamlProblem | None:
 def _second_colon(complaint: Complaint) -> YamlProblem:
     above = complaint.places.line(complaint.line - 1)
     if ": " in complaint.before:
-        return complaint.told('a second ": " in one value', 'quote the value that holds ": "')
+        return complaint.problem('a second ": " in one value', 'quote the value that holds ": "')
     if _KEY_WITHOUT_SPACE.match(above):
-        return complaint.told(
+        return complaint.problem(
             "the line above is not a key and a value", f'put a space after the ":" on line {complaint.line - 1}'
         )
-    return complaint.told(
+    return complaint.problem(
         "a key where the value above still goes on", "indent it like the key above, or quote the text that holds it"
     )
 
@@ -141,15 +141,15 @@ def _second_colon(complaint: Complaint) -> YamlProblem:
 def _no_key(complaint: Complaint) -> YamlProblem:
     before = complaint.before.strip()
     if before and before != "-":
-        return complaint.told(
+        return complaint.problem(
             "the value has already ended here", "quote the whole value, or remove the rest of the line"
         )
-    if complaint.found == "-":
-        return complaint.told(
+    if complaint.found_character == "-":
+        return complaint.problem(
             "a list item among the keys of a mapping", "put the items under a key of their own, or indent them with it"
         )
     line, column = complaint.places.position(complaint.began)
-    return complaint.told(
+    return complaint.problem(
         "this line does not line up with any key above",
         f"the keys of this mapping begin in column {column} (line {line})",
     )
@@ -159,32 +159,32 @@ def _no_item(complaint: Complaint) -> YamlProblem:
     line, column = complaint.places.position(complaint.began)
     if complaint.places.position(complaint.at)[1] > column:
         hint = f"the items of the list begin in column {column} (line {line}), the keys of an item further right"
-        return complaint.told("this line does not line up with anything above", hint)
-    return complaint.told(
+        return complaint.problem("this line does not line up with anything above", hint)
+    return complaint.problem(
         "a key among the items of a list",
         f'begin it with "- " in column {column} (line {line}), or indent it below one',
     )
 
 
 def _open_list(complaint: Complaint) -> YamlProblem:
-    return complaint.told(
+    return complaint.problem(
         'a list that is not closed with "]"', f'close it, or put "," before line {complaint.line}', complaint.began
     )
 
 
 def _open_mapping(complaint: Complaint) -> YamlProblem:
-    return complaint.told(
+    return complaint.problem(
         'a mapping that is not closed with "}"', f'close it, or put "," before line {complaint.line}', complaint.began
     )
 
 
 def _open_quotes(complaint: Complaint) -> YamlProblem:
     quote = complaint.places.text[complaint.began : complaint.began + 1]
-    return complaint.told("quotes that are never closed", f"close the text with {quote}", complaint.began)
+    return complaint.problem("quotes that are never closed", f"close the text with {quote}", complaint.began)
 
 
 def _no_colon(complaint: Complaint) -> YamlProblem:
-    return complaint.told(
+    return complaint.problem(
         "a line that is neither a key with a value nor a list item",
         'write "key: value" with a space after the colon, or indent the line if the text above goes on',
         complaint.began,
@@ -192,15 +192,17 @@ def _no_colon(complaint: Complaint) -> YamlProblem:
 
 
 def _no_value(complaint: Complaint) -> YamlProblem:
-    if not complaint.found:
-        return complaint.told("this is never closed", 'close it with "]" or "}"', complaint.opened)
-    return complaint.told(f'a value cannot begin with "{complaint.found}"', "quote the text, or remove the sign")
+    if not complaint.found_character:
+        return complaint.problem("this is never closed", 'close it with "]" or "}"', complaint.opened)
+    return complaint.problem(
+        f'a value cannot begin with "{complaint.found_character}"', "quote the text, or remove the sign"
+    )
 
 
 def _no_token(complaint: Complaint) -> YamlProblem:
-    if complaint.found == "\t":
-        return complaint.told(f"a tab on line {complaint.line} where YAML wants spaces", "replace it by spaces")
-    return complaint.told(f'text cannot begin with "{complaint.found}" in YAML', "quote the text")
+    if complaint.found_character == "\t":
+        return complaint.problem(f"a tab on line {complaint.line} where YAML wants spaces", "replace it by spaces")
+    return complaint.problem(f'text cannot begin with "{complaint.found_character}" in YAML', "quote the text")
 
 
 def _star(complaint: Complaint) -> YamlProblem:
@@ -209,7 +211,7 @@ def _star(complaint: Complaint) -> YamlProblem:
     if complaint.opened is not None:
         rest = re.split(r"[,}\]]", rest)[0]
     what = "repeats" if sign == "*" else "names"
-    return complaint.told(
+    return complaint.problem(
         f'"{sign}" {what} a value in YAML, and no name follows it',
         f"quote the text: {quoted(rest.strip())}",
         complaint.began,
@@ -218,19 +220,21 @@ def _star(complaint: Complaint) -> YamlProblem:
 
 def _escape(complaint: Complaint) -> YamlProblem:
     sign = complaint.places.text[complaint.at : complaint.at + 2]
-    return complaint.told(f'"{sign}" is no escape in double quotes', "write the backslash twice, or use single quotes")
+    return complaint.problem(
+        f'"{sign}" is no escape in double quotes', "write the backslash twice, or use single quotes"
+    )
 
 
 def _header(complaint: Complaint) -> YamlProblem:
-    return complaint.told('text on the line of "|" or ">"', "begin the text on the next line, indented")
+    return complaint.problem('text on the line of "|" or ">"', "begin the text on the next line, indented")
 
 
 def _block_tab(complaint: Complaint) -> YamlProblem:
-    return complaint.told(f"line {complaint.line} is indented with a tab", "indent with spaces")
+    return complaint.problem(f"line {complaint.line} is indented with a tab", "indent with spaces")
 
 
 def _after_end(complaint: Complaint) -> YamlProblem:
-    return complaint.told("text after the end of the document", "a playbook is one mapping; put this text inside it")
+    return complaint.problem("text after the end of the document", "a playbook is one mapping; put this text inside it")
 
 
 _EXPLANATIONS: dict[str, Callable[[Complaint], YamlProblem]] = {

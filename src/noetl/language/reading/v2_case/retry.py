@@ -6,7 +6,7 @@ One mechanism serves errors, polling and pagination alike: a policy says when to
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import count, is_templated, shown
+from noetl.language.reading.numbers import count, found_text, is_templated
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax
 from noetl.language.reading.shared_checks import ReadContext, choice, guard, known_keys, mapping, opening, text
 from noetl.language.reading.v2_case.options import read_options
@@ -132,7 +132,7 @@ def _number(reading: ReadContext, node: Node | None, what: str) -> Node | None:
     value = node.value if isinstance(node, Scalar) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return node
-    reading.error("E_RETRY_ARGS", opening(node), f"{what} must be zero or more, and this is {shown(node)}")
+    reading.error("E_RETRY_ARGS", opening(node), f"{what} must be zero or more, and this is {found_text(node)}")
     return None
 
 

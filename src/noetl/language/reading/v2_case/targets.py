@@ -33,7 +33,7 @@ def read_targets(reading: ReadContext, node: Node) -> tuple[ArcSyntax, ...]:
         if "arcs" in node:
             hint = f"arcs belong to v10: {_FORM}"
         elif "step" in node:
-            hint = f"put it in a list: next: [{{step: {_shown(node.get('step'))}}}]"
+            hint = f"put it in a list: next: [{{step: {_node_text(node.get('step'))}}}]"
         _refuse_conditions(reading, node)
         reading.error("E_NEXT_SHAPE", opening(node), "next must be a name or a list, and this is a mapping", hint)
         return ()
@@ -150,5 +150,5 @@ def _transition(reading: ReadContext, block: Mapping, targets: tuple[ArcSyntax, 
     )
 
 
-def _shown(node: Node | None) -> str:
+def _node_text(node: Node | None) -> str:
     return str(node.value) if isinstance(node, Scalar) else "…"

@@ -25,7 +25,7 @@ def duration(reading: ReadContext, node: Node | None, what: str, code: str = "E_
             return node
         except ValueError:
             pass
-    reading.error(code, opening(node), f"{what} must be a duration, and this is {_found(node)}", FORMS)
+    reading.error(code, opening(node), f"{what} must be a duration, and this is {_found_text(node)}", FORMS)
     return None
 
 
@@ -33,7 +33,7 @@ def moment(reading: ReadContext, node: Node | None, what: str) -> Node | None:
     """`node` if it is a moment (RFC 3339) or a template; anything else is noted."""
     if node is None or _is_templated(node) or is_moment(node):
         return node
-    reading.error("E_DURATION", opening(node), f"{what} must be a time, and this is {_found(node)}", _MOMENT_FORM)
+    reading.error("E_DURATION", opening(node), f"{what} must be a time, and this is {_found_text(node)}", _MOMENT_FORM)
     return None
 
 
@@ -56,5 +56,5 @@ def _is_templated(node: Node) -> bool:
     return isinstance(node, Scalar) and isinstance(node.value, str) and is_template(node.value)
 
 
-def _found(node: Node) -> str:
+def _found_text(node: Node) -> str:
     return f'"{node.value}"' if isinstance(node, Scalar) and isinstance(node.value, str) else describe(node)

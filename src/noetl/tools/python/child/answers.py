@@ -21,7 +21,7 @@ def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
         limit(call["limits"])
         return {"ok": True, "result": run(call)}
     except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
-        return {"ok": False, **told(problem)}
+        return {"ok": False, **exception_data(problem)}
     finally:
         flush()
 
@@ -36,7 +36,7 @@ def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
         return json.dumps({**refused, **more}).encode()
 
 
-def told(problem: BaseException) -> dict[str, Any]:
+def exception_data(problem: BaseException) -> dict[str, Any]:
     """An exception as data: its type, its words, and the lines of the author's own code."""
     import traceback  # slow to import; the template has it
 

@@ -38,7 +38,7 @@ class Captured(io.TextIOBase):
         """What is kept, such as it can be sent."""
         return "".join(self._kept).encode("utf-8", "replace").decode()
 
-    def pour(self) -> None:
+    def flush_to_descriptor(self) -> None:
         """Write what is kept to the descriptor, so that what a process prints from now on comes after it."""
         poured = memoryview(self.text().encode())
         self._kept = []

@@ -23,7 +23,7 @@ class Condition:
         self._folder = _folder()
         self._environment = dict(os.environ)
         self._path = list(sys.path)
-        self._rest = _rest()
+        self._rest = _process_state()
 
     def restored(self) -> bool:
         """Put back what can be; whether everything is as it was."""
@@ -36,10 +36,10 @@ class Condition:
                 os.chdir(self._folder)
         except OSError:
             return False
-        return _rest() == self._rest
+        return _process_state() == self._rest
 
 
-def _rest() -> tuple[Any, ...]:
+def _process_state() -> tuple[Any, ...]:
     """What only a new process puts right: threads that still run, hooks, handlers."""
     handlers = [signal.getsignal(each) for each in _SIGNALS]
     return threading.active_count(), sys.gettrace(), sys.getprofile(), sys.getrecursionlimit(), handlers

@@ -36,7 +36,7 @@ class Server:
     def watch(self, event: str, _: tuple[Any, ...]) -> None:
         """Before a process is started: what it leaves behind can be found, and what it prints comes in its order."""
         if event in STARTING:
-            self._captured.pour()
+            self._captured.flush_to_descriptor()
             if not self._starts_processes:
                 self._starts_processes = True
                 adopt()

@@ -31,12 +31,12 @@ class SqlSource:
         if position == TransferPosition():
             await self._refuse_nulls()
         while not position.end:
-            rows, more = self._whole(await self._rows(self._following(position)))
+            rows, more = self._complete_chunk(await self._rows(self._following(position)))
             at = rows[-1][str(self._cursor)] if rows else position.at
             position = TransferPosition(at, end=not more)
             yield Chunk(rows, position)
 
-    def _whole(self, rows: Rows) -> tuple[Rows, bool]:
+    def _complete_chunk(self, rows: Rows) -> tuple[Rows, bool]:
         """The rows of a chunk, and whether there are more. One row more was asked for: rows that share their value of
         the cursor must not be parted, or the rest of them would never be seen."""
         column = str(self._cursor)

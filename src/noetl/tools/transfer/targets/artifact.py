@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.artifact.references import kept, shown
+from noetl.tools.artifact.references import reference_row, store_value
 from noetl.tools.transfer.calls import End
 from noetl.tools.transfer.contract import Rows, TransferProgress
 
@@ -28,15 +28,15 @@ class ArtifactTarget:
         return TransferProgress()
 
     async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
-        self._parts += [shown(kept(piece, self._end.context)) for piece in pieces]
+        self._parts += [reference_row(store_value(piece, self._end.context)) for piece in pieces]
 
     async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
         if not self._parts:
-            self._parts.append(shown(kept([], self._end.context)))
+            self._parts.append(reference_row(store_value([], self._end.context)))
         if len(self._parts) == 1:
             return {**self._parts[0], "row_count": progress.rows}
-        reference = kept({PARTS: self._parts, "row_count": progress.rows}, self._end.context)
-        return {**shown(reference), "schema_hint": "rows.parts", "row_count": progress.rows}
+        reference = store_value({PARTS: self._parts, "row_count": progress.rows}, self._end.context)
+        return {**reference_row(reference), "schema_hint": "rows.parts", "row_count": progress.rows}
 
 
 def parts_of(value: Any) -> list[Any] | None:
