@@ -29,7 +29,7 @@ $(DEPLOY): requirements-deploy.lock $(READY)
 setup: $(READY) ## make .venv with everything the other verbs need
 
 demo: $(READY) ## check, draw, prove and run an example, from nothing
-	@$(PY) tools/demo.py
+	@$(PY) -m tools.demo
 
 # Without Node there is no UI to test: that is said here, and by the tests that are skipped for it.
 $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
@@ -40,7 +40,7 @@ test: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## what CI runs: style, types 
 	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
 	@.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser
 	@.venv/bin/pytest -m "not deep" tests/browser
-	@$(PY) tools/conformance.py --quiet
+	@$(PY) -m tools.conformance --quiet
 
 test-ui: $(UI)
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
@@ -71,10 +71,10 @@ golden: $(READY) ## rewrite the golden files; read the diff before you commit it
 	@git status --short tests docs
 
 conformance: $(READY) ## every requirement with the tests that show it
-	@$(PY) tools/conformance.py
+	@$(PY) -m tools.conformance
 
 docs: $(READY) ## rewrite the generated pages of docs/
-	@$(PY) tools/docs.py
+	@$(PY) -m tools.docs
 
 docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
 	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict

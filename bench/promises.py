@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +175,7 @@ def _sample(made: Cluster) -> Sample:
 
 
 async def recovery(
-    server: Server, workers: dict[int, Callable[[], object]], folder: Path, *, ttl_s: float
+    server: Server, workers: Mapping[int, Callable[[], object]], folder: Path, *, ttl_s: float
 ) -> list[Row]:
     """A slow task; its worker is killed, another takes it up; then it is cancelled. `workers` by their ids, with what
     kills each. The tool writes the ids of its own process and of its worker into `folder`."""

@@ -19,4 +19,4 @@ settings.register_profile("same each time", derandomize=True, deadline=None)
 if not IS_DEEP:
     settings.load_profile("same each time")
     # Hypothesis also tries words that stand in our modules, of those that are loaded by then, and that is chance.
-    providers.is_local_module_file = lambda path: False
+    vars(providers)["is_local_module_file"] = lambda path: False

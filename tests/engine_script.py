@@ -33,10 +33,12 @@ from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenDropped
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.net import Net
 from noetl.tools.kinds import KINDS
+from tests.narrowing import present
 
 HEAD = """\
 apiVersion: noetl.io/v10
@@ -120,7 +122,11 @@ class Conversation:
 
     def dropped(self) -> list[tuple[str, str]]:
         """The tokens that were dropped: where, and why."""
-        return [(event.step or "", event.payload.reason) for event in self.log if event.event_type == "token.dropped"]  # type: ignore[union-attr]
+        return [
+            (event.step or "", present(event.payload.reason))
+            for event in self.log
+            if isinstance(event.payload, TokenDropped)
+        ]
 
     def run(self, name: str) -> StepRun:
         return self.execution.runs[self.names[name if "#" in name else f"{name}#1"]]

@@ -51,7 +51,7 @@ class Scripted:
         return [inputs for name, inputs in self.calls if name == task]
 
 
-def broken(kind: str = "py.exception", message: str = "it broke", **details: object) -> ToolError:
+def broken(kind: str = "py.exception", message: str = "it broke", **details: Any) -> ToolError:
     return ToolError(kind, message, **details)
 
 
@@ -78,7 +78,7 @@ class Ran(msgspec.Struct):
 def run_here(text: str, payload: dict[str, Any] | None = None, *, tool: Scripted | None = None, **answers: Any) -> Ran:
     """Run a playbook to its end in memory, with scripted python tasks."""
     tool = tool or Scripted(**answers)
-    clock, events, slept = ManualClock(), [], []
+    clock, events, slept = ManualClock(), list[Event](), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(round(seconds, 6))

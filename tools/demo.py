@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo_api import DemoApi
+from tools.demo_api import DemoApi
 
 ROOT = Path(__file__).parent.parent
 NOETL = Path(sys.executable).parent / "noetl"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from checks_page import checks_page
-from cli_page import cli_page
 from noetl.events.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
-from patterns_page import patterns_page
-from spellings_page import spelling_pages
-from tool_pages import tool_pages
+from tools.checks_page import checks_page
+from tools.cli_page import cli_page
+from tools.patterns_page import patterns_page
+from tools.spellings_page import spelling_pages
+from tools.tool_pages import tool_pages
 
 ROOT = Path(__file__).parent.parent
 

@@ -22,16 +22,20 @@ ARGUMENTS = [
 def program() -> str | None:
     found = _on_path()
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"],
-            check=False,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            **quiet,
-        )
+        _apt_get("update", "-qq")
+        _apt_get("install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core")
         found = _on_path()
     return found
+
+
+def _apt_get(*arguments: str) -> None:
+    subprocess.run(
+        ["apt-get", *arguments],
+        check=False,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _on_path() -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, FloatRect, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, program, why_not
 from tests.browser.playbooks import (
@@ -147,7 +147,7 @@ def picture() -> Picture:
         taken = page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
         if os.environ.get("NOETL_PICTURES") and f"pictures/{name}.png" in MANUAL.read_text("utf-8"):
             DOCS.mkdir(exist_ok=True)
-            part = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT // 2}
+            part: FloatRect = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT // 2}
             fits = len(taken) <= DOCS_BYTES
             (DOCS / f"{name}.png").write_bytes(taken if fits else page.screenshot(animations="disabled", clip=part))
 

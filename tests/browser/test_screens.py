@@ -112,7 +112,7 @@ def test_the_screen_can_be_read_in_every_light_and_width(
     if name in READY:
         page.locator(READY[name]).first.wait_for(state="attached")
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.wait_for_function(
             "getComputedStyle(document.documentElement).colorScheme.includes(matchMedia("
             "'(prefers-color-scheme: dark)').matches ? 'dark' : 'light')"

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tools.openapi import PLACE, described
 
 UI = Path(__file__).parents[2] / "ui"

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def spoil(db: str) -> Spoil:
     return spoiled
 
 
-def looked(db: str, *arguments: str) -> tuple[int, dict[str, object]]:
+def looked(db: str, *arguments: str) -> tuple[int, dict[str, Any]]:
     code, out, err = call("db", "check", "--db", db, "-o", "json", *arguments)
     assert not err
     return code, json.loads(out)
@@ -113,7 +114,7 @@ def test_what_is_wrong_is_found_and_told_anew(db: str, spoil: Spoil, statement: 
     spoil(statement)
     code, told = looked(db)
     assert code == 1
-    assert any(what in flaw["what"] for flaw in told["flaws"])  # type: ignore[attr-defined, index]
+    assert any(what in flaw["what"] for flaw in told["flaws"])
     code, out, _ = call("db", "check", "--db", db)
     assert code == 1
     assert what in out
@@ -160,7 +161,7 @@ def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) ->
 
 def test_pending_migrations_are_told_and_not_run(db: str, spoil: Spoil) -> None:
     call("db", "migrate", "--db", db)
-    newest = looked(db)[1]["applied"][-1]  # type: ignore[index]
+    newest = looked(db)[1]["applied"][-1]
     spoil("DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
 
     code, out, _ = call("db", "check", "--db", db)

@@ -46,7 +46,7 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
         assert list((tmp_path / "home" / "run").glob("*.json")) == [], "everything has ended"
     finally:
         for kind in ("worker", "server"):
-            place.call(kind, "stop", "--all", "--force", "--timeout", "5", **more)
+            place.call(kind, "stop", "--all", "--force", "--timeout", "5", within_s=110, **more)
         postgres.server().ask(f"DROP DATABASE {database} WITH (FORCE)")
 
 

@@ -16,9 +16,11 @@ from noetl.client.history import RemoteRecords, RemoteResults
 from noetl.client.requests import make_token
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import readable
+from noetl.events.steps import StepDone
 from noetl.server.server_process import Served
 from noetl.store.contract import SingleRow
 from tests.client.serving_here import served
+from tests.narrowing import payloads, present
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -246,7 +248,7 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
         assert await records.begin_with(ended.execution_id[:8]) == [ended.execution_id]
         assert await records.tally() == {"completed": 1}
         assert await records.positions([ended.execution_id]) == {ended.execution_id: len(stored)}
-        reference = next(event.payload for event in stored if event.event_type == "step.done").result.ref
+        reference = present(payloads(stored, StepDone)[0].result.ref)
 
     def loaded() -> Any:
         with Client(server.url, server.first_token) as client:

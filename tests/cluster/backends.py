@@ -104,9 +104,8 @@ class Nats:
         if empty:
             shutil.rmtree(folder / "data", ignore_errors=True)
         listening = ["-js", "-a", "127.0.0.1", "-p", str(self._port), "-sd", str(folder / "data")]
-        program = self._server.process.args[0]  # type: ignore[index]
         self._server.process = subprocess.Popen(
-            [program, *listening], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [nats.program(), *listening], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
     def revive(self) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ T = TypeVar("T")
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 TTL_S, HEARTBEAT_S = 2.0, 0.4
 STARTED_S = 90.0
+NOTHING_MORE: Mapping[str, str] = {}
 
 
 class Member:
@@ -36,7 +37,9 @@ class Member:
         self.child: subprocess.Popen[bytes] | None = None
         self._began = 0
 
-    def start(self, crash_at: str | None = None, *, waits: bool = True, **environment: str) -> Member:
+    def start(
+        self, crash_at: str | None = None, *, waits: bool = True, environment: Mapping[str, str] = NOTHING_MORE
+    ) -> Member:
         assert self.child is None or self.child.poll() is not None, f"{self.name} runs already"
         self._began += 1
         more = {**environment, VARIABLE: crash_at} if crash_at else environment
@@ -119,7 +122,7 @@ class Cluster:
         crash_at: str | None = None,
         db: str | None = None,
         nats: str | None = None,
-        **environment: str,
+        environment: Mapping[str, str] = NOTHING_MORE,
     ) -> Member:
         """`db` and `nats`: where it finds them, if by another way than the others."""
         port = free_port()
@@ -129,10 +132,15 @@ class Cluster:
         member = Member(self, "server", f"server{len(self.servers)}", arguments)
         self.servers.append(member)
         self.urls.append(f"http://127.0.0.1:{port}")
-        return member.start(crash_at, **environment)
+        return member.start(crash_at, environment=environment)
 
     def worker(
-        self, server: int = 0, *options: str, crash_at: str | None = None, waits: bool = True, **environment: str
+        self,
+        server: int = 0,
+        *options: str,
+        crash_at: str | None = None,
+        waits: bool = True,
+        environment: Mapping[str, str] = NOTHING_MORE,
     ) -> Member:
         token = self.folder / "worker-token"
         if not token.exists():
@@ -144,7 +152,7 @@ class Cluster:
         arguments += ["--allow-address", "127.0.0.1", *options]
         member = Member(self, "worker", name, arguments)
         self.workers.append(member)
-        return member.start(crash_at, waits=waits, **environment)
+        return member.start(crash_at, waits=waits, environment=environment)
 
     def client(self, server: int = 0) -> Client:
         return Client(self.urls[server], self._token_file.read_text().strip())

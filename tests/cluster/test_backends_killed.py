@@ -59,7 +59,7 @@ def test_a_backend_that_is_killed_there_loses_nothing(
     server.kill()
     one_postgres.revive()
     broker.revive()
-    server.start(point, **{VICTIM: str(victim.pid)})
+    server.start(point, environment={VICTIM: str(victim.pid)})
     path = "cluster/alarm" if point.startswith("alarm") else "cluster/chain"
     starting = Thread(target=starts.some, args=(path, {"url": effects.url}), kwargs={"key": f"{backend}/{point}"})
     starting.start()

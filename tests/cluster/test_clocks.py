@@ -60,7 +60,7 @@ def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_leases_and_its_times
     with cluster(tmp_path, postgres.url, ttl_s=30.0) as grounds:
         grounds.server()
         grounds.register(CHAIN, SLOW)
-        grounds.worker(**wrong.environment)
+        grounds.worker(environment=wrong.environment)
         starts = Starts(grounds)
         starts.start("cluster/chain", {"url": effects.url}, key="chain")
         starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
@@ -79,8 +79,8 @@ def test_servers_whose_clocks_are_two_hours_apart_agree_on_leases_and_alarms(
     """And one of them is set back by two hours in the middle of it."""
     late, early = WrongClock(tmp_path / "late", -HOUR_S), WrongClock(tmp_path / "early", HOUR_S)
     with cluster(tmp_path, postgres.url, ttl_s=30.0) as grounds:
-        grounds.server(**late.environment)
-        grounds.server(**early.environment)
+        grounds.server(environment=late.environment)
+        grounds.server(environment=early.environment)
         grounds.register(ALARM, SLOW)
         grounds.worker(0)
         starts, alarms = Starts(grounds), Starts(grounds)
@@ -105,7 +105,7 @@ def test_a_server_on_a_file_goes_on_when_its_clock_jumps_ahead_and_leases_that_r
     not promised."""
     wrong = WrongClock(tmp_path / "clock", 0)
     with cluster(tmp_path, str(tmp_path / "store.db")) as grounds:
-        grounds.server(**wrong.environment)
+        grounds.server(environment=wrong.environment)
         grounds.register(CHAIN, ALARM, SLOW)
         grounds.worker()
         starts = Starts(grounds)

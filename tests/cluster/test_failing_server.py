@@ -68,7 +68,7 @@ def test_a_server_whose_store_fails_now_and_then_ends_everything_that_it_accepte
     spoiled = FAILING.format(methods=METHODS, when=WHEN, switch=str(switch), noted=str(noted))
     (patches / "sitecustomize.py").write_text(spoiled)
     with cluster(tmp_path, str(tmp_path / "store.db")) as grounds:
-        server = grounds.server(PYTHONPATH=str(patches))
+        server = grounds.server(environment={"PYTHONPATH": str(patches)})
         grounds.register(LOOP, CHAIN)
         worker, starts = grounds.worker(), Starts(grounds)
         switch.touch()

@@ -69,7 +69,7 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
     with cluster(tmp_path, postgres.url) as grounds:
         grounds.server()
         grounds.register(playbook)
-        frozen, starts = grounds.worker(crash_at=point, **{BY: "STOP"}), Starts(grounds)
+        frozen, starts = grounds.worker(crash_at=point, environment={BY: "STOP"}), Starts(grounds)
         path = playbook.partition("path: ")[2].partition(" ")[0]
         execution_id = starts.start(path, {"url": effects.url}, key="one")
         until(lambda: frozen.is_frozen)
@@ -101,7 +101,7 @@ def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
     with cluster(tmp_path, postgres.url) as grounds:
         grounds.server()
         grounds.register(CHAIN)
-        frozen, starts = grounds.worker(crash_at=point, **{BY: "STOP"}), Starts(grounds)
+        frozen, starts = grounds.worker(crash_at=point, environment={BY: "STOP"}), Starts(grounds)
         execution_id = starts.start("cluster/chain", {"url": effects.url}, key="one")
         until(lambda: frozen.is_frozen)
         other = grounds.worker()
@@ -257,7 +257,8 @@ def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
 ) -> None:
     """A limit on the size of the server's files stands for it. There is no restart."""
     with cluster(tmp_path, postgres.url) as grounds:
-        server = grounds.server(PYTHONDONTWRITEBYTECODE="1")  # half a compiled module would stay, for all others
+        # half a compiled module would stay, for all others
+        server = grounds.server(environment={"PYTHONDONTWRITEBYTECODE": "1"})
         grounds.register(CHAIN, LARGE)
         grounds.worker()
         large, small = Starts(grounds), Starts(grounds)

@@ -61,15 +61,16 @@ def test_a_store_that_cannot_be_written_refuses_politely_serves_reads_and_recove
 ) -> None:
     made = _full_file(tmp_path) if store == "sqlite" else _read_only_database(tmp_path, postgres)
     with made as (grounds, close, reopen):
-        server = grounds.server(PYTHONDONTWRITEBYTECODE="1")  # half a compiled module would stay, for all others
+        # half a compiled module would stay, for all others
+        server = grounds.server(environment={"PYTHONDONTWRITEBYTECODE": "1"})
         grounds.register(CHAIN, GATED)
         worker, starts, gate = grounds.worker(), Starts(grounds), tmp_path / "gate"
         running = starts.start("cluster/gated", {"url": effects.url, "gate": str(gate)}, key="running")
         until(lambda: has_begun_a_task(grounds, running))
 
         close()
-        body = {"path": "cluster/chain", "payload": {"url": effects.url}}
-        answers = []
+        body: dict[str, object] = {"path": "cluster/chain", "payload": {"url": effects.url}}
+        answers: list[httpx2.Response] = []
         refused = until(lambda: _refused(grounds, body, answers))
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) >= 1

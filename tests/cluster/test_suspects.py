@@ -6,6 +6,7 @@ Leases are long, so that none is lost but by a death; the server's clock is set 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,13 +44,13 @@ workflow:
 def test_who_rode_twice_beside_an_order_that_kills_is_not_lost_again(tmp_path: Path, effects: Effects) -> None:
     gate, clock = tmp_path / "gate", WrongClock(tmp_path / "clock", 0)
     with cluster(tmp_path, str(tmp_path / "store.db"), ttl_s=TTL_S) as grounds:
-        grounds.server(**clock.environment)
+        grounds.server(environment=clock.environment)
         grounds.register(INNOCENT, POISON)
         worker = grounds.worker(0, "--concurrency", "8", crash_at=CRASH)
         innocent, killer = Starts(grounds), Starts(grounds)
         for number in range(2):
             one = innocent.start("cluster/innocent", {"gate": str(gate)}, key=f"beside{number}")
-            until(lambda one=one: has_begun_a_task(grounds, one))
+            until(partial(has_begun_a_task, grounds, one))
         poison = killer.start("cluster/poison", {"url": effects.url}, key="poison")
         for death in range(1, LOSSES + 1):
             assert worker.died(60), "it has met the poison"

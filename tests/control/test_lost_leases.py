@@ -127,7 +127,7 @@ async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_lo
     control_plane = ControlPlane(shared=True)
     sweep = sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep
     await control_plane.start()
-    epochs = []
+    epochs: list[int] = []
     for _ in range(MOST_LEASES):
         [order] = (await control_plane.turn(worker_id=f"w{len(epochs)}")).orders
         epochs.append(order.lease_epoch)

@@ -14,7 +14,7 @@ from noetl.control.background import garbage_collection
 from noetl.control.background.garbage_collection import sweeper
 from noetl.control.executions import Executions
 from noetl.events.orders import LeaseTerms
-from noetl.store.contract import Results, Store
+from noetl.store.contract import ResultStore, Store
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
@@ -58,7 +58,7 @@ class Counting:
 class Server:
     """A conductor, its worker and its sweeper, until it is stopped where it stands."""
 
-    def __init__(self, name: str, store: Store, results: Results, clock: ManualClock, tool: Counting) -> None:
+    def __init__(self, name: str, store: Store, results: ResultStore, clock: ManualClock, tool: Counting) -> None:
         bell = MemoryWakeups()
         self.store = store
         self.conductor = Executions(store, results, bell, clock, shared=True)

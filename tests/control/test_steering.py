@@ -10,9 +10,11 @@ from noetl.base.errors import BackendError, RefusedError
 from noetl.control.outside import requests
 from noetl.control.outside.requests import attend, command_for, take
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.events.control import PlaybookCancelled
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ConflictError
 from tests.control.test_executions import ControlPlane
+from tests.narrowing import payloads, present
 
 FORK = """
 workflow:
@@ -77,7 +79,7 @@ async def test_a_pause_outlives_the_process() -> None:
 
 @pytest.mark.req("SRV-11")
 async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None:
-    control_plane, stopped = ControlPlane(), []
+    control_plane, stopped = ControlPlane(), list[str]()
     control_plane.conductor.stop = stopped.extend
     await control_plane.start(FORK)
     order = await control_plane.claim()
@@ -91,7 +93,7 @@ async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None
 
 
 async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
-    control_plane, stopped = ControlPlane(), []
+    control_plane, stopped = ControlPlane(), list[str]()
     control_plane.conductor.stop = stopped.extend
     await control_plane.start(FORK)
     order = await control_plane.claim()
@@ -102,7 +104,7 @@ async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
 
 
 async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_refused() -> None:
-    control_plane, stopped = ControlPlane(), []
+    control_plane, stopped = ControlPlane(), list[str]()
     control_plane.conductor.stop = stopped.extend
     await control_plane.start(
         """
@@ -165,11 +167,9 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
             await asyncio.sleep(0)
     attending.cancel()
 
-    answers = {number: (await asked.get(number)).answer for number in (pause, again, stranger, cancel)}  # type: ignore[union-attr]
+    answers = {number: present(await asked.get(number)).answer for number in (pause, again, stranger, cancel)}
     assert answers == {pause: "accepted", again: "duplicate", stranger: None, cancel: "accepted"}
-    assert [event.payload.reason for event in control_plane.heard if event.event_type == "playbook.cancelled"] == [
-        "enough"
-    ]  # type: ignore[union-attr]
+    assert [one.reason for one in payloads(control_plane.heard, PlaybookCancelled)] == ["enough"]
 
 
 async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when_taken_again() -> None:

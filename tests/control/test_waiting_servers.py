@@ -12,6 +12,7 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import SettledError
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import Schedules
+from noetl.events.waits import MessageReceived
 from noetl.net.encoding import content_hash, to_json
 from noetl.store.catalog import Registration
 from noetl.store.postgres.store import PostgresStore
@@ -19,6 +20,7 @@ from noetl.store.waits import MessageRow
 from tests.contracts.stores import fresh_url
 from tests.control.waiting import MESSAGE, SIGNAL, TASK, TIMER, ControlPlane
 from tests.engine_script import HEAD, net_of
+from tests.narrowing import payloads
 
 Servers = tuple[ControlPlane, ControlPlane]
 
@@ -65,7 +67,7 @@ async def test_messages_are_delivered_once(servers: Servers) -> None:
     received: list[Any] = []
     for execution_id in ids:
         events = await one.store.events(execution_id)
-        received += [event.payload.message_id for event in events if event.event_type == "message.received"]  # type: ignore[union-attr]
+        received += [one.message_id for one in payloads(events, MessageReceived)]
     assert sorted(received) == [f"m{number}" for number in range(6)]
 
 

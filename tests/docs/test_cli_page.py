@@ -7,11 +7,11 @@ import shlex
 
 import click
 import pytest
-from tools.checks_page import ROOT
-from tools.cli_page import cli_page, commands
 
 from noetl.cli.examples import EXAMPLES
 from noetl.cli.main import noetl
+from tools.checks_page import ROOT
+from tools.cli_page import cli_page, commands
 
 LEAVES = [ctx for ctx in commands() if not isinstance(ctx.command, click.Group)]
 
@@ -39,7 +39,8 @@ def test_every_command_shows_an_example_of_itself(ctx: click.Context) -> None:
 @pytest.mark.parametrize("line", EXAMPLES.values())
 def test_every_example_is_a_command_line_that_can_be_read(line: str) -> None:
     words = shlex.split(line.partition(" > ")[0])[1:]
-    ctx, command = click.Context(noetl, info_name="noetl"), noetl
+    command: click.Command = noetl
+    ctx = click.Context(command, info_name="noetl")
     while isinstance(command, click.Group):
         _, under, words = command.resolve_command(ctx, words)
         assert under is not None

@@ -38,7 +38,7 @@ HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: page, path: 
 
 
 def blocks(language: str) -> list[object]:
-    found = []
+    found: list[object] = []
     for page in PAGES:
         text = page.read_text()
         for match in FENCE.finditer(text):

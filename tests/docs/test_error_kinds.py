@@ -45,7 +45,10 @@ def texts_of(module: str) -> dict[str, str]:
                 found[name] = text
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
                 pairs = zip(names, values, strict=False)
-                found |= {n.id: v.value for n, v in pairs if isinstance(n, ast.Name) and isinstance(v, ast.Constant)}
+                for pair in pairs:
+                    match pair:
+                        case ast.Name(id=name), ast.Constant(value=str(text)):
+                            found[name] = text
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tools.spellings_page import ROOT, spelling_pages
 
 from noetl.language.reading.spellings.table import SPELLINGS
+from tools.spellings_page import ROOT, spelling_pages
 
 
 @pytest.mark.req("DIA-08")

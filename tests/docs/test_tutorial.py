@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.demo_api import DemoApi
 
 from tests.docs.test_docs import pattern
+from tools.demo_api import DemoApi
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

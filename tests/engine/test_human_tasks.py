@@ -11,7 +11,7 @@ from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
 
-MANAGER, DIRECTOR = {"roles": ("finance_manager",)}, {"roles": ("finance_director",)}
+MANAGER, DIRECTOR = ("finance_manager",), ("finance_director",)
 
 
 def asked() -> Waiting:
@@ -27,7 +27,7 @@ def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, s
     assert talk.types(of="manager_approval")[-1] == "human.created"
     task_id = talk.task_id
 
-    talk.act("complete", values={"decision": decision}, **MANAGER)
+    talk.act("complete", values={"decision": decision}, roles=MANAGER)
 
     assert talk.ran()[-1] == step
     assert talk.execution.results["manager_approval"].result == {"decision": decision}
@@ -40,14 +40,14 @@ def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() 
     talk = asked()
 
     assert talk.act("claim", "bob", roles=("sales",)).verdict is ReportResult.FORBIDDEN
-    assert talk.act("claim", **MANAGER).verdict is ReportResult.ACCEPTED
-    assert talk.act("claim", **MANAGER).verdict is ReportResult.DUPLICATE
-    assert talk.act("claim", "bob", **MANAGER).verdict is ReportResult.CONFLICT
-    assert talk.act("release", "bob", **MANAGER).verdict is ReportResult.FORBIDDEN
-    assert talk.act("complete", "bob", values={"decision": "approve"}, **MANAGER).verdict is ReportResult.CONFLICT
+    assert talk.act("claim", roles=MANAGER).verdict is ReportResult.ACCEPTED
+    assert talk.act("claim", roles=MANAGER).verdict is ReportResult.DUPLICATE
+    assert talk.act("claim", "bob", roles=MANAGER).verdict is ReportResult.CONFLICT
+    assert talk.act("release", "bob", roles=MANAGER).verdict is ReportResult.FORBIDDEN
+    assert talk.act("complete", "bob", values={"decision": "approve"}, roles=MANAGER).verdict is ReportResult.CONFLICT
     assert talk.act("release").verdict is ReportResult.ACCEPTED
     assert talk.act("release").verdict is ReportResult.CONFLICT
-    assert talk.act("claim", "bob", **MANAGER).verdict is ReportResult.ACCEPTED
+    assert talk.act("claim", "bob", roles=MANAGER).verdict is ReportResult.ACCEPTED
 
     assert [one.actor for one in talk.payloads("human.claimed")] == ["ann", "bob"]
     assert talk.payloads("human.released")[0].actor == "ann"
@@ -57,9 +57,9 @@ def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() 
 def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
     talk = asked()
     task_id = talk.task_id
-    talk.act("complete", values={"decision": "approve"}, **MANAGER)
+    talk.act("complete", values={"decision": "approve"}, roles=MANAGER)
 
-    again = talk.act("complete", "bob", task_id=task_id, values={"decision": "reject"}, **MANAGER)
+    again = talk.act("complete", "bob", task_id=task_id, values={"decision": "reject"}, roles=MANAGER)
 
     assert again.verdict is ReportResult.CONFLICT
     assert "completed by ann" in (again.detail or "")
@@ -79,7 +79,7 @@ def test_a_named_user_has_the_task_alone() -> None:
 @pytest.mark.req("HUM-02")
 def test_who_acts_on_what_has_changed_since_is_told() -> None:
     talk = asked()
-    talk.act("claim", version=1, **MANAGER)
+    talk.act("claim", version=1, roles=MANAGER)
 
     assert talk.act("release", version=1).verdict is ReportResult.CONFLICT
     assert talk.act("release", version=2).verdict is ReportResult.ACCEPTED
@@ -90,7 +90,7 @@ def test_who_acts_on_what_has_changed_since_is_told() -> None:
 def test_a_form_that_is_not_right_names_the_field_and_the_options_and_the_task_stays_open() -> None:
     talk = asked()
 
-    wrong = talk.act("complete", values={"decision": "maybe", "why": "because"}, **MANAGER)
+    wrong = talk.act("complete", values={"decision": "maybe", "why": "because"}, roles=MANAGER)
 
     assert (wrong.verdict, wrong.events) == (ReportResult.INVALID, ())
     told = [(one.field, one.found, one.allowed) for one in wrong.problems]
@@ -101,7 +101,7 @@ def test_a_form_that_is_not_right_names_the_field_and_the_options_and_the_task_s
     assert talk.tasks[talk.task_id].state == "open"
 
 
-FIELDS = [
+FIELDS: list[dict[str, Any]] = [
     {"field": "e", "type": "enum", "options": [1, "a"]},
     {"field": "s", "type": "string"},
     {"field": "n", "type": "number"},
@@ -135,15 +135,15 @@ def test_every_problem_is_told_at_once(values: dict[str, Any], wrong: list[str])
 @pytest.mark.req("HUM-04")
 def test_escalation_moves_a_task_to_its_new_assignee() -> None:
     talk = asked()
-    talk.act("claim", **MANAGER)
+    talk.act("claim", roles=MANAGER)
     talk.wake(48 * 3600)
 
     task = talk.tasks[talk.task_id]
     assert (task.role, task.state, task.claimed_by, task.escalated, task.overdue) == (
         "finance_director", "open", None, True, True,
     )  # fmt: skip
-    assert talk.act("complete", values={"decision": "approve"}, **MANAGER).verdict is ReportResult.FORBIDDEN
-    assert talk.act("complete", values={"decision": "approve"}, **DIRECTOR).verdict is ReportResult.ACCEPTED
+    assert talk.act("complete", values={"decision": "approve"}, roles=MANAGER).verdict is ReportResult.FORBIDDEN
+    assert talk.act("complete", values={"decision": "approve"}, roles=DIRECTOR).verdict is ReportResult.ACCEPTED
 
 
 @pytest.mark.req("HUM-04")

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.engine.scopes import token_of
+from noetl.events.steps import StepFailed
 from tests.engine_script import Conversation
+from tests.narrowing import payloads
 
 PY = "tool: {kind: python, code: x}"
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "F-R-JOIN.yaml"
@@ -166,7 +168,7 @@ def test_two_joins_that_wait_for_each_other_fail_instead_of_waiting_for_ever() -
     talk.done("a")
     talk.done("b")
 
-    failed = [event.payload.error for event in talk.log if event.event_type == "step.failed"]  # type: ignore[union-attr]
+    failed = [one.error for one in payloads(talk.log, StepFailed)]
     assert [error.kind for error in failed] == ["join.unfilled", "join.unfilled"]
     assert 'others of its group wait at "other"' in failed[0].message
     assert talk.status == "failed"

@@ -6,7 +6,9 @@ import pytest
 
 from noetl.engine.commands import StartExecution
 from noetl.engine.decision import DispatchStep
+from noetl.events.control import TokenHeld
 from tests.engine_script import Conversation
+from tests.narrowing import payloads
 
 PY = "tool: {kind: python, code: x}"
 
@@ -257,6 +259,6 @@ workflow:
   - {{step: b, {PY}}}
 """
         )
-        assert [event.payload.reason for event in talk.log if event.event_type == "token.held"] == ["park"]  # type: ignore[union-attr]
+        assert [one.reason for one in payloads(talk.log, TokenHeld)] == ["park"]
         talk.done("a", 1, set_ctx=patch)
         assert talk.ran().count("gate") == ran

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl.engine.commands import DeliverMessage
@@ -27,7 +29,7 @@ def test_a_message_gives_its_payload_to_arcs_and_to_the_step() -> None:
     ("name", "correlation"),
     [("response", {"order_id": 8}), ("response", {}), ("response", {"order_id": "7"}), ("other", {"order_id": 7})],
 )
-def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correlation: dict[str, object]) -> None:
+def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correlation: dict[str, Any]) -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
 

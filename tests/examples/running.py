@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tools.demo_api import DemoApi
 
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
 from noetl.operations.embedded import RunResult, compiled, run_net
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
+from tools.demo_api import DemoApi
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT_S = 0.2  # waiting for a file's lock is real; waiting for an API that says when to come back is not

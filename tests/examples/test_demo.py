@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_demo_runs_the_paginated_example_and_shows_its_rows(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "tools/demo.py"],
+        [sys.executable, "-m", "tools.demo"],
         cwd=ROOT,
         env={**os.environ, "NOETL_HOME": str(tmp_path), "NO_COLOR": "1"},
         stdout=subprocess.PIPE,

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tools.demo_api import LISTS, SHOPS, TOKEN, DemoApi
 
 from noetl.base.source import Source
 from noetl.events.envelope import readable
@@ -20,6 +19,7 @@ from tests.cli.running import call
 from tests.examples.running import EXAMPLES, result_of, run_example
 from tests.examples.running import api as serving
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+from tools.demo_api import LISTS, SHOPS, TOKEN, DemoApi
 
 ON_PURPOSE = {"broken"}  # shows mistakes
 FILES = sorted(EXAMPLES.glob("*.yaml"))

@@ -7,18 +7,18 @@ import subprocess
 import sys
 
 import pytest
-from tools.tool_pages import EXAMPLES, form, tool_page, tool_pages
 
 from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.docs.test_docs import FENCE, ROOT, whole
+from tools.tool_pages import EXAMPLES, form, tool_page, tool_pages
 
 FINE = {"W_TOOL_KIND", "W_KEYCHAIN"}  # kinds of plug-ins, and credentials that a snippet cannot declare
 
 
 def test_the_generated_pages_are_those_of_the_declarations() -> None:
-    done = subprocess.run([sys.executable, "tools/docs.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "tools.docs", "--check"], cwd=ROOT, capture_output=True, text=True)
 
     assert done.returncode == 0, f"{done.stdout}{done.stderr}; run `make docs`"
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools.demo_api import TOKEN, DemoApi
 
 from tests.examples.running import EXAMPLES
 from tests.examples.running import api as serving
 from tests.faults.killing import Play, Undisturbed, check, survived, undisturbed
 from tests.faults.processes import written
+from tools.demo_api import TOKEN, DemoApi
 
 LEDGER = """
 workload: {numbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}

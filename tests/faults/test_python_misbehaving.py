@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from noetl.events.tasks import TaskProcessed
 from tests.faults.killing import log_of
 from tests.faults.processes import Ended, noetl, written
+from tests.narrowing import payloads
 
 MB = 1 << 20
 
@@ -27,8 +29,7 @@ def ran(folder: Path, tasks: Mapping[str, str], **spec: Any) -> tuple[Ended, dic
     file = written(folder, f"workflow: [{{step: start, tool: {json.dumps(pipeline)}}}]")
     done = noetl("run", file, "--db", "s.db", "-o", "json", "-q", cwd=folder)
     (events,) = log_of(folder).values()
-    processed = [event.payload for event in events if event.event_type == "task.processed"]
-    return done, {one.task: one.outcome for one in processed}  # type: ignore[union-attr]
+    return done, {one.task: one.outcome for one in payloads(events, TaskProcessed)}
 
 
 BAD: dict[str, tuple[str, str, str]] = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tools.checks_page import ROOT, checks_page
-
 from noetl.base.diagnostics import CODES
+from tools.checks_page import ROOT, checks_page
 
 
 def test_the_page_is_current() -> None:

@@ -34,7 +34,7 @@ DIALECTS = {
 
 @pytest.mark.req("SUGAR-05", "V2E-01", "TASK-01", "TASK-02", "TASK-03")
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixture_compiles_to_its_golden_net(path):
+def test_fixture_compiles_to_its_golden_net(path: Path) -> None:
     findings = Findings()
     playbook = read_playbook(Source(path.name, path.read_text()), findings)
     assert playbook is not None
@@ -49,7 +49,7 @@ def test_fixture_compiles_to_its_golden_net(path):
 
 @pytest.mark.req("DIA-01", "DIA-06", "VAL-04")
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixture_has_its_dialect_and_no_findings_but_the_stated_ones(path):
+def test_fixture_has_its_dialect_and_no_findings_but_the_stated_ones(path: Path) -> None:
     findings = Findings()
     playbook = read_playbook(Source(path.name, path.read_text()), findings)
     assert playbook is not None

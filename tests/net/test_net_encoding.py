@@ -58,14 +58,14 @@ metadata: { path: t/a, name: a }
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_a_net_survives_json(path):
+def test_a_net_survives_json(path: Path) -> None:
     net = net_of(path.read_text())
 
     assert from_json(to_json(net)) == net
     assert content_hash(from_json(to_json(net))) == content_hash(net)
 
 
-def test_the_hash_ignores_comments_layout_and_the_order_of_keys():
+def test_the_hash_ignores_comments_layout_and_the_order_of_keys() -> None:
     assert content_hash(net_of(PLAIN)) == content_hash(net_of(REARRANGED))
 
 
@@ -78,18 +78,18 @@ def test_the_hash_ignores_comments_layout_and_the_order_of_keys():
         ("step: end\n", "step: end\n    desc: x\n"),
     ],
 )
-def test_the_hash_sees_every_change_of_meaning(before, after):
+def test_the_hash_sees_every_change_of_meaning(before: str, after: str) -> None:
     assert content_hash(net_of(PLAIN)) != content_hash(net_of(PLAIN.replace(before, after)))
 
 
 @pytest.mark.req("LOOP-12")
-def test_json_keeps_the_order_in_which_mappings_were_written():
+def test_json_keeps_the_order_in_which_mappings_were_written() -> None:
     net = net_of(PLAIN.replace("workflow:", "workload: { m: { z: 1, a: 2 } }\nworkflow:"))
 
     assert list(from_json(to_json(net)).workload["m"]) == ["z", "a"]
 
 
-def test_a_dump_leaves_out_defaults_and_keeps_multi_line_text_readable():
+def test_a_dump_leaves_out_defaults_and_keeps_multi_line_text_readable() -> None:
     text = dump(
         net_of(
             PLAIN.replace('kind: http, url: "http://x", params: { p: 1, q: 2 }', 'kind: python, code: "a = 1\\nb = 2"')
@@ -101,7 +101,7 @@ def test_a_dump_leaves_out_defaults_and_keeps_multi_line_text_readable():
     assert "null" not in text
 
 
-def test_a_dump_quotes_what_would_read_as_something_else():
+def test_a_dump_quotes_what_would_read_as_something_else() -> None:
     text = dump(net_of(PLAIN.replace("p: 1, q: 2", 'p: "1", q: "true", r: "a: b", s: plain words')))
 
     assert 'p: "1", q: "true", r: "a: b", s: plain words' in text

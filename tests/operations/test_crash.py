@@ -17,9 +17,11 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.envelope import Event
+from noetl.events.tasks import TaskStarted
 from noetl.operations.embedded import resume
 from noetl.store.sqlite.store import SqliteStore
 from tests.engine_script import playbook
+from tests.narrowing import payloads
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -96,7 +98,7 @@ async def test_a_killed_run_goes_on_after_its_last_recorded_task(tmp_path: Path)
     assert result.result == 3
     assert crime.ledger.read_text().split() == ["one", "two", "two", "three"]
     events = await crime.events()
-    started = [event.payload.task for event in events if event.event_type == "task.started"]  # type: ignore[union-attr]
+    started = [one.task for one in payloads(events, TaskStarted)]
     assert started == ["one", "two", "two", "three"]
     assert [event.event_type for event in events].count("step.done") == 1
 

@@ -119,7 +119,7 @@ workflow:
         process = os.pidfd_open(int(pid.read_text()))
         await driver.cancel(execution_id)
         result = await driver.result(execution_id)
-        ended = await asyncio.to_thread(select.select, [process], [], [], 100)
+        ended = await asyncio.to_thread(lambda: select.select([process], [], [], 100))
         os.close(process)
 
     assert result.status == "cancelled"

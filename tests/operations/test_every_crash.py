@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from noetl.events.tasks import TaskProcessed
 from noetl.store.memory import MemoryStore
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 from tests.playbook_runs import Scripted, broken
 
 PLAYBOOK = """
@@ -62,8 +64,8 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
         store = MemoryStore()
         for commits in whole.commits[:length]:
             await store.commit(commits)
-        recorded = [event for event in await store.events("x1") if event.event_type == "task.processed"]
-        by_tools = [event for event in recorded if event.payload.task not in ("three", "end_task")]  # type: ignore[union-attr]
+        recorded = payloads(await store.events("x1"), TaskProcessed)
+        by_tools = [one for one in recorded if one.task not in ("three", "end_task")]
         scripted = tool()
 
         execution = await drive(NET, store, scripted, resumed=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from noetl.events.references import Reference
 from noetl.store.results.files import MemoryResults
 from tests.playbook_runs import run_here
 
@@ -25,7 +28,12 @@ BIG = {**SMALL, "rows": ["y" * 300]}
 def test_selected_fields_are_read_without_loading_the_result(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
     load = MemoryResults.load
-    monkeypatch.setattr(MemoryResults, "load", lambda self, ref: loaded.append(ref.key) or load(self, ref))
+
+    def counted(self: MemoryResults, ref: Reference) -> Any:
+        loaded.append(ref.key)
+        return load(self, ref)
+
+    monkeypatch.setattr(MemoryResults, "load", counted)
 
     ran = run_here(PLAYBOOK, big=BIG if size == "large" else SMALL)
 

@@ -151,7 +151,7 @@ def _nameless(value: Any) -> Any:
 def _speaking(case: Case, line: Line) -> asyncio.Future[None]:
     async def nothing() -> None: ...
 
-    return asyncio.ensure_future(case.say(line) if case.say is not None else nothing())  # type: ignore[arg-type]
+    return asyncio.ensure_future(case.say(line) if case.say is not None else nothing())
 
 
 class Server:

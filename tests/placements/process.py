@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import httpx2
 import msgspec
@@ -66,5 +67,5 @@ def tool(registry: Registry, kind: str) -> Tool:
 
 
 if __name__ == "__main__":
-    Registry.tool = tool  # type: ignore[method-assign]
-    main()
+    with mock.patch.object(Registry, "tool", tool):
+        main()

@@ -10,6 +10,7 @@ from noetl.language.proving.guards import truth
 from noetl.net.task import Directive
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from tests.narrowing import present
 from tests.playbook_conventions.wild import net, step, task
 
 
@@ -29,7 +30,7 @@ def rendered(text: str, **namespaces: Any) -> Any:
 )
 def test_workload_keys_iterator_and_position_are_read_bare(name: str, task_name: str, url: str) -> None:
     compiled, called = net(name), task(name, task_name)
-    iterator = step(name).loop.iterator
+    iterator = present(step(name).loop).iterator
 
     assert rendered(called.inputs.data["url"], workload=compiled.workload, iter={iterator: "globex", "index": 1}) == url
 
@@ -53,7 +54,7 @@ def test_the_iterator_is_bare_in_v2_case_too() -> None:
 )
 def test_event_aliases_stand_for_the_boundary_event(name: str, taken: dict[str, list[str]]) -> None:
     """`event.data.failed == 0` of the loop is open either way, so its arc may be taken on a failure too."""
-    arcs = step(name).router.arcs
+    arcs = present(step(name).router).arcs
 
     for event, targets in taken.items():
         assert [arc.target for arc in arcs if truth(arc.when, event) is not False] == targets
@@ -105,7 +106,7 @@ def test_else_is_the_same_rule_with_and_without_its_inner_then() -> None:
 
 @pytest.mark.req("VAL-16")
 def test_a_yaml_boolean_is_a_guard() -> None:
-    arcs = step("v10_else_without_then").router.arcs
+    arcs = present(step("v10_else_without_then").router).arcs
 
     assert [(arc.target, truth(arc.when, "step.done")) for arc in arcs] == [("off", False), ("end", True)]
 

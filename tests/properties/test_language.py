@@ -59,7 +59,7 @@ def mutations(draw: st.DrawFn) -> str:
 @pytest.mark.req("VAL-19")
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutations())
-def test_a_mutated_playbook_gives_a_net_or_diagnostics_and_never_an_exception(text):
+def test_a_mutated_playbook_gives_a_net_or_diagnostics_and_never_an_exception(text: str) -> None:
     findings, compiled = checked(text)
 
     for found in findings:
@@ -74,7 +74,7 @@ def test_a_mutated_playbook_gives_a_net_or_diagnostics_and_never_an_exception(te
 
 @settings(max_examples=100, deadline=None)
 @given(mutations())
-def test_checking_twice_says_the_same(text):
+def test_checking_twice_says_the_same(text: str) -> None:
     first, one = checked(text)
     second, other = checked(text)
 
@@ -85,7 +85,7 @@ def test_checking_twice_says_the_same(text):
 
 @settings(max_examples=100, deadline=None)
 @given(mutations())
-def test_every_element_of_a_net_leads_back_to_its_text(text):
+def test_every_element_of_a_net_leads_back_to_its_text(text: str) -> None:
     """SUGAR-06: no compiled element without its origin."""
     _, compiled = checked(text)
     if compiled is None or compiled.net is None:

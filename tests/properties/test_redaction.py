@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
@@ -21,7 +22,7 @@ _CHARACTERS = st.characters(codec="utf-8", exclude_characters="*")
 SECRETS = st.text(_CHARACTERS, min_size=SHORTEST, max_size=40)
 AROUND = st.text(_CHARACTERS, max_size=30)
 
-ENCODINGS = {
+ENCODINGS: dict[str, Callable[[str], str]] = {
     "plain": lambda text: text,
     "url": lambda text: quote(text, safe=""),
     "path": quote,

@@ -92,7 +92,12 @@ def test_passing_a_reference_on_loads_nothing_until_its_data_is_asked_for(
 ) -> None:
     loaded: list[int] = []
     load, tasks = FileResults.load, ["big"]
-    monkeypatch.setattr(FileResults, "load", lambda self, ref: loaded.append(len(tasks)) or load(self, ref))
+
+    def counted(self: FileResults, ref: Reference) -> Any:
+        loaded.append(len(tasks))
+        return load(self, ref)
+
+    monkeypatch.setattr(FileResults, "load", counted)
 
     run_stored(
         db,

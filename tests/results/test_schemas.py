@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from noetl.base.errors import RefusedError
 from noetl.engine.pipeline.result_schemas import misfit, refusal
 from noetl.events.envelope import Event
+from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.key_values import MemoryKeyValues
 from noetl.store.open_store import open_store
 from noetl.store.schemas import find_schema, register_schema
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
+from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
 from tests.server.talking import talking
 
@@ -65,10 +67,10 @@ async def test_a_result_of_another_shape_is_an_error_that_policy_sees(work: Any,
     result, events = await ran(CONTINUED, work, tmp_path)
 
     assert (result.status, result.result) == ("completed", {"why": why})
-    outcome = next(event.payload.outcome for event in events if event.event_type == "task.processed")  # type: ignore[union-attr]
+    outcome = payloads(events, TaskProcessed)[0].outcome
     assert outcome.ok is (why == "fits")
     if not outcome.ok:
-        assert outcome.error.message == 'result is object, and array is allowed (schema "rows")'
+        assert present(outcome.error).message == 'result is object, and array is allowed (schema "rows")'
         assert outcome.result is None
 
 
@@ -94,14 +96,10 @@ async def test_even_a_noop_is_held_to_it(tmp_path: Path) -> None:
 async def test_what_is_put_carries_its_schema_and_is_held_to_it_when_it_is_read(tmp_path: Path) -> None:
     result, events = await ran(PUT_AND_GET, None, tmp_path)
 
-    outcomes = {
-        event.payload.task: event.payload.outcome  # type: ignore[union-attr]
-        for event in events
-        if event.event_type == "task.processed"
-    }
+    outcomes = {one.task: one.outcome for one in payloads(events, TaskProcessed)}
     assert outcomes["put"].result["schema_hint"] == "rows"
     assert outcomes["get"].result == [1, 2]
-    assert outcomes["again"].error.kind == "result.schema"
+    assert present(outcomes["again"].error).kind == "result.schema"
     assert result.status == "failed"
 
 

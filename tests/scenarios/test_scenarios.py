@@ -7,6 +7,7 @@ answers; read the difference before you keep it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ class Scene:
         assert self._talk is not None, "a scenario begins with its playbook"
         words = [word for word in _words(rest) if "=" not in word]
         options = dict(word.split("=", 1) for word in _words(rest) if "=" in word)
-        return getattr(self, f"_{verb}")(self._talk, words, options)
+        answering: Callable[[Conversation, list[str], dict[str, str]], list[str]] = getattr(self, f"_{verb}")
+        return answering(self._talk, words, options)
 
     def _start(self, talk: Conversation, words: list[str], options: dict[str, str]) -> list[str]:
         return self._told(talk, talk.start(**{key: msgspec.json.decode(value) for key, value in options.items()}))

@@ -14,7 +14,7 @@ import pytest
 
 from noetl.base.secret_encodings import forms_of
 from tests.cli.running import call
-from tests.servers.http import HttpServer, Request, reply
+from tests.servers.http import HttpServer, Reply, Request, reply
 
 COUNT = 50
 _SPICES = ["", "/", "+=", "&?", '"', "\\", "'", "ü", "\t", " <>"]
@@ -71,7 +71,7 @@ def playbook(url: str) -> str:
     )
 
 
-def echo(request: Request) -> object:
+def echo(request: Request) -> Reply:
     status = int(request.path.rpartition("/")[2])
     return reply(status, json={"headers": request.headers, "body": request.body.decode()})
 

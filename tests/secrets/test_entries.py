@@ -31,7 +31,7 @@ VARIABLES = {"FIRST_KEY": "first-secret", "SECOND_KEY": "second-secret"}
 
 
 async def ran(text: str, payload: dict[str, Any]) -> tuple[Any, Scripted, list[Event]]:
-    tool, events = Scripted(call=1), []
+    tool, events = Scripted(call=1), list[Event]()
     tools, keychain = Registry({"python": tool}), new_keychain(environment=VARIABLES)
     async with asyncio.timeout(60), driving(":memory:", tools=tools, watch=events.extend, keychain=keychain) as driver:
         return await driver.run(playbook(text), payload), tool, events

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
-from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
+from noetl.events.orders import Order, Report
 from noetl.events.outcomes import TaskResult
 from noetl.events.position import Position
-from noetl.events.references import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.steps import StepFailed
-from noetl.net.net import Net
 from noetl.tools.registry import Registry
 from noetl.worker.order_run import OrderRunner
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted
+from tests.worker.accepting_control_plane import AcceptingControlPlane
 
 TEXT = """
 workload: {which: api_key}
@@ -30,7 +27,7 @@ workflow:
 """
 
 
-class ControlPlane:
+class ControlPlane(AcceptingControlPlane):
     """The server of one order: it gives out one secret, or none, and accepts every report."""
 
     def __init__(self, secret: str | None) -> None:
@@ -40,26 +37,6 @@ class ControlPlane:
         if self._secret is None:
             raise ToolError("keychain.unresolved", f'"{ask.name}" is gone')
         return Material(fields={"value": self._secret})
-
-    async def turn(self, turn: Turn) -> TurnAnswer:
-        return TurnAnswer(verdicts=tuple(ReportResult.ACCEPTED for _ in turn.reports))
-
-    async def renew(
-        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
-    ) -> frozenset[str]:
-        return frozenset()
-
-    async def net(self, net_hash: str) -> Net:
-        raise NotImplementedError
-
-    async def schema(self, named: str) -> Any:
-        raise NotImplementedError
-
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
-        raise NotImplementedError
-
-    def load(self, reference: Reference) -> Any:
-        raise NotImplementedError
 
 
 async def resumed(control_plane: ControlPlane, tool: Scripted) -> Report:

@@ -14,6 +14,7 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
 from noetl.events.envelope import Event
 from noetl.events.secret_materials import Material
+from noetl.events.tasks import KeychainRefreshed
 from noetl.net.net import KeychainEntry
 from noetl.operations.embedded import RunResult, run_net
 from noetl.secrets.contract import Sources
@@ -21,6 +22,7 @@ from noetl.secrets.keychain import Keychain
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 from tests.playbook_runs import Scripted
 from tests.secrets.vaults import new_keychain, new_vault
 
@@ -47,7 +49,7 @@ def ran(
     tool: Scripted | None = None,
     **answers: Any,
 ) -> Ran:
-    tool, events = tool or Scripted(**answers), []
+    tool, events = tool or Scripted(**answers), list[Event]()
     running = run_net(
         net_of(text),
         payload={},
@@ -339,7 +341,7 @@ workflow:
     run = ran(text, tool=Renewing(), keychain=new_keychain(resolvers={"counting": Counting()}))
 
     assert run.result.ok
-    names = [event.payload.name for event in run.events if event.event_type == "keychain.refreshed"]  # type: ignore[union-attr]
+    names = [one.name for one in payloads(run.events, KeychainRefreshed)]
     assert names == ["a", "b"] * (2 if loop else 1)
 
 

@@ -125,8 +125,16 @@ sys.stdin.readline()
 
 def seen_by_others(pid: int) -> str:
     """What another program of the same user reads of its environment."""
-    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
-    done = subprocess.run(["cat", f"/proc/{pid}/environ"], capture_output=True, text=True, check=False, **nobody)
+    user, groups = (65534, list[int]()) if os.getuid() == 0 else (None, None)
+    done = subprocess.run(
+        ["cat", f"/proc/{pid}/environ"],
+        capture_output=True,
+        text=True,
+        check=False,
+        user=user,
+        group=user,
+        extra_groups=groups,
+    )
     return done.stdout + done.stderr
 
 

@@ -187,7 +187,7 @@ SIMPLE = CALLER.replace("      - {name: rest, kind: noop}\n", "")
 async def test_a_call_starts_only_what_the_task_renders_to(change: dict[str, Any]) -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, SIMPLE)
-        right = {"payload": {"amount": 10, "fixed": [1, "two"], "said": "as "}}
+        right: dict[str, Any] = {"payload": {"amount": 10, "fixed": [1, "two"], "said": "as "}}
         forged = await worker.post("/api/orders/call", json=call_of(worker, order, **{**right, **change}))
         before = await children(talk)
         true = await worker.post("/api/orders/call", json=call_of(worker, order, **right))

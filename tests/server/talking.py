@@ -16,7 +16,7 @@ from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import background, put_down, work, worker_of
 from noetl.server.services import Services, make_services
-from noetl.store.contract import Results, Store
+from noetl.store.contract import ResultStore, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.tools.registry import Registry
@@ -122,7 +122,7 @@ async def talking(
     workers: int = 4,
     tools: Mapping[str, Any] | None = None,
     store: Store | None = None,
-    results: Results | None = None,
+    results: ResultStore | None = None,
     clock: Clock | None = None,
     **settings: Any,
 ) -> AsyncIterator[Talk]:

@@ -16,6 +16,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Err
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -118,6 +119,7 @@ def fuzz(target: Target, examples: int, role: Role | None = None) -> Counter[int
     """Send that many requests to every operation; how often each status came."""
     seen: Counter[int] = Counter()
     for result in schemathesis.openapi.from_dict(target.api).get_all_operations():
+        assert not isinstance(result, Err), result
         operation = result.ok()
         if operation.path not in ENDLESS:
             _ask(target, operation, examples, seen, role)

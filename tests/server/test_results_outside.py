@@ -100,19 +100,17 @@ async def test_while_results_are_slow_the_server_answers_everybody_else(
         worker = await talk.as_role(Role.WORKER)
         objects.hold()
         json = {"content-type": "application/json"}
-        waiting = [
-            asyncio.ensure_future(talk.start(large, {"given": LARGE}, wait=60)),
-            asyncio.ensure_future(worker.put(stored, content=body, headers=json)),
-            asyncio.ensure_future(talk.client.get(stored)),
-        ]
+        starting = asyncio.ensure_future(talk.start(large, {"given": LARGE}, wait=60))
+        putting = asyncio.ensure_future(worker.put(stored, content=body, headers=json))
+        getting = asyncio.ensure_future(talk.client.get(stored))
         assert await asyncio.to_thread(objects.came.wait, 60)
 
         for _ in range(3):
             assert (await talk.post("/api/executions", small, status=201))["status"] == "completed"
 
-        assert not any(one.done() for one in waiting)
+        assert [one.done() for one in (starting, putting, getting)] == [False] * 3
         objects.let_go()
-        started, put, _ = await asyncio.gather(*waiting)
+        started, put, _ = await asyncio.gather(starting, putting, getting)
         assert put.status_code == 200, put.text
         assert put.json()["store"] == "objects"
         assert started["status"] == "completed"

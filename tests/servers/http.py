@@ -15,7 +15,7 @@ import contextlib
 import json as json_format
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -90,19 +90,22 @@ def reply(
 
 
 Answer = Reply | Callable[[Request], Reply]
-Script = Answer | list[Answer]
+Script = Answer | Sequence[Answer]
+Routes = Mapping[str, Script]
 
 
 class HttpServer:
     """`requests` are those that came; `abandoned` is set when a client has left while it was owed an answer."""
 
     def __init__(
-        self, routes: Mapping[str, Script], *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+        self, routes: Routes, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
     ) -> None:
         self.requests: list[Request] = []
         self.connections = 0
         self.abandoned = threading.Event()
-        self._routes = {key: list(script) if isinstance(script, list) else [script] for key, script in routes.items()}
+        self._routes = {
+            key: list(script) if isinstance(script, Sequence) else [script] for key, script in routes.items()
+        }
         self._host, self.port, self._tls = host, port, tls
         self._serving: set[asyncio.Task[None]] = set()
         self._came = asyncio.Event()

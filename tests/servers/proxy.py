@@ -73,7 +73,11 @@ class Proxy:
 
     def cut(self) -> None:
         """Every connection there is."""
-        self._tell(lambda: [writer.transport.abort() for writer in list(self._writers)])
+        self._tell(self._abort)
+
+    def _abort(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
 
     def flap(self, seconds: float, *, every_s: float = 0.3) -> None:
         """Down and up again, for so long."""

@@ -15,11 +15,13 @@ import pytest
 
 from noetl.engine.commands import CancelExecution, ClaimOrder, InjectEvent, RecordReport
 from noetl.engine.execution import StepRun
+from noetl.events.compensation import CompensationStarted
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from tests.engine_script import Conversation
+from tests.narrowing import payloads
 
 TEXT = """
 executor: {spec: {policy: {compensation: auto}}}
@@ -146,7 +148,7 @@ def test_whatever_happens_it_ends_and_leaves_nothing(seed: int) -> None:
         if event.event_type in ("compensation.done", "compensation.failed", "compensation.unknown")
     )
     assert all(number == 1 for number in ends.values()), "each registration is used once"
-    began = [event.payload.registration_id for event in log if event.event_type == "compensation.started"]  # type: ignore[union-attr]
+    began = [one.registration_id for one in payloads(log, CompensationStarted)]
     assert sorted(began) == sorted(ends)
     asked = Counter(event.event_type for event in log)
     assert asked["task.async_started"] == asked["task.async_done"]

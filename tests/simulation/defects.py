@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.base.ids import derived
 from noetl.engine import decide, evolve, reports
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
@@ -41,7 +42,7 @@ def repeated_requests_say_nothing_more(patch: pytest.MonkeyPatch) -> None:
 
 def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
     """The execution forgets what it has refused, and each refusal has an id of its own."""
-    refused, derived = reports._refused, reports.derived
+    refused = reports._refused
 
     def forgetful(execution: Execution, command: RecordReport, *more: Any) -> Decision:
         with pytest.MonkeyPatch.context() as inner:

@@ -11,7 +11,7 @@ import asyncio
 import selectors
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
-from typing import Any
+from typing import Any, TypeVarTuple, Unpack
 
 
 class StuckError(Exception):
@@ -52,6 +52,9 @@ class _NoFiles(selectors.DefaultSelector):
         return []
 
 
+Args = TypeVarTuple("Args")
+
+
 class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._no_files = _NoFiles()
@@ -62,7 +65,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._no_files.now
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[Unpack[Args]], object], *args: *Args, context: Context | None = None
+    ) -> asyncio.Handle:
         context = context if context is not None else copy_context()
         node = context.get(_node)
         if node is None:
@@ -72,7 +77,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         handle.append(made)
         return made
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Args]], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         context = context if context is not None else copy_context()
         node = context.get(_node)
         if node is None:

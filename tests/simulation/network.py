@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,7 @@ from noetl.worker.http1 import HttpConnectionError, Reply
 from noetl.worker.server_connection import ServerConnection
 from tests.simulation.loop import Node, SimulatedLoop, current_node
 
-Handle = Callable[[str, str, bytes], Awaitable[Reply]]
+Handle = Callable[[str, str, bytes], Coroutine[Any, Any, Reply]]
 
 
 class Faults(msgspec.Struct, kw_only=True):
@@ -56,7 +57,7 @@ class Network:
             self._break(answered)
             return
         address.open.add(answered)
-        task = self._loop.create_task(address.handle(*request), context=node.context.copy())
+        task: asyncio.Task[Reply] = self._loop.create_task(address.handle(*request), context=node.context.copy())
         task.add_done_callback(lambda done: self._reply(address, done, answered, asking), context=Context())
 
     def _reply(

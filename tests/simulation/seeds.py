@@ -51,12 +51,12 @@ def kind_of(seed: int) -> str:
 
 def faults_of(seed: int) -> Faults:
     dice = Random(f"faults {seed}")
-    messages = {"lost": dice.uniform(0.02, 0.3), "doubled": dice.uniform(0.0, 0.2), "late": dice.uniform(0.0, 0.05)}
+    lost, doubled, late = dice.uniform(0.02, 0.3), dice.uniform(0.0, 0.2), dice.uniform(0.0, 0.05)
     match kind_of(seed):
         case "lossy":
-            return Faults(lost=messages["lost"])
+            return Faults(lost=lost)
         case "messages":
-            return Faults(**messages)
+            return Faults(lost=lost, doubled=doubled, late=late)
         case "crashes":
             return Faults(crashes=dice.randint(1, 4))
         case "freezes":
@@ -64,7 +64,14 @@ def faults_of(seed: int) -> Faults:
         case "store":
             return Faults(store=dice.uniform(0.005, 0.05))
         case _:
-            return Faults(**messages, store=0.02, crashes=dice.randint(0, 2), freezes=dice.randint(0, 2))
+            return Faults(
+                lost=lost,
+                doubled=doubled,
+                late=late,
+                store=0.02,
+                crashes=dice.randint(0, 2),
+                freezes=dice.randint(0, 2),
+            )
 
 
 def world_of(seed: int) -> World:

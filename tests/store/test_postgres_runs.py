@@ -16,6 +16,7 @@ import pytest
 
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
+from noetl.events.tasks import TaskStarted
 from noetl.operations.embedded import RunResult, driving, resume, run_net
 from noetl.store.open_store import open_records, open_store
 from noetl.store.postgres.store import PostgresStore
@@ -23,6 +24,7 @@ from noetl.tools.registry import Registry
 from tests.contracts.stores import fresh_url
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of, playbook
+from tests.narrowing import payloads
 from tests.playbook_runs import Scripted, broken
 
 REPOSITORY = Path(__file__).parents[2]
@@ -261,5 +263,5 @@ async def test_a_killed_process_is_taken_up_by_another() -> None:
     events = await store.events("x1")
     await store.close()
     assert result.result == 3
-    tasks = [event.payload.task for event in events if event.event_type == "task.started"]  # type: ignore[union-attr]
+    tasks = [one.task for one in payloads(events, TaskStarted)]
     assert tasks == ["one", "two", "two"]

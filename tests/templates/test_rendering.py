@@ -94,14 +94,15 @@ def test_text_keeps_its_last_line_break(text: str) -> None:
     assert parse(text).evaluate({"ctx": {"n": 4}}) == "a 4\n"
 
 
+TRUTHS: list[Any] = [True, 1, -0.5, [0], {"a": 1}, "x", "yes", "true", "1", "0.0"]
+FALSEHOODS: list[Any] = [False, 0, 0.0, [], {}, None, "", "  ", "False", " FALSE ", "0", "no", "None", "null"]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        *((value, True) for value in (True, 1, -0.5, [0], {"a": 1}, "x", "yes", "true", "1", "0.0")),
-        *(
-            (value, False)
-            for value in (False, 0, 0.0, [], {}, None, "", "  ", "False", " FALSE ", "0", "no", "None", "null")
-        ),
+        *((value, True) for value in TRUTHS),
+        *((value, False) for value in FALSEHOODS),
     ],
 )
 @pytest.mark.req("TPL-08")

@@ -76,7 +76,7 @@ def test_no_value_changes_the_tokens_of_a_statement(sql: str, value: Any) -> Non
 def _likely(sql: str, value: Any) -> list[Any]:
     """The statements that harmless values of the same type make of the same text."""
     harmless: list[Any] = ["a", "7", 7, -7, 7.5, -7.5, True, None, ["a"], [7], [], {"a": 7}]
-    found = []
+    found: list[Any] = []
     for each in harmless:
         if type(each) is type(value) or isinstance(value, str):
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,16 +140,21 @@ def _listed(name: str) -> list[Shape]:
     return [Shape(parts[0], parts[1] if len(parts) > 1 else None) for parts in found]
 
 
+def _always(text: str) -> Callable[[re.Match[str]], str]:
+    """A replacement that is taken as it is, backslashes and all."""
+    return lambda _: text
+
+
 def _quoted_texts() -> Iterator[Shape]:
     for place in _lines("text_places"):
         for name in _TEXT_VALUES:
-            yield Shape(re.sub(r"\bQ\b", lambda _, name=name: f"'{{{{ {name} }}}}'", place))
+            yield Shape(re.sub(r"\bQ\b", _always(f"'{{{{ {name} }}}}'"), place))
 
 
 def _escaped_texts() -> Iterator[Shape]:
     for place in _lines("escaped_places"):
         for escape in _ESCAPES:
-            yield Shape(re.sub(r"\bE\b", lambda _, escape=escape: escape, place))
+            yield Shape(re.sub(r"\bE\b", _always(escape), place))
     for escape in _JSON_ESCAPES:
         yield Shape(f"INSERT INTO o (id, data) VALUES (9, {escape}); SELECT data FROM o WHERE id = 9")
         yield Shape(f"INSERT INTO t (id, name) VALUES (9, {escape}); SELECT name FROM t")

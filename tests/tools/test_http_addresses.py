@@ -69,7 +69,7 @@ class Recorder(AsyncNetworkBackend):
     def __init__(self) -> None:
         self.reached: list[str] = []
 
-    async def connect_tcp(self, host: str, port: int, **_: Any) -> AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> AsyncNetworkStream:
         self.reached.append(host)
         raise ConnectError("a recorder has no connections")
 
@@ -137,10 +137,10 @@ async def test_a_redirect_reaches_none_of_them_either() -> None:
     names = Names({"front.example": [["127.0.0.1"]]})
 
     class OnlyTheFront(Recorder):
-        async def connect_tcp(self, host: str, port: int, **options: Any) -> AsyncNetworkStream:
+        async def connect_tcp(self, host: str, port: int, *more: Any, **options: Any) -> AsyncNetworkStream:
             if port != server.port:
                 return await recorder.connect_tcp(host, port)
-            return await AnyIOBackend().connect_tcp(host, port, **options)
+            return await AnyIOBackend().connect_tcp(host, port, *more, **options)
 
     async def resolve(host: str, port: int) -> Any:
         return await (names(host, port) if host == "front.example" else resolved(host, port))

@@ -284,6 +284,11 @@ def test_a_timeout_is_one_number_or_its_parts(written: Any, parts: tuple[float, 
 def test_knobs_of_a_template_may_be_text() -> None:
     knobs = knobs_of({"verify_ssl": "false", "follow_redirects": "no", "ok_statuses": ["404"], "max_bytes": "10"})
 
-    assert (knobs.verify_ssl, knobs.follow_redirects, knobs.ok_statuses, knobs.max_bytes) == (False, False, {404}, 10)
+    assert (knobs.verify_ssl, knobs.follow_redirects, knobs.ok_statuses, knobs.max_bytes) == (
+        False,
+        False,
+        frozenset({404}),
+        10,
+    )
     with pytest.raises(Wrong, match="its spec cannot be read"):
         knobs_of({"ok_statuses": ["many"]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 
-from tests.servers.http import HttpServer, reply
+from tests.servers.http import HttpServer, Routes, reply
 
 
 def _got(url: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -13,7 +13,7 @@ def _got(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 
 
 def test_it_serves_from_a_thread_in_turn_and_keeps_every_request() -> None:
-    routes = {"/a": [reply(text="one"), reply(text="two")], "POST /a": reply(201, json={"made": True})}
+    routes: Routes = {"/a": [reply(text="one"), reply(text="two")], "POST /a": reply(201, json={"made": True})}
     with HttpServer(routes) as server:
         texts = [_got(f"{server.url}/a?n={n}")[1] for n in range(3)]
         status, _ = _got(f"{server.url}/a", b"body")

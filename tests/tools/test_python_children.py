@@ -287,7 +287,7 @@ async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: Pytho
     with pytest.raises(ToolError) as raised:
         await run(forked, code)
 
-    assert not is_alive(int(raised.value.details["stdout"]))
+    assert not is_alive(int(str(raised.value.details["stdout"])))
 
 
 SLOW = """

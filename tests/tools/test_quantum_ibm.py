@@ -182,14 +182,15 @@ class Service:
 @pytest.mark.req("QNT-01", "QNT-02")
 @pytest.mark.filterwarnings("ignore")
 def test_a_task_that_is_repeated_finds_its_job_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qiskit_ibm_runtime import QiskitRuntimeService
+    from qiskit_ibm_runtime import QiskitRuntimeService  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from qiskit_ibm_runtime.executor_sampler import Sampler as RuntimeSampler  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     from noetl.tools.quantum import ibm_runtime
 
     by_tag: dict[str, Any] = {}
     accounts: list[Any] = []
 
-    class Sampler(ibm_runtime.Sampler):  # type: ignore[misc]
+    class Sampler(RuntimeSampler):  # type: ignore[misc,unused-ignore]
         def run(self, *pubs: Any, **more: Any) -> Any:
             [tag] = self.options.environment.job_tags
             by_tag[tag] = super().run(*pubs, **more)

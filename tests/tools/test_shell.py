@@ -67,7 +67,11 @@ async def test_further_exit_codes_may_count_as_success() -> None:
 
 
 async def test_standard_input_environment_and_folder_are_the_tasks_own(tmp_path: Path) -> None:
-    inputs = {"stdin": {"a": 1}, "env": {"NAME": "it's", "LIST": [1, 2], "GONE": None}, "cwd": str(tmp_path)}
+    inputs: dict[str, Any] = {
+        "stdin": {"a": 1},
+        "env": {"NAME": "it's", "LIST": [1, 2], "GONE": None},
+        "cwd": str(tmp_path),
+    }
 
     outcome = await ran('cat; echo; echo "$NAME $LIST ${GONE-unset}"; pwd', **inputs)
 

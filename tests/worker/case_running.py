@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
+from noetl.events.envelope import Event
 from noetl.operations.embedded import run_net
 from noetl.secrets.keychain import Keychain
 from noetl.tools.contract import ToolResult
@@ -34,7 +35,7 @@ def case_text(steps: str) -> str:
 def run_case(text: str, payload: dict[str, Any] | None = None, *, tool: Scripted | None = None, **answers: Any) -> Ran:
     """Run a v2-case document, whole or its steps alone, to its end."""
     text = text if "apiVersion" in text else case_text(text)
-    tool, clock, events, slept = tool or Scripted(**answers), ManualClock(), [], list[float]()
+    tool, clock, events, slept = tool or Scripted(**answers), ManualClock(), list[Event](), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(round(seconds, 6))

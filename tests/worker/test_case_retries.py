@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from noetl.events.steps import CtxPatched
+from tests.narrowing import payload
 from tests.playbook_runs import Ran, broken
 from tests.worker.case_running import answer, called, fixture, refused, run_case, visited
 
@@ -351,7 +353,7 @@ def test_the_steps_sink_stores_once_after_a_response_and_before_the_exit() -> No
     assert types.index("sink.started") < types.index("sink.processed")
     assert types.count("sink.started") == types.count("sink.processed") == 1
     patched = next(event for event in ran.events if event.event_type == "ctx.patched")
-    assert (patched.source, patched.payload.patch) == ("server", {"n": 4})
+    assert (patched.source, payload(patched, CtxPatched).patch) == ("server", {"n": 4})
     assert called(failed) == ["start_task", "last"]
     assert failed.result.ctx == {}
 
@@ -380,7 +382,7 @@ def test_vars_of_a_plain_step_are_written_by_the_server() -> None:
 
     assert ran.tool.inputs_of("use_it_task")[0]["args"] == {"u": 7, "e": "a@b"}
     patched = [event for event in ran.events if event.event_type == "ctx.patched"]
-    assert [(event.source, event.payload.patch) for event in patched] == [
+    assert [(event.source, payload(event, CtxPatched).patch) for event in patched] == [
         ("server", {"user_id": 7, "user_email": "a@b"})
     ]
 

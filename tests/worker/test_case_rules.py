@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from noetl.events.routing import NextSelected
+from tests.narrowing import payloads
 from tests.playbook_runs import broken
 from tests.worker.case_running import answer, called, case_text, fixture, refused, run_case, visited
 
@@ -31,7 +33,7 @@ def test_the_worker_reports_the_decision_and_the_server_records_it() -> None:
     assert order.index("case.evaluated") < order.index("next.selected")
     by = {event.event_type: event.source for event in own}
     assert (by["case.evaluated"], by["next.selected"], by["next.enqueued"]) == ("worker", "server", "server")
-    selected = next(event.payload for event in own if event.event_type == "next.selected")
+    selected, *_ = payloads(own, NextSelected)
     assert [(arc.step, arc.fired) for arc in selected.arcs] == [("success_handler", True)]
 
 

@@ -12,9 +12,11 @@ import pytest
 
 from noetl.client import Client
 from noetl.events.envelope import Event
+from noetl.events.tokens import TokenClaimed
 from tests.cli.processes_here import Here, here
 from tests.fixtures.running import PASSWORD, Tables, fixture
 from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
+from tests.narrowing import payloads
 from tests.servers import postgres
 from tests.servers.http import HttpServer, reply
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
@@ -69,8 +71,8 @@ def test_a_worker_without_a_listening_socket_and_without_a_store_completes_f_000
     worker = place.children[1]
     assert _listening(worker.pid) == []
     assert _open_stores(worker.pid) == []
-    workers = {event.payload.worker_id for event in events if event.event_type == "token.claimed"}
-    assert {one.partition(":")[0] for one in workers} <= {"far", "server"}, "steps without tools are the server's"
+    workers = {one.worker_id for one in payloads(events, TokenClaimed)}
+    assert {str(one).partition(":")[0] for one in workers} <= {"far", "server"}, "steps without tools are the server's"
 
 
 @pytest.mark.req("WRK-06")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.events.orders import ReportResult, Turn, TurnAnswer
+from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
-from noetl.net.net import Net
 from noetl.tools.registry import Registry
 from noetl.worker.order_run import OrderRunner
 from tests.engine_script import net_of
 from tests.playbook_runs import Ran, Scripted, run_here
 from tests.stalled_timeouts import no_time_passes_until
+from tests.worker.accepting_control_plane import AcceptingControlPlane
 from tests.worker.orders import an_order
 
 
@@ -97,7 +97,7 @@ def test_a_lifetime_that_is_no_duration_ends_the_token_as_failed() -> None:
     assert "soon" in ran.result.error.message
 
 
-class Desk:
+class Desk(AcceptingControlPlane):
     """An office that takes every report and gives nothing."""
 
     def __init__(self) -> None:
@@ -105,24 +105,7 @@ class Desk:
 
     async def turn(self, turn: Turn) -> TurnAnswer:
         self.turns.append(turn)
-        return TurnAnswer(verdicts=(ReportResult.ACCEPTED,) * len(turn.reports))
-
-    async def renew(
-        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
-    ) -> frozenset[str]:
-        return frozenset()
-
-    async def net(self, net_hash: str) -> Net:
-        raise NotImplementedError
-
-    async def schema(self, named: str) -> Any:
-        return None
-
-    def keep(self, value: Any, execution_id: str = "") -> Any:
-        raise NotImplementedError
-
-    def load(self, reference: Any) -> Any:
-        raise NotImplementedError
+        return await super().turn(turn)
 
 
 def take_up(

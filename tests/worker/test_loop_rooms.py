@@ -12,10 +12,12 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
+from noetl.events.loops import IterationStarted
 from noetl.operations.embedded import run_net
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "F-R-LOOP.yaml"
 PAGES = {"h1": 2, "h2": 1, "h3": 3, "h4": 1, "h5": 2}
@@ -68,5 +70,5 @@ async def test_all_rooms_come_in_city_hotel_page_order_whatever_the_timing(seed:
         assert [page for asked, page in hotels.asked if asked == hotel] == list(range(1, pages + 1))
     paths = {event.payload.path for event in events if event.event_type == "task.processed" and event.payload.path}  # type: ignore[union-attr]
     assert sorted(paths) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
-    leases = [event.payload.path for event in events if event.event_type == "loop.iteration.started"]  # type: ignore[union-attr]
+    leases = [one.path for one in payloads(events, IterationStarted)]
     assert len(leases) == len(set(leases))

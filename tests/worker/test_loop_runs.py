@@ -10,6 +10,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.control.executions import Executions
+from noetl.events.loops import IterationStarted
 from noetl.operations.embedded import run_net
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
@@ -18,6 +19,7 @@ from noetl.tools.registry import Registry
 from noetl.worker import pipeline_run
 from noetl.worker.worker import Worker
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 from tests.playbook_runs import Ran, Scripted, broken, run_here
 
 
@@ -527,7 +529,7 @@ async def test_a_distributed_loop_is_spread_over_workers_and_a_local_one_is_not(
 
     events = await drive(f"workflow: {json.dumps([step])}", ("w1", Gate()), ("w2", Gate()))
 
-    assert {event.payload.worker_id for event in events if event.event_type == "loop.iteration.started"} == seen
+    assert {one.worker_id for one in payloads(events, IterationStarted)} == seen
     owners: dict[Any, set[str]] = {}
     for event in events:
         if event.event_type.startswith("task."):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from noetl.base.errors import ToolError
 from noetl.events.outcomes import Meta, Outcome
 from noetl.events.tasks import TaskProcessed
 from tests.playbook_runs import Ran, Scripted, broken, run_here
@@ -301,7 +302,12 @@ workflow:
 
 def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_visit() -> None:
     keys: list[str] = []
-    tool = Scripted(one=lambda inputs, context: keys.append(context.idempotency_key) or broken())
+
+    def one(inputs: Any, context: Any) -> ToolError:
+        keys.append(context.idempotency_key)
+        return broken()
+
+    tool = Scripted(one=one)
     retry = {"when": "{{ _attempt < 2 }}", "then": {"do": "retry", "attempts": 2}}
     again = {"when": "{{ not iter.again }}", "then": {"do": "jump", "to": "one", "set_iter": {"again": True}}}
 

@@ -14,12 +14,14 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.events.outcomes import TaskResult
+from noetl.events.tasks import TaskProcessed
 from noetl.tools.registry import Registry
 from noetl.worker import backoff, remote_worker
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.server_connection import ServerConnection
+from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
 from tests.worker.orders import an_order
 from tests.worker.wire_app import WireServer, wire_server
@@ -113,15 +115,15 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
             async def run(self, inputs: Any, context: Any) -> Any:
                 if context.task == "a" and not answered:
                     answered.append(1)
-                    turn = server.conductor.turn
+                    turn, losing = server.conductor.turn, pytest.MonkeyPatch()
 
                     async def twice(told: Any) -> Any:
                         if told.reports and not told.capacity:
-                            server.conductor.turn = turn  # type: ignore[method-assign]
+                            losing.undo()
                             await turn(told)
                         return await turn(told)
 
-                    server.conductor.turn = twice  # type: ignore[method-assign]
+                    losing.setattr(server.conductor, "turn", twice)
                 return await super().run(inputs, context)
 
         async with working(server, Losing(a=1, b=2, c=3), concurrency=1):
@@ -172,8 +174,8 @@ async def test_large_results_go_through_the_server_before_the_report_that_names_
     stored = [at for at, (method, _) in enumerate(server.requests) if method == "PUT"]
     assert ended.status == "completed"
     assert len(stored) == 1
-    named = next(e for e in server.events if e.event_type == "task.processed").payload
-    assert server.results.load(named.outcome.ref) is not None
+    named, *_ = payloads(server.events, TaskProcessed)
+    assert server.results.load(present(named.outcome.ref)) is not None
 
 
 READS = """

@@ -79,7 +79,12 @@ async def test_a_request_that_never_left_is_simply_sent() -> None:
 
     line = ServerConnection(f"http://127.0.0.1:{port}", None, sleep=begin)
     again = list[bool]()
-    reply = await line.ask("POST", "/turn", body=b'{"holding": null}', again=lambda: again.append(True) or b"{}")
+
+    def resent() -> bytes:
+        again.append(True)
+        return b"{}"
+
+    reply = await line.ask("POST", "/turn", body=b'{"holding": null}', again=resent)
     await line.close()
     listening.close()
     await asyncio.gather(*server.serving)

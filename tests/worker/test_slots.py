@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ class Shop:
     """Slots that take jobs from a list and wait for the doorbell when there is none."""
 
     def __init__(self) -> None:
-        self.bell, self.jobs, self.open, self.done = MemoryWakeups(), [], 0, 0
+        self.bell, self.jobs, self.open, self.done = MemoryWakeups(), list[Awaitable[object]](), 0, 0
         self.slots: Slots | None = None
 
     async def work(self) -> None:

@@ -35,5 +35,5 @@ async def test_a_slot_that_comes_to_wait_while_the_worker_leaves_makes_no_new_po
         await asyncio.sleep(0)
     bell.notify_workers(2)
 
-    assert await asyncio.gather(first, late) == [True, True]
+    assert (await first, await late) == (True, True)
     assert control_plane.asked == [1]

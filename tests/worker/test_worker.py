@@ -20,15 +20,17 @@ from noetl.worker.leases import HeldLeases
 from noetl.worker.worker import Worker
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted
+from tests.worker.accepting_control_plane import AcceptingControlPlane
 from tests.worker.orders import an_order
 
 TWO = net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x}, {name: b, kind: python, code: x}]}]")
 
 
-class Desk:
+class Desk(AcceptingControlPlane):
     """An office with a few orders to give and one verdict for every report."""
 
-    def __init__(self, orders: int, verdict: ReportResult = ReportResult.ACCEPTED) -> None:
+    def __init__(self, orders: int, verdict: ReportResult = ReportResult.ACCEPTED, net: Net | None = None) -> None:
+        self._net = net or TWO
         self.waiting = [_order(number) for number in range(orders)]
         self.reports: list[Report] = []
         self.quiet = asyncio.Event()
@@ -49,16 +51,7 @@ class Desk:
         return frozenset(leases) if self.lost else frozenset()
 
     async def net(self, net_hash: str) -> Net:
-        return TWO
-
-    async def schema(self, named: str) -> Any:
-        return None
-
-    def keep(self, value: Any, execution_id: str = "") -> Any:
-        raise NotImplementedError
-
-    def load(self, reference: Any) -> Any:
-        raise NotImplementedError
+        return self._net
 
 
 def _order(number: int) -> Order:
@@ -134,17 +127,13 @@ async def test_a_worker_that_wakes_and_still_has_its_order_asks_once_and_goes_on
 @pytest.mark.req("WRK-03", "WRK-04")
 @pytest.mark.parametrize("written", ["{name: b, kind: python, code: x}", "{name: b, kind: noop}"])
 async def test_a_lease_is_looked_at_before_every_task(written: str) -> None:
-    desk = Desk(1)
+    desk = Desk(1, net=net_of(f"workflow: [{{step: start, tool: [{{name: a, kind: python, code: x}}, {written}]}}]"))
     uptime_s = [0.0]
-
-    async def net(_: str) -> Net:
-        return net_of(f"workflow: [{{step: start, tool: [{{name: a, kind: python, code: x}}, {written}]}}]")
 
     def stopped(inputs: Any, context: Any) -> None:
         uptime_s[0] += 60.0
         desk.lost = True
 
-    desk.net = net  # type: ignore[method-assign]
     tool = Scripted(a=stopped)
     await serve(desk, tool, leases=HeldLeases(monotonic=lambda: uptime_s[0]))
 
@@ -157,18 +146,14 @@ async def test_a_lease_is_looked_at_before_every_task(written: str) -> None:
 
 @pytest.mark.req("WRK-03", "OUT-04")
 async def test_a_tool_is_not_tried_again_under_a_lease_that_has_run_out() -> None:
-    desk = Desk(1)
+    desk = Desk(1, net=net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x, spec: {retry: 3}}]}]"))
     uptime_s = [0.0]
-
-    async def net(_: str) -> Net:
-        return net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x, spec: {retry: 3}}]}]")
 
     def broken(inputs: Any, context: Any) -> Any:
         uptime_s[0] += 60.0
         desk.lost = True
         raise ValueError
 
-    desk.net = net  # type: ignore[method-assign]
     tool = Scripted(a=broken)
     await serve(desk, tool, leases=HeldLeases(monotonic=lambda: uptime_s[0]))
 

@@ -26,12 +26,14 @@ from noetl.events.envelope import Event
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.references import Reference
 from noetl.events.secret_materials import Ask
+from noetl.events.tokens import TokenClaimed
 from noetl.events.worker_protocol import read_turn
 from noetl.net.encoding import to_json
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
+from tests.narrowing import payloads, present
 
 
 class WireServer:
@@ -82,7 +84,7 @@ class WireServer:
 
     def claimed(self) -> list[str]:
         """The orders that were claimed."""
-        return [event.payload.order_id for event in self.events if event.event_type == "token.claimed"]
+        return [present(one.order_id) for one in payloads(self.events, TokenClaimed)]
 
     def names(self) -> list[str]:
         return [event.event_type for event in self.events]

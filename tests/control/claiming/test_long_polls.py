@@ -105,18 +105,19 @@ async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
 @pytest.mark.req("SRV-05")
 async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_its_orders() -> None:
     """They are stored under its worker's lease: an empty answer would leave them with nobody until that runs out."""
-    control_plane = ControlPlane(Slow(), shared=True)
+    store = Slow()
+    control_plane = ControlPlane(store, shared=True)
     bell: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     poll = waiting(control_plane, bell)
     await asyncio.sleep(0)
-    control_plane.store.may_go.clear()
+    store.may_go.clear()
     starting = asyncio.create_task(control_plane.start())
-    await control_plane.store.begun.wait()
+    await store.begun.wait()
 
     bell.set_result(False)
     await asyncio.sleep(0.01)
     assert not poll.done()
-    control_plane.store.may_go.set()
+    store.may_go.set()
 
     await starting
     assert [order.step for order in await poll] == ["start"]

@@ -12,6 +12,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.control.claiming.pools import Pool, PoolRate, Pools
+from noetl.events.orders import Order
 from noetl.store.memory import MemoryStore
 from tests.control.servers import BACKENDS, servers
 from tests.control.test_executions import CHAIN, ControlPlane
@@ -52,7 +53,7 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: s
     async with servers(backend, tmp_path) as (first, second):
         await first.conductor.pools.put(Pool(name="default", capacity=2))
         await first.start(PLAIN)
-        held: list[object] = []
+        held: list[tuple[ControlPlane, Order, str]] = []
         most = done = 0
         while done < 5:
             answers = await asyncio.gather(first.turn(capacity=5), second.turn(capacity=5, worker_id="w2"))
@@ -61,7 +62,7 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: s
             most = max(most, len(held))
             leased = await first.store.leased(now=first.clock.now())
             assert leased.get("default", 0) == len(held) <= 2
-            control_plane, order, worker_id = held.pop()  # type: ignore[misc]
+            control_plane, order, worker_id = held.pop()
             await control_plane.turn(control_plane.done(order, worker_id=worker_id), capacity=0, worker_id=worker_id)
             done += 1
             first.clock.advance(0.11)

@@ -377,10 +377,11 @@ async def test_who_waits_for_another_try_is_not_answered_before_it_is_stored(mon
                 raise ConflictError("moved")
             await super().commit(commits)
 
-    control_plane = ControlPlane(Contested(), shared=True)
+    store = Contested()
+    control_plane = ControlPlane(store, shared=True)
     for n in range(4):
         await control_plane.start(execution_id=f"x{n}")
-    control_plane.store.conflicts = 4
+    store.conflicts = 4
 
     verdicts = await asyncio.gather(
         *(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(4))

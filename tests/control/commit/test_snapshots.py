@@ -24,6 +24,7 @@ from noetl.store.contract import Commit, SingleRow
 from noetl.store.memory import MemoryStore
 from tests.control.test_executions import ControlPlane
 from tests.engine_script import Conversation
+from tests.narrowing import present
 from tests.properties.test_replay import _open, _yaml, act, playbooks
 
 LONG = """
@@ -66,7 +67,7 @@ async def long_ago(first: ControlPlane, second: ControlPlane) -> list[Order]:
     """A loop with a long history, and two orders of it that are being run; both servers know of all of it."""
     await first.start(LONG)
     orders: list[Order] = []
-    while (await first.store.execution("x1")).last_seq < 500:
+    while present(await first.store.execution("x1")).last_seq < 500:
         orders += (await first.turn(capacity=8)).orders
         order = orders.pop(0)
         assert order.iterations is not None
@@ -94,7 +95,7 @@ async def test_who_loses_a_race_reads_the_tail_and_not_the_whole(knows: str) -> 
     assert one.iterations is not None
     assert other.iterations is not None
     await winner.turn(iterations(winner, one, one.iterations.first, one.iterations.first), capacity=0)
-    length = (await store.execution("x1")).last_seq
+    length = present(await store.execution("x1")).last_seq
     store.read.clear()
 
     answer = await loser.turn(iterations(loser, other, other.iterations.first, other.iterations.first), capacity=0)
@@ -125,7 +126,7 @@ async def test_two_servers_that_race_all_the_time_end_as_one() -> None:
         orders += (await servers[races % 2].turn(capacity=8)).orders
         races += 1
 
-    row = await store.execution("x1")
+    row = present(await store.execution("x1"))
     assert row.status == "completed"
     assert max(store.read, default=0) < 100, "never the history"
     assert all([await as_the_log_tells(control_plane) for control_plane in servers])

@@ -11,6 +11,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.control.limits.playbook_concurrency import BEGINS_WITHIN_S, HELD, KIND
+from noetl.events.control import PlaybookPaused
 from noetl.events.envelope import Event
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
@@ -18,6 +19,7 @@ from noetl.store.sqlite.store import SqliteStore
 from tests.control.waiting import ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
+from tests.narrowing import payloads
 
 ONE = """
 workload: {{customer: ann, naps: 1h}}
@@ -38,7 +40,7 @@ async def statuses(control_plane: ControlPlane, *ids: str) -> list[str]:
 
 async def paused_because(control_plane: ControlPlane, execution_id: str) -> list[str | None]:
     events = await control_plane.store.events(execution_id)
-    return [event.payload.reason for event in events if event.event_type == "playbook.paused"]  # type: ignore[union-attr]
+    return [one.reason for one in payloads(events, PlaybookPaused)]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -167,10 +169,10 @@ def test_executions_of_two_processes_run_one_after_another(tmp_path: Path) -> No
         async with driving(tmp_path / "s.db", clock=LoopClock(), watch=events.extend) as driver:
             return await driver.run(playbook(limited()))
 
-    async def both() -> list[RunResult]:
+    async def both() -> tuple[RunResult, RunResult]:
         return await asyncio.gather(ran(first), ran(second))
 
-    first, second = [], []
+    first, second = list[Event](), list[Event]()
     assert all(result.ok for result in run_virtually(both()))
     fired = sorted(event.ts for event in [*first, *second] if event.event_type == "timer.fired")
     assert 3600 <= fired[1] - fired[0] < 3603, "the second begins when the first has ended"

@@ -14,6 +14,7 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, InvalidError, NotFoundError, RefusedError, SettledError
 from noetl.control.outside import delivery, messages
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.events.waits import MessageReceived
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
@@ -21,6 +22,7 @@ from noetl.store.waits import MessageRow
 from tests.control.waiting import MESSAGE, SIGNAL, TIMER, ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
+from tests.narrowing import payloads
 
 LISTENING = """
 apiVersion: noetl.io/v2
@@ -47,7 +49,7 @@ def message(number: int, **correlation: Any) -> MessageRow:
 
 async def received(control_plane: ControlPlane, execution_id: str = "x1") -> list[Any]:
     events = await control_plane.store.events(execution_id)
-    return [event.payload.payload for event in events if event.event_type == "message.received"]  # type: ignore[union-attr]
+    return [one.payload for one in payloads(events, MessageReceived)]
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 
@@ -12,7 +13,13 @@ from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.control.waiting import TASK, ControlPlane
 
-BOSS = {"actor": "bea", "roles": ["boss", "staff"]}
+
+class Person(TypedDict):
+    actor: str
+    roles: list[str]
+
+
+BOSS: Person = {"actor": "bea", "roles": ["boss", "staff"]}
 FIELDS = {"decision": "yes_please"}
 
 

@@ -20,7 +20,9 @@ ON_ERROR, ON_MORE = Authored("{{ error }}"), Authored("{{ response.more }}")
 
 
 def policy(when: Authored | None = None, attempts: Any = 3, **more: Any) -> Repeat:
-    written = {key: Authored(value) if key not in ("mode", "on_exhausted") else value for key, value in more.items()}
+    written: dict[str, Any] = {
+        key: Authored(value) if key not in ("mode", "on_exhausted") else value for key, value in more.items()
+    }
     return Repeat(when=when, max_attempts=Authored(attempts), **written)
 
 

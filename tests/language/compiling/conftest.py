@@ -1,74 +1,17 @@
-"""Playbooks compiled from text: what the compiler's tests share."""
+"""Fixtures that compile playbooks: what the compiler's tests share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from textwrap import dedent, indent
-
-import msgspec
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
-from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.playbook import Dialect
-from noetl.language.reading.reader import read_playbook
-from noetl.net.debug import DebugMap
 from noetl.net.kinds import Kinds
-from noetl.net.net import Net, Transition
-from noetl.net.task import Task
 from noetl.tools.kinds import KINDS
-
-
-class Outcome(msgspec.Struct):
-    """A compiled text with all its findings."""
-
-    net: Net | None
-    debug: DebugMap
-    found: list[Diagnostic]
-
-    @property
-    def codes(self) -> list[str]:
-        return [each.code for each in self.found]
-
-    @property
-    def loud(self) -> list[str]:
-        """Errors and warnings."""
-        return [code for code in self.codes if not code.startswith("I_")]
-
-    def only(self, code: str) -> Diagnostic:
-        """The one finding of that code."""
-        matching = [each for each in self.found if each.code == code]
-        assert len(matching) == 1, [f"{each.line}: {each.code} {each.message}" for each in self.found]
-        return matching[0]
-
-    def step(self, name: str) -> Transition:
-        assert self.net is not None
-        return next(each for each in self.net.transitions if each.name == name)
-
-    def task(self, step: str, name: str) -> Task:
-        return next(each for each in self.step(step).tasks if each.name == name)
-
-
-def compiled_text(text: str, *, kinds: Kinds = KINDS, strict: bool = False, extensions: bool = False) -> Outcome:
-    findings = Findings()
-    playbook = read_playbook(Source("test.yaml", text), findings, strict=strict)
-    assert playbook is not None, list(findings)
-    compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
-    return Outcome(compiled.net, compiled.debug, list(findings))
-
-
-def document(workflow: str, root: str = "", api: str = "noetl.io/v10", dialect: Dialect | None = None) -> str:
-    """A whole playbook around a `workflow` list and further root sections."""
-    forced = f", dialect: {dialect.value}" if dialect else ""
-    return (
-        f"apiVersion: {api}\nkind: Playbook\nmetadata: {{ name: t, path: tests/t{forced} }}\n"
-        f"{dedent(root).strip()}\nworkflow:\n{indent(dedent(workflow).strip(), '  ')}\n"
-    )
+from tests.language.compiling.outcomes import Compile, Outcome, compiled_text, document
 
 
 @pytest.fixture
-def compiled() -> Callable[..., Outcome]:
+def compiled() -> Compile:
     """Compiles a workflow: `compiled(steps, root=…, api=…, strict=…, extensions=…, kinds=…)`."""
 
     def run(
@@ -88,6 +31,6 @@ def compiled() -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def compiled_document() -> Callable[..., Outcome]:
+def compiled_document() -> Compile:
     """Compiles a complete text."""
     return compiled_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.debug import arc_address, part_address, rule_address, step_address, task_address
+from tests.language.compiling.outcomes import Compile
 
 TEXT = """
 - step: start
@@ -28,7 +29,7 @@ TEXT = """
 """
 
 
-def test_elements_of_a_step_have_their_lines(compiled):
+def test_elements_of_a_step_have_their_lines(compiled: Compile) -> None:
     result = compiled(TEXT)
     lines = {address: origin.span.line for address, origin in result.debug.items()}
 
@@ -51,14 +52,14 @@ def test_elements_of_a_step_have_their_lines(compiled):
     }.items() <= lines.items()
 
 
-def test_a_workbook_task_leads_to_its_reference(compiled):
+def test_a_workbook_task_leads_to_its_reference(compiled: Compile) -> None:
     result = compiled("- step: start\n  tool: { kind: workbook, task: a }", root="workbook: { a: { kind: noop } }")
     origin = result.debug[task_address("start", "start_task")]
 
     assert (origin.path, origin.span.line, origin.construct) == ("workflow[0].tool", 7, "workbook")
 
 
-def test_the_net_itself_knows_no_places(compiled):
+def test_the_net_itself_knows_no_places(compiled: Compile) -> None:
     moved = compiled("\n\n# moved\n" + TEXT)
 
     assert moved.net == compiled(TEXT).net

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from noetl.language.compiling.guards import cover, decided
+from noetl.language.compiling.guards import Facts, cover, decided
 from noetl.templates.expression import parse
 
-FACTS = {("event", ("name",)): frozenset({"step.done", "call.done"})}
+FACTS: Facts = {("event", ("name",)): frozenset({"step.done", "call.done"})}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ FACTS = {("event", ("name",)): frozenset({"step.done", "call.done"})}
         ("1 == 1", True),
     ],
 )
-def test_a_guard_is_decided_only_when_the_rest_makes_no_difference(guard, told):
+def test_a_guard_is_decided_only_when_the_rest_makes_no_difference(guard: str, told: bool | None) -> None:
     assert decided(parse(f"{{{{ {guard} }}}}").shape, FACTS) is told
 
 
@@ -45,5 +47,5 @@ def test_a_guard_is_decided_only_when_the_rest_makes_no_difference(guard, told):
         ([" and ".join(f"ctx.k{n}" for n in range(12)), "ctx.z"], False),
     ],
 )
-def test_guards_cover_what_is_possible_together(guards, complete):
+def test_guards_cover_what_is_possible_together(guards: list[Any], complete: bool) -> None:
     assert cover([parse(f"{{{{ {guard} }}}}").shape for guard in guards], FACTS) is complete

@@ -6,6 +6,7 @@ import pytest
 
 from noetl.net.task import Backoff, Directive, Mutations, Retry, Rule
 from noetl.templates.authored import Authored
+from tests.language.compiling.outcomes import Compile
 
 ERROR_FAILS = (Rule(when=Authored("{{ outcome.status == 'error' }}"), do=Directive.FAIL), Rule(do=Directive.CONTINUE))
 
@@ -19,7 +20,7 @@ def evaluated(entries: str, loop: str = "") -> str:
 
 
 @pytest.mark.req("POL-01", "POL-05", "POL-07")
-def test_rules_keep_their_order_and_everything_they_say(compiled):
+def test_rules_keep_their_order_and_everything_they_say(compiled: Compile) -> None:
     result = compiled(
         with_rules(
             "{ when: \"{{ outcome.status == 'error' }}\", then: { do: retry, attempts: 5, backoff: exponential, "
@@ -28,7 +29,7 @@ def test_rules_keep_their_order_and_everything_they_say(compiled):
         )
     )
 
-    assert result.task("start", "t").policy.rules == (
+    assert result.policy("start", "t").rules == (
         Rule(
             when=Authored("{{ outcome.status == 'error' }}"),
             do=Directive.RETRY,
@@ -40,29 +41,29 @@ def test_rules_keep_their_order_and_everything_they_say(compiled):
 
 
 @pytest.mark.req("POL-07")
-def test_a_plain_retry_waits_for_nothing(compiled):
-    rule = compiled(with_rules("{ else: { then: { do: retry, attempts: 5 } } }")).task("start", "t").policy.rules[0]
+def test_a_plain_retry_waits_for_nothing(compiled: Compile) -> None:
+    rule = compiled(with_rules("{ else: { then: { do: retry, attempts: 5 } } }")).policy("start", "t").rules[0]
 
     assert rule.retry == Retry(attempts=Authored(5))
 
 
 @pytest.mark.req("POL-03")
-def test_no_policy_at_all_stays_none_in_v10(compiled):
+def test_no_policy_at_all_stays_none_in_v10(compiled: Compile) -> None:
     assert compiled('- step: start\n  tool: { kind: python, code: "x" }').step("start").tasks[0].policy is None
 
 
 @pytest.mark.req("POL-04")
-def test_on_unmatched_is_kept(compiled):
+def test_on_unmatched_is_kept(compiled: Compile) -> None:
     result = compiled(with_rules("{ when: false, then: { do: fail } }", more="on_unmatched: fail, "))
 
     assert result.loud == []
-    assert result.task("start", "t").policy.on_unmatched is Directive.FAIL
+    assert result.policy("start", "t").on_unmatched is Directive.FAIL
 
 
 @pytest.mark.req("POL-13")
-def test_hooks_are_tasks_without_names_of_their_own_need(compiled):
+def test_hooks_are_tasks_without_names_of_their_own_need(compiled: Compile) -> None:
     more = 'before: [{ kind: noop }], after: [{ name: log, kind: python, code: "x" }], '
-    policy = compiled(with_rules("{ else: { then: { do: break } } }", more=more)).task("start", "t").policy
+    policy = compiled(with_rules("{ else: { then: { do: break } } }", more=more)).policy("start", "t")
 
     assert [task.name for task in policy.before] == ["t__before_0"]
     assert [(task.name, task.verbatim) for task in policy.after] == [("log", {"code": "x"})]
@@ -76,26 +77,26 @@ def test_hooks_are_tasks_without_names_of_their_own_need(compiled):
         ('{ expr: "{{ false }}", do: retry, attempts: 2 }', 1),
     ],
 )
-def test_v2_eval_writes_out_that_an_unmatched_error_fails(compiled, entries, rules):
+def test_v2_eval_writes_out_that_an_unmatched_error_fails(compiled: Compile, entries: str, rules: int) -> None:
     text = evaluated(entries) if entries else '- step: start\n  tool: [{ t: { kind: python, code: "x" } }]'
     result = compiled(text, api="noetl.io/v2")
 
     assert result.loud == []
-    assert result.task("start", "t").policy.rules[rules:] == ERROR_FAILS
+    assert result.policy("start", "t").rules[rules:] == ERROR_FAILS
     assert result.debug[f"steps/start/tasks/t/rules/{rules}"].construct == "default"
 
 
 @pytest.mark.req("V2E-03")
-def test_v2_eval_with_else_is_complete_and_fixed_means_none(compiled):
+def test_v2_eval_with_else_is_complete_and_fixed_means_none(compiled: Compile) -> None:
     entries = '{ expr: "{{ false }}", do: retry, attempts: 2, backoff: fixed, delay: 2 }, { else: { do: continue } }'
-    rules = compiled(evaluated(entries), api="noetl.io/v2").task("start", "t").policy.rules
+    rules = compiled(evaluated(entries), api="noetl.io/v2").policy("start", "t").rules
 
     assert [rule.when for rule in rules] == [Authored("{{ false }}"), None]
     assert rules[0].retry == Retry(attempts=Authored(2), backoff=Backoff.NONE, delay=Authored(2))
 
 
 @pytest.mark.req("V2E-06")
-def test_set_vars_in_a_parallel_loop_is_refused(compiled):
+def test_set_vars_in_a_parallel_loop_is_refused(compiled: Compile) -> None:
     def text(mode: str) -> str:
         return evaluated(
             "{ else: { do: continue, set_vars: { a: 1 } } }",
@@ -109,7 +110,7 @@ def test_set_vars_in_a_parallel_loop_is_refused(compiled):
 
 
 @pytest.mark.req("VAL-09")
-def test_a_jump_to_a_task_that_is_not_there_lists_the_ones_that_are(compiled):
+def test_a_jump_to_a_task_that_is_not_there_lists_the_ones_that_are(compiled: Compile) -> None:
     found = compiled(with_rules("{ else: { then: { do: jump, to: missing } } }", "noop")).only("E_JUMP_TARGET")
 
     assert '"missing"' in found.message
@@ -118,7 +119,7 @@ def test_a_jump_to_a_task_that_is_not_there_lists_the_ones_that_are(compiled):
 
 
 @pytest.mark.req("VAL-09")
-def test_a_jump_to_a_task_of_another_step_is_refused(compiled):
+def test_a_jump_to_a_task_of_another_step_is_refused(compiled: Compile) -> None:
     other = "\n- step: b\n  tool: [{ name: u, kind: noop }]"
 
     assert compiled(with_rules("{ else: { then: { do: jump, to: u } } }", "noop") + other).only("E_JUMP_TARGET")
@@ -146,11 +147,11 @@ def test_a_jump_to_a_task_of_another_step_is_refused(compiled):
         ),
     ],
 )
-def test_rules_that_let_an_error_pass_draw_a_warning(compiled, rules, warned):
+def test_rules_that_let_an_error_pass_draw_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
     assert ("W_ERROR_UNMATCHED" in compiled(with_rules(rules)).codes) is warned
 
 
-def test_a_noop_has_no_errors_to_warn_about(compiled):
+def test_a_noop_has_no_errors_to_warn_about(compiled: Compile) -> None:
     assert compiled(with_rules('{ when: "{{ ctx.x }}", then: { do: break } }', "noop")).loud == []
 
 
@@ -163,8 +164,8 @@ def test_a_noop_has_no_errors_to_warn_about(compiled):
         ("[{ when: true, then: { allow: true } }]", False),
     ],
 )
-def test_admission_without_else_draws_a_warning(compiled, rules, warned):
+def test_admission_without_else_draws_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
     result = compiled(f"- step: start\n  spec: {{ policy: {{ admit: {{ rules: {rules} }} }} }}")
 
     assert ("W_ADMIT_NO_ELSE" in result.codes) is warned
-    assert len(result.step("start").admission.rules) == rules.count("then")
+    assert len(result.admission("start").rules) == rules.count("then")

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.base.diagnostics import CODES
 from noetl.language.compiling.python_code import MOST_CHARACTERS
-from tests.language.compiling.conftest import compiled_text
+from tests.language.compiling.outcomes import Compile, compiled_text
 
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: x }\nworkflow:\n  - step: start\n"
 
@@ -95,7 +95,7 @@ def test_more_code_than_can_be_read_in_a_moment_is_let_be() -> None:
         ("x = {'a': {'b': 1}}", 0),
     ],
 )
-def test_a_template_in_code_is_told_to_stay_as_it_is(compiled, code, found):
+def test_a_template_in_code_is_told_to_stay_as_it_is(compiled: Compile, code: str, found: int) -> None:
     text = f"- step: start\n  tool:\n    kind: python\n    code: |\n      {code}\n"
 
     hints = [each.hint for each in compiled(text, root="workload: { region: eu }").found if each.code == "W_PYTHON"]

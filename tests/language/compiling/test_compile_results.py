@@ -1,6 +1,10 @@
 """`result` of a step: the note on a store's kind, and output_select where there is a loop (DESIGN §5)."""
 
+from __future__ import annotations
+
 import pytest
+
+from tests.language.compiling.outcomes import Compile
 
 LOOP = "loop: { in: [1], iterator: n }"
 
@@ -15,7 +19,7 @@ LOOP = "loop: { in: [1], iterator: n }"
     ],
 )
 @pytest.mark.parametrize("where", ["result: {}", "spec: {{ result: {} }}"])
-def test_a_store_kind_is_a_wish_and_that_is_noted(compiled, where, result, codes):
+def test_a_store_kind_is_a_wish_and_that_is_noted(compiled: Compile, where: str, result: str, codes: list[str]) -> None:
     found = compiled(f"- step: start\n  {where.format(result)}\n  tool: {{ kind: noop }}")
 
     assert found.codes == codes
@@ -31,7 +35,9 @@ def test_a_store_kind_is_a_wish_and_that_is_noted(compiled, where, result, codes
         ("noetl.io/v2", False, "W_UNKNOWN_KEY"),
     ],
 )
-def test_output_select_on_a_looped_step_is_refused_or_told_to_be_ignored(compiled, api, strict, code):
+def test_output_select_on_a_looped_step_is_refused_or_told_to_be_ignored(
+    compiled: Compile, api: str, strict: bool, code: str
+) -> None:
     text = f"- step: start\n  {LOOP}\n  result: {{ output_select: [n] }}\n  tool: {{ kind: noop }}"
     found = compiled(text, api=api, strict=strict).only(code)
 

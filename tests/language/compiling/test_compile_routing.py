@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl.net.net import Concurrency, Emit, Lifecycle, Rate, StepResult
 from noetl.net.routing import Join, JoinMode, Mode
 from noetl.templates.authored import Authored
+from tests.language.compiling.outcomes import Compile, Outcome
+from tests.narrowing import present
 
 
 def arcs(*written: str, head: str = "tool: { kind: noop }", spec: str = "") -> str:
@@ -15,7 +19,7 @@ def arcs(*written: str, head: str = "tool: { kind: noop }", spec: str = "") -> s
 
 
 @pytest.mark.req("VAL-02")
-def test_a_target_that_does_not_exist_gets_the_nearest_step_and_its_line(compiled):
+def test_a_target_that_does_not_exist_gets_the_nearest_step_and_its_line(compiled: Compile) -> None:
     steps = "- step: start\n  next: { arcs: [{ step: valdate_results }] }\n- step: validate_results"
     found = compiled(steps).only("E_NEXT_REF")
 
@@ -35,30 +39,30 @@ def test_a_target_that_does_not_exist_gets_the_nearest_step_and_its_line(compile
         ("next: { arcs: [{ step: a, spec: { cancel: [nope] } }] }", "workflow[0].next.arcs[0].spec.cancel[0]"),
     ],
 )
-def test_every_static_target_is_checked(compiled, step, path):
+def test_every_static_target_is_checked(compiled: Compile, step: str, path: str) -> None:
     found = compiled(f"- step: start\n  tool: {{ kind: noop }}\n  {step}\n- step: a").only("E_NEXT_REF")
 
     assert found.path == path
 
 
 @pytest.mark.req("VAL-19", "VAL-01", "VAL-02")
-def test_all_mistakes_are_found_at_once_in_document_order(compiled):
+def test_all_mistakes_are_found_at_once_in_document_order(compiled: Compile) -> None:
     result = compiled("- step: start\n  next: { arcs: [{ step: nope }] }\n- step: a\n- step: a")
 
     assert result.loud == ["E_NEXT_REF", "E_STEP_DUP"]
 
 
-def test_end_must_exist_in_v10_and_is_implied_in_v2_case(compiled):
+def test_end_must_exist_in_v10_and_is_implied_in_v2_case(compiled: Compile) -> None:
     assert compiled("- step: start\n  next: { arcs: [{ step: end }] }").loud == ["E_NEXT_REF"]
 
     older = compiled("- step: start\n  tool: { kind: noop }\n  next: end", api="noetl.io/v2")
     assert older.loud == []
-    assert [step.name for step in older.net.transitions] == ["start", "end"]
+    assert [step.name for step in present(older.net).transitions] == ["start", "end"]
     assert older.debug["steps/end"].construct == "implicit end"
 
 
 @pytest.mark.req("V2C-25")
-def test_a_computed_target_lists_the_steps_it_can_lead_to(compiled):
+def test_a_computed_target_lists_the_steps_it_can_lead_to(compiled: Compile) -> None:
     text = """
     - step: start
       tool: { kind: noop }
@@ -69,7 +73,7 @@ def test_a_computed_target_lists_the_steps_it_can_lead_to(compiled):
     - { step: b, next: end }
     """
     result = compiled(text, api="noetl.io/v2")
-    arc = result.step("start").case.rules[0].actions[0].transition[0]
+    arc = present(result.step("start").case).rules[0].actions[0].transition[0]
 
     assert result.loud == []
     assert (arc.target, arc.candidates) == ("", ("a", "b"))
@@ -78,32 +82,30 @@ def test_a_computed_target_lists_the_steps_it_can_lead_to(compiled):
 
 
 @pytest.mark.req("ROUTE-01", "ROUTE-05")
-def test_a_router_keeps_its_mode_and_what_unguarded_arcs_take(compiled):
-    router = (
-        compiled(arcs("step: a", "step: b", spec="spec: { mode: inclusive, unguarded: always }, ")).step("start").router
-    )
+def test_a_router_keeps_its_mode_and_what_unguarded_arcs_take(compiled: Compile) -> None:
+    router = compiled(arcs("step: a", "step: b", spec="spec: { mode: inclusive, unguarded: always }, ")).router("start")
 
     assert (router.mode, router.unguarded_always) == (Mode.INCLUSIVE, True)
     assert [arc.target for arc in router.arcs] == ["a", "b"]
 
     everywhere = compiled(arcs("step: a"), root="executor: { spec: { unguarded: always } }")
-    assert everywhere.step("start").router.unguarded_always
+    assert everywhere.router("start").unguarded_always
 
 
 @pytest.mark.req("ADV-03", "ADV-04", "ADV-05")
-def test_a_router_policy_gives_defaults_to_its_arcs(compiled):
+def test_a_router_policy_gives_defaults_to_its_arcs(compiled: Compile) -> None:
     spec = 'spec: { policy: { priority: 3, partitioning: { key: "{{ ctx.k }}" } } }, '
     first, second = (
-        compiled(arcs("step: a, when: true, spec: { priority: 9 }", "step: b", spec=spec)).step("start").router.arcs
+        compiled(arcs("step: a, when: true, spec: { priority: 9 }", "step: b", spec=spec)).router("start").arcs
     )
 
     assert (first.priority, second.priority) == (Authored(9), Authored(3))
     assert first.partition == Authored("{{ ctx.k }}")
 
 
-def test_arc_options_are_kept(compiled):
+def test_arc_options_are_kept(compiled: Compile) -> None:
     options = "delay: 5s, tokens: 3, cancel: execution, trigger_compensation: true, dedupe: { key: x }"
-    arc = compiled(arcs(f"step: a, spec: {{ {options} }}")).step("start").router.arcs[0]
+    arc = compiled(arcs(f"step: a, spec: {{ {options} }}")).router("start").arcs[0]
 
     assert (arc.delay, arc.tokens, arc.cancel, arc.trigger_compensation) == (Authored("5s"), 3, ("*",), True)
     assert arc.dedupe == Authored({"key": "x"})
@@ -120,7 +122,7 @@ def test_arc_options_are_kept(compiled):
         ("{ count: 2, rest: block }", Join(mode=JoinMode.COUNT, count=2, rest="block")),
     ],
 )
-def test_joins_in_all_their_forms(compiled, written, join):
+def test_joins_in_all_their_forms(compiled: Compile, written: str, join: Any) -> None:
     result = compiled(f"- step: start\n  spec: {{ join: {written} }}")
 
     assert result.loud == []
@@ -128,7 +130,7 @@ def test_joins_in_all_their_forms(compiled, written, join):
 
 
 @pytest.mark.req("LOOP-01", "LOOP-07", "LOOP-11", "LOOP-14", "LOOP-15")
-def test_loops_nest_with_a_spec_for_each_level(compiled):
+def test_loops_nest_with_a_spec_for_each_level(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -150,8 +152,8 @@ def test_loops_nest_with_a_spec_for_each_level(compiled):
           tool: { kind: noop }
         """
     )
-    outer = result.step("start").loop
-    inner = outer.inner
+    outer = result.loop("start")
+    inner = present(outer.inner)
 
     assert result.loud == []
     assert (outer.iterator, outer.parallel, outer.max_in_flight, outer.distributed) == (
@@ -172,21 +174,21 @@ def test_loops_nest_with_a_spec_for_each_level(compiled):
 
 
 @pytest.mark.req("LOOP-12")
-def test_a_literal_mapping_is_iterated_in_document_order(compiled):
+def test_a_literal_mapping_is_iterated_in_document_order(compiled: Compile) -> None:
     result = compiled("- step: start\n  loop: { in: { z: 1, a: 2 }, iterator: x }\n  tool: { kind: noop }")
 
-    assert result.step("start").loop.items == Authored([{"key": "z", "value": 1}, {"key": "a", "value": 2}])
+    assert result.loop("start").items == Authored([{"key": "z", "value": 1}, {"key": "a", "value": 2}])
 
 
 @pytest.mark.req("DOC-11")
-def test_a_step_without_tools_is_a_transition_without_tasks(compiled):
+def test_a_step_without_tools_is_a_transition_without_tasks(compiled: Compile) -> None:
     result = compiled("- step: start\n  next: { arcs: [{ step: end }] }\n- step: end")
 
     assert result.loud == []
     assert (result.step("start").tasks, result.step("end").router) == ((), None)
 
 
-def test_everything_a_step_can_carry_is_in_the_net(compiled):
+def test_everything_a_step_can_carry_is_in_the_net(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -247,15 +249,17 @@ def test_everything_a_step_can_carry_is_in_the_net(compiled):
         (('step: a, when: "{{ ctx.n }}"', "step: b"), 0),
     ],
 )
-def test_an_arc_behind_an_unguarded_one_is_shadowed_unless_it_asks_for_the_failure(compiled, written, shadowed):
+def test_an_arc_behind_an_unguarded_one_is_shadowed_unless_it_asks_for_the_failure(
+    compiled: Compile, written: tuple[str, ...], shadowed: int
+) -> None:
     assert compiled(arcs(*written)).codes.count("W_ARC_SHADOWED") == shadowed
 
 
-def test_in_an_inclusive_router_nothing_is_shadowed(compiled):
+def test_in_an_inclusive_router_nothing_is_shadowed(compiled: Compile) -> None:
     assert compiled(arcs("step: a", "step: b", spec="spec: { mode: inclusive }, ")).loud == []
 
 
-def test_unguarded_always_shadows_failures_too(compiled):
+def test_unguarded_always_shadows_failures_too(compiled: Compile) -> None:
     text = arcs("step: a", "step: b, when: \"{{ event.name == 'step.failed' }}\"", spec="spec: { unguarded: always }, ")
 
     assert compiled(text).loud == ["W_ARC_SHADOWED"]
@@ -296,19 +300,21 @@ LOOP = "loop: { in: [1], iterator: x }\n  tool: { kind: noop }"
         ("timer: { duration: 5s }", "call.done", "W_EVENT_NEVER"),
     ],
 )
-def test_a_guard_may_name_only_events_its_step_can_have(compiled, head, event, code):
+def test_a_guard_may_name_only_events_its_step_can_have(
+    compiled: Compile, head: Any, event: str, code: str | None
+) -> None:
     result = compiled(arcs(f"step: a, when: \"{{{{ event.name == '{event}' }}}}\"", head=head))
 
     assert result.codes == ([code] if code else [])
 
 
-def test_the_named_event_itself_is_underlined(compiled):
+def test_the_named_event_itself_is_underlined(compiled: Compile) -> None:
     found = compiled(arcs("step: a, when: \"{{ event.name == 'loop.done' }}\"")).only("W_EVENT_NEVER")
 
     assert found.span.end_column - found.span.column == len("loop.done")
 
 
-def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled):
+def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled: Compile) -> None:
     def text(more: str) -> str:
         return f"""
         - step: start
@@ -325,8 +331,8 @@ def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled):
 
 
 @pytest.mark.req("V2C-23", "VAL-20")
-def test_a_task_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled):
-    def found(then: str):
+def test_a_task_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled: Compile) -> None:
+    def found(then: str) -> Outcome:
         text = f"""
         - step: start
           loop: {{ in: [1], iterator: x, mode: sequential }}
@@ -345,7 +351,7 @@ def test_a_task_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled):
 
 @pytest.mark.req("V2C-23", "VAL-20")
 @pytest.mark.parametrize("name", ["loop.done", "loop.iteration.done"])
-def test_a_case_rule_waits_in_vain_for_a_loop_its_step_does_not_have(compiled, name):
+def test_a_case_rule_waits_in_vain_for_a_loop_its_step_does_not_have(compiled: Compile, name: str) -> None:
     text = f"""
     - step: start
       tool: {{ kind: noop }}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Lifecycle
 from noetl.templates.authored import Authored
+from tests.language.compiling.outcomes import Compile
+from tests.narrowing import present
 
 
 @pytest.mark.req("SPEC-02")
-def test_the_innermost_scalar_wins(compiled):
+def test_the_innermost_scalar_wins(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -24,7 +28,7 @@ def test_the_innermost_scalar_wins(compiled):
 
 
 @pytest.mark.req("SPEC-02")
-def test_maps_merge_deep_and_lists_are_replaced(compiled):
+def test_maps_merge_deep_and_lists_are_replaced(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -42,14 +46,14 @@ def test_maps_merge_deep_and_lists_are_replaced(compiled):
 
 
 @pytest.mark.req("SPEC-02")
-def test_kind_defaults_lie_below_everything(compiled):
+def test_kind_defaults_lie_below_everything(compiled: Compile) -> None:
     result = compiled('- step: start\n  tool: [{ kind: http, url: "http://x" }, { kind: noop }]')
 
     assert [task.spec.data for task in result.step("start").tasks] == [{"timeout": 30}, {}]
 
 
 @pytest.mark.req("SPEC-03")
-def test_policy_takes_no_part_in_the_overlay(compiled):
+def test_policy_takes_no_part_in_the_overlay(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -61,13 +65,13 @@ def test_policy_takes_no_part_in_the_overlay(compiled):
     )
 
     assert result.task("start", "a").spec == Authored({})
-    assert len(result.task("start", "a").policy.rules) == 1
+    assert len(result.policy("start", "a").rules) == 1
     assert result.task("start", "b").policy is None
     assert result.step("start").best_effort
 
 
 @pytest.mark.req("SPEC-04")
-def test_executor_defaults_are_by_kind_below_executor_spec(compiled):
+def test_executor_defaults_are_by_kind_below_executor_spec(compiled: Compile) -> None:
     tools = '[{ kind: http, url: "http://x" }, { kind: python, code: "result = 1" }]'
     root = "executor: { spec: { policy: { defaults: { timeouts: { http: 7, default: 60 } } } } }"
     result = compiled(f"- step: start\n  tool: {tools}", root=root)
@@ -79,17 +83,17 @@ def test_executor_defaults_are_by_kind_below_executor_spec(compiled):
 
 
 @pytest.mark.req("SPEC-04", "POL-04")
-def test_on_unmatched_flows_down_from_the_executor(compiled):
+def test_on_unmatched_flows_down_from_the_executor(compiled: Compile) -> None:
     rules = "rules: [{ when: false, then: { do: fail } }]"
     steps = f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ {rules} }} }} }}"
     root = "executor: { spec: { policy: { defaults: { on_unmatched: fail } } } }"
 
-    assert compiled(steps).task("start", "start_task").policy.on_unmatched == "continue"
-    assert compiled(steps, root=root).task("start", "start_task").policy.on_unmatched == "fail"
+    assert compiled(steps).policy("start", "start_task").on_unmatched == "continue"
+    assert compiled(steps, root=root).policy("start", "start_task").on_unmatched == "fail"
 
 
 @pytest.mark.req("SPEC-01")
-def test_spec_is_read_at_all_six_scopes(compiled):
+def test_spec_is_read_at_all_six_scopes(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -101,22 +105,18 @@ def test_spec_is_read_at_all_six_scopes(compiled):
         """,
         root="executor: { spec: { pool: small } }",
     )
-    start = result.step("start")
+    start, router = result.step("start"), result.router("start")
 
     assert result.loud == []
-    assert result.net.executor.pool == Authored("small")
+    assert present(result.net).executor.pool == Authored("small")
     assert (start.pool, start.lease) == (Authored("big"), {"ttl": 9})
-    assert (start.loop.parallel, start.loop.max_in_flight) == (True, Authored(3))
+    assert (present(start.loop).parallel, present(start.loop).max_in_flight) == (True, Authored(3))
     assert start.tasks[0].spec == Authored({"place": "worker"})
-    assert (start.router.mode, start.router.arcs[0].priority, start.router.arcs[0].tokens) == (
-        "inclusive",
-        Authored(5),
-        2,
-    )
+    assert (router.mode, router.arcs[0].priority, router.arcs[0].tokens) == ("inclusive", Authored(5), 2)
 
 
 @pytest.mark.req("SPEC-02")
-def test_options_of_a_construct_are_no_knobs_of_its_tasks(compiled):
+def test_options_of_a_construct_are_no_knobs_of_its_tasks(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -129,7 +129,7 @@ def test_options_of_a_construct_are_no_knobs_of_its_tasks(compiled):
     assert result.task("start", "start_task").spec == Authored({})
 
 
-def test_a_v10_step_timeout_is_a_default_for_its_tasks_and_draws_a_note(compiled):
+def test_a_v10_step_timeout_is_a_default_for_its_tasks_and_draws_a_note(compiled: Compile) -> None:
     result = compiled("- step: start\n  spec: { timeout: 20 }\n  tool: { kind: noop }")
 
     assert result.step("start").lifecycle is None
@@ -137,7 +137,7 @@ def test_a_v10_step_timeout_is_a_default_for_its_tasks_and_draws_a_note(compiled
 
 
 @pytest.mark.parametrize("dialect", [Dialect.V2_EVAL, Dialect.V2_CASE])
-def test_a_v2_step_timeout_is_the_lifetime_of_the_step(compiled, dialect):
+def test_a_v2_step_timeout_is_the_lifetime_of_the_step(compiled: Compile, dialect: Any) -> None:
     result = compiled(
         "- step: start\n  spec: { timeout: 20 }\n  tool: { kind: noop }", api="noetl.io/v2", dialect=dialect
     )
@@ -158,7 +158,7 @@ def test_a_v2_step_timeout_is_the_lifetime_of_the_step(compiled, dialect):
         ("- step: start", "executor: { spec: { entri_step: start } }", "entry_step"),
     ],
 )
-def test_a_slip_in_an_outer_spec_is_a_warning(compiled, steps, root, guess):
+def test_a_slip_in_an_outer_spec_is_a_warning(compiled: Compile, steps: str, root: str, guess: str) -> None:
     result = compiled(steps, root=root)
 
     assert result.loud == ["W_SPEC_KEY"]
@@ -170,7 +170,9 @@ def test_a_slip_in_an_outer_spec_is_a_warning(compiled, steps, root, guess):
     ("option", "code"),
     [("next_mode: inclusive", "E_NEXT_SHAPE"), ("eval_mode: on_event", "E_CASE"), ("on_error: fail", "E_SPEC_OPTION")],
 )
-def test_an_option_of_an_older_dialect_is_refused_once_with_its_replacement(compiled, option, code):
+def test_an_option_of_an_older_dialect_is_refused_once_with_its_replacement(
+    compiled: Compile, option: str, code: str
+) -> None:
     """A second word about it, with the nearest knob of some tool, would lead astray."""
     result = compiled(f"- step: start\n  spec: {{ {option} }}\n  tool: {{ kind: noop }}")
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from noetl.net.task import Directive
+from noetl.net.task import Directive, Task
 from noetl.templates.authored import Authored
+from tests.language.compiling.outcomes import Compile, Outcome
+from tests.narrowing import present
 
 
-def tasks(result):
+def tasks(result: Outcome) -> dict[str, Task]:
     return {task.name: task for task in result.step("start").tasks}
 
 
-def ways(task):
+def ways(task: Task) -> list[tuple[Any, str, str | None]]:
     """A task's rules as (guard, directive, target)."""
     rules = task.policy.rules if task.policy else ()
     return [(rule.when.data if rule.when else None, rule.do.value, rule.to) for rule in rules]
@@ -34,7 +38,7 @@ CHOOSE = """
 
 
 @pytest.mark.req("SUGAR-01", "SUGAR-04")
-def test_choose_jumps_to_one_branch_and_every_branch_to_the_merge(compiled):
+def test_choose_jumps_to_one_branch_and_every_branch_to_the_merge(compiled: Compile) -> None:
     result = compiled(CHOOSE)
     made = tasks(result)
 
@@ -55,7 +59,7 @@ def test_choose_jumps_to_one_branch_and_every_branch_to_the_merge(compiled):
 
 
 @pytest.mark.req("SUGAR-01")
-def test_choose_without_else_goes_past_all_branches(compiled):
+def test_choose_without_else_goes_past_all_branches(compiled: Compile) -> None:
     made = tasks(
         compiled(
             CHOOSE.replace("- else:\n", '- when: "{{ ctx.c }}"\n').replace(
@@ -68,7 +72,7 @@ def test_choose_without_else_goes_past_all_branches(compiled):
 
 
 @pytest.mark.req("SUGAR-02")
-def test_while_checks_before_each_round(compiled):
+def test_while_checks_before_each_round(compiled: Compile) -> None:
     result = compiled(
         '- step: start\n  tool: [{ name: w, while: { when: "{{ ctx.x }}", then: [{ name: t, kind: noop }] } }]'
     )
@@ -80,7 +84,7 @@ def test_while_checks_before_each_round(compiled):
 
 
 @pytest.mark.req("SUGAR-02")
-def test_until_runs_its_body_first(compiled):
+def test_until_runs_its_body_first(compiled: Compile) -> None:
     result = compiled(
         '- step: start\n  tool: [{ name: u, until: { when: "{{ ctx.x }}", then: [{ name: t, kind: noop }] } }]'
     )
@@ -91,19 +95,19 @@ def test_until_runs_its_body_first(compiled):
 
 
 @pytest.mark.parametrize("construct", ["while", "until"])
-def test_max_rounds_counts_in_iter_and_fails_when_they_are_used_up(compiled, construct):
+def test_max_rounds_counts_in_iter_and_fails_when_they_are_used_up(compiled: Compile, construct: str) -> None:
     body = f"{construct}: {{ when: false, max_rounds: 3, then: [{{ name: t, kind: noop }}] }}"
-    made = tasks(compiled(f"- step: start\n  tool: [{{ name: w, {body} }}]"))
+    result = compiled(f"- step: start\n  tool: [{{ name: w, {body} }}]")
 
-    start, count = made["w__start"].policy.rules, made["w__count"].policy.rules
-    assert start[0].mutations.set_iter == Authored({"w__rounds": 0, "w__limit": 3})
+    start, count = result.policy("start", "w__start").rules, result.policy("start", "w__count").rules
+    assert present(start[0].mutations).set_iter == Authored({"w__rounds": 0, "w__limit": 3})
     assert (count[0].when, count[0].do) == (Authored("{{ iter.w__rounds >= iter.w__limit }}"), Directive.FAIL)
-    assert count[1].mutations.set_iter == Authored({"w__rounds": "{{ iter.w__rounds + 1 }}"})
+    assert present(count[1].mutations).set_iter == Authored({"w__rounds": "{{ iter.w__rounds + 1 }}"})
 
 
 @pytest.mark.req("SUGAR-04")
 @pytest.mark.parametrize("do", ["break", "jump, to: after", "fail"])
-def test_a_body_that_leaves_by_itself_keeps_its_own_way(compiled, do):
+def test_a_body_that_leaves_by_itself_keeps_its_own_way(compiled: Compile, do: str) -> None:
     own = f"{{ name: one, kind: noop, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ do: {do} }} }} }}] }} }} }}"
     result = compiled(CHOOSE.replace("{ name: one, kind: noop }", own))
 
@@ -113,7 +117,7 @@ def test_a_body_that_leaves_by_itself_keeps_its_own_way(compiled, do):
 
 
 @pytest.mark.req("SUGAR-03")
-def test_labels_come_from_names_and_positions_only(compiled):
+def test_labels_come_from_names_and_positions_only(compiled: Compile) -> None:
     unnamed = CHOOSE.replace("- name: pick\n      choose:", "- choose:").replace(
         "{ name: one, kind: noop }", "{ kind: noop }"
     )
@@ -124,7 +128,7 @@ def test_labels_come_from_names_and_positions_only(compiled):
 
 
 @pytest.mark.req("SUGAR-05")
-def test_constructs_nest_and_unnamed_ones_do_not_collide(compiled):
+def test_constructs_nest_and_unnamed_ones_do_not_collide(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -142,7 +146,7 @@ def test_constructs_nest_and_unnamed_ones_do_not_collide(compiled):
 
 
 @pytest.mark.req("SUGAR-05")
-def test_the_output_is_an_ordinary_task_list(compiled):
+def test_the_output_is_an_ordinary_task_list(compiled: Compile) -> None:
     """Written out by hand as v10 tasks, the compiled list compiles to itself."""
     made = compiled(CHOOSE).step("start").tasks
     lines = ["- step: start", "  tool:"]
@@ -161,7 +165,7 @@ def test_the_output_is_an_ordinary_task_list(compiled):
     assert [(task.name, ways(task)) for task in again.step("start").tasks] == [(task.name, ways(task)) for task in made]
 
 
-def test_a_jump_to_a_construct_goes_to_where_it_begins(compiled):
+def test_a_jump_to_a_construct_goes_to_where_it_begins(compiled: Compile) -> None:
     rule = "{ else: { then: { do: jump, to: pick } } }"
     again = CHOOSE.rstrip() + f"\n    - {{ name: again, kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}"
     result = compiled(again)
@@ -170,7 +174,7 @@ def test_a_jump_to_a_construct_goes_to_where_it_begins(compiled):
     assert ways(tasks(result)["again"]) == [(None, "jump", "pick__check")]
 
 
-def test_a_jump_to_a_generated_label_is_allowed(compiled):
+def test_a_jump_to_a_generated_label_is_allowed(compiled: Compile) -> None:
     """O-35: leaving a loop early is a jump to its merge point."""
     rule = '{ when: "{{ ctx.x }}", then: { do: jump, to: w__merge } }'
     task = f"{{ name: t, kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}"
@@ -180,7 +184,7 @@ def test_a_jump_to_a_generated_label_is_allowed(compiled):
 
 
 @pytest.mark.req("SUGAR-06")
-def test_the_debug_map_leads_from_a_label_to_the_construct(compiled):
+def test_the_debug_map_leads_from_a_label_to_the_construct(compiled: Compile) -> None:
     result = compiled(CHOOSE)
     origin = result.debug["steps/start/tasks/pick__check"]
 
@@ -190,7 +194,7 @@ def test_the_debug_map_leads_from_a_label_to_the_construct(compiled):
 
 
 @pytest.mark.req("SUGAR-06")
-def test_an_error_in_a_construct_is_reported_at_its_own_line(compiled):
+def test_an_error_in_a_construct_is_reported_at_its_own_line(compiled: Compile) -> None:
     found = compiled(CHOOSE.replace("{{ ctx.b }}", "{{ ctx. }}")).only("E_TEMPLATE")
 
     assert (found.line, found.path) == (12, "workflow[0].tool[0].choose[1].when")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from noetl.base.diagnostics import Diagnostic
+from tests.language.compiling.outcomes import Compile
+from tests.narrowing import present
 
 
 def admitted(when: str) -> str:
@@ -17,7 +23,7 @@ def with_else(then: str) -> str:
 
 
 @pytest.mark.req("VAL-15")
-def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled):
+def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled: Compile) -> None:
     found = compiled('- step: start\n  tool: { kind: http, url: "{{ workload. }}" }').only("E_TEMPLATE")
 
     assert found.path == "workflow[0].tool.url"
@@ -47,26 +53,26 @@ def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled):
         'spec: { concurrency: { key: "{{ 1 + }}", limit: 1 } }',
     ],
 )
-def test_every_place_that_is_rendered_is_checked(compiled, text):
+def test_every_place_that_is_rendered_is_checked(compiled: Compile, text: Any) -> None:
     assert compiled(f"- step: start\n  {text}").codes.count("E_TEMPLATE") == 1
 
 
 @pytest.mark.req("DOC-07")
-def test_workload_is_literal_data_and_no_template(compiled):
+def test_workload_is_literal_data_and_no_template(compiled: Compile) -> None:
     result = compiled("- step: start", root='workload: { t: "{{ 1 + 1 }}", broken: "{{ 1 + " }')
 
     assert result.loud == []
-    assert result.net.workload == {"t": "{{ 1 + 1 }}", "broken": "{{ 1 + "}
+    assert present(result.net).workload == {"t": "{{ 1 + 1 }}", "broken": "{{ 1 + "}
 
 
 @pytest.mark.req("TPL-11")
-def test_what_the_sandbox_refuses_is_an_error_before_anything_runs(compiled):
+def test_what_the_sandbox_refuses_is_an_error_before_anything_runs(compiled: Compile) -> None:
     tool = "{ kind: noop, args: { a: \"{{ ''.__class__.__mro__ }}\" } }"
 
     assert compiled(f"- step: start\n  tool: {tool}").codes == ["E_TEMPLATE"]
 
 
-def underlined(text: str, found) -> str:
+def underlined(text: str, found: Diagnostic) -> str:
     line = text.split("\n")[found.span.line - 1]
     return line[found.span.column - 1 : found.span.end_column - 1]
 
@@ -82,7 +88,7 @@ def underlined(text: str, found) -> str:
         "\n    kind: noop\n    args:\n      a: plain {{ response.x }} text\n",
     ],
 )
-def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_document, tool):
+def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_document: Compile, tool: str) -> None:
     text = (
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: t, path: t/t }\n"
         f"workflow:\n- step: start\n  tool: {tool}"
@@ -105,7 +111,9 @@ def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_docu
         ("{{ ctx.a", "close {{ with }}"),
     ],
 )
-def test_what_another_language_would_write_gets_the_word_of_this_one(compiled, expression, hint):
+def test_what_another_language_would_write_gets_the_word_of_this_one(
+    compiled: Compile, expression: str, hint: str
+) -> None:
     found = compiled(f"- step: start\n  tool: {{ kind: noop, args: {{ a: '{expression}' }} }}").only("E_TEMPLATE")
 
     assert hint in found.hint
@@ -113,7 +121,9 @@ def test_what_another_language_would_write_gets_the_word_of_this_one(compiled, e
 
 @pytest.mark.req("TPL-07", "VAL-17")
 @pytest.mark.parametrize(("workload", "codes"), [("", ["E_UNDEFINED_NAME"]), ("{ get: 2, data: 1 }", [])])
-def test_a_step_whose_name_is_a_subtraction_cannot_be_read(compiled_document, workload, codes):
+def test_a_step_whose_name_is_a_subtraction_cannot_be_read(
+    compiled_document: Compile, workload: str, codes: list[str]
+) -> None:
     """Unless the author subtracts: a name with a dash may well be made of two others."""
     text = f"""apiVersion: noetl.io/v10
 kind: Playbook
@@ -131,7 +141,7 @@ workflow:
 
 
 @pytest.mark.req("TPL-05")
-def test_iter_cannot_be_read_in_an_arc(compiled):
+def test_iter_cannot_be_read_in_an_arc(compiled: Compile) -> None:
     loop = "loop: { in: [1], iterator: x }\n  tool: { kind: noop }"
 
     for where in ('when: "{{ iter.x > 1 }}"', 'args: { n: "{{ iter.x }}" }'):
@@ -144,13 +154,13 @@ def test_iter_cannot_be_read_in_an_arc(compiled):
     ("name", "instead"),
     [("response.data", "outcome.result"), ("this.status", "outcome"), ("vars.x", "ctx"), ("_retry.index", "_attempt")],
 )
-def test_a_name_of_another_dialect_gets_the_one_of_this(compiled, name, instead):
+def test_a_name_of_another_dialect_gets_the_one_of_this(compiled: Compile, name: str, instead: str) -> None:
     found = compiled("- step: start\n  " + with_else(f'set_iter: {{ a: "{{{{ {name} }}}}" }}')).only("E_UNDEFINED_NAME")
 
     assert instead in found.hint
 
 
-def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled):
+def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled: Compile) -> None:
     """A task's inputs are rendered before there is an outcome."""
     found = compiled('- step: start\n  tool: { kind: noop, args: { a: "{{ response.x }}" } }').only("E_UNDEFINED_NAME")
 
@@ -158,14 +168,14 @@ def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled):
     assert "fetch.data" in found.hint
 
 
-def test_a_reserved_name_that_cannot_be_seen_here_says_what_can(compiled):
+def test_a_reserved_name_that_cannot_be_seen_here_says_what_can(compiled: Compile) -> None:
     text = '- step: start\n  tool: { kind: noop }\n  next: { arcs: [{ step: start, when: "{{ outcome.status }}" }] }'
     found = compiled(text).only("W_FOREIGN_NAME")
 
     assert "visible here are args, ctx, event" in found.hint
 
 
-def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled):
+def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled: Compile) -> None:
     tool = 'tool: { kind: noop, args: { a: "{{ status_code }} {{ page }}" } }'
     result = compiled(f"- step: start\n  {tool}", root="workload: { status_code: 1, page: 2 }")
 
@@ -185,20 +195,20 @@ def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled):
         with_else('set_ctx: { a: "{{ keychain.k.value }}" }'),
     ],
 )
-def test_secrets_stay_out_of_the_server_and_of_ctx(compiled, text):
+def test_secrets_stay_out_of_the_server_and_of_ctx(compiled: Compile, text: Any) -> None:
     keychain = "keychain: [{ name: k, kind: env }]"
 
     assert compiled(f"- step: start\n  {text}", root=keychain).only("E_KEYCHAIN")
 
 
 @pytest.mark.req("KEY-03")
-def test_secrets_are_read_in_task_inputs(compiled):
+def test_secrets_are_read_in_task_inputs(compiled: Compile) -> None:
     tool = 'tool: { kind: http, url: "http://x", headers: { Authorization: "Bearer {{ keychain.k.value }}" } }'
 
     assert compiled(f"- step: start\n  {tool}", root="keychain: [{ name: k, kind: env }]").loud == []
 
 
-def slips(compiled_document, template: str, more: str = "") -> list[str]:
+def slips(compiled_document: Compile, template: str, more: str = "") -> list[str]:
     text = f"""apiVersion: noetl.io/v10
 kind: Playbook
 metadata: {{ name: t, path: t/t }}
@@ -225,7 +235,7 @@ workflow:
         ("{{ item.x ~ arg.x ~ events.x }}", ""),  # the author's own: an item, a task, an input
     ],
 )
-def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document, template, meant):
+def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document: Compile, template: str, meant: str) -> None:
     """What does not exist is undefined, so that a guard with such a slip would be silent for ever."""
     hints = slips(compiled_document, template)
 
@@ -233,7 +243,7 @@ def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document, template, 
 
 
 @pytest.mark.req("TPL-05")
-def test_a_slip_in_a_guard_is_told(compiled_document):
+def test_a_slip_in_a_guard_is_told(compiled_document: Compile) -> None:
     more = "next: { arcs: [{ step: start, when: '{{ evnt.name == 1 }}' }] }"
 
     assert slips(compiled_document, "", more) == ['did you mean "event"?']

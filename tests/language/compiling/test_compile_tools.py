@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl.base.source import Source
@@ -9,6 +11,7 @@ from noetl.language.checking import check
 from noetl.net.kinds import ToolKind
 from noetl.templates.authored import Authored
 from noetl.tools.kinds import KINDS
+from tests.language.compiling.outcomes import Compile
 
 
 def step(tool: str) -> str:
@@ -16,7 +19,7 @@ def step(tool: str) -> str:
 
 
 @pytest.mark.req("VAL-04")
-def test_an_unknown_kind_is_refused_with_the_known_ones(compiled):
+def test_an_unknown_kind_is_refused_with_the_known_ones(compiled: Compile) -> None:
     found = compiled(step("{ kind: audit_logger }")).only("E_TOOL_KIND")
 
     assert (found.path, found.line) == ("workflow[0].tool.kind", 7)
@@ -24,14 +27,14 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(compiled):
 
 
 @pytest.mark.req("VAL-04")
-def test_a_registered_plug_in_makes_its_kind_known(compiled):
+def test_a_registered_plug_in_makes_its_kind_known(compiled: Compile) -> None:
     kinds = {**KINDS, "audit_logger": ToolKind(name="audit_logger", open_inputs=True)}
 
     assert compiled(step("{ kind: audit_logger, level: info }"), kinds=kinds).loud == []
 
 
 @pytest.mark.req("VAL-04")
-def test_with_extensions_an_unknown_kind_is_only_a_warning(compiled):
+def test_with_extensions_an_unknown_kind_is_only_a_warning(compiled: Compile) -> None:
     result = compiled(step("{ kind: audit_logger, level: info }"), extensions=True)
 
     assert result.loud == ["W_TOOL_KIND"]
@@ -39,11 +42,11 @@ def test_with_extensions_an_unknown_kind_is_only_a_warning(compiled):
     assert result.net is not None
 
 
-def test_a_misspelled_kind_gets_the_nearest_one(compiled):
+def test_a_misspelled_kind_gets_the_nearest_one(compiled: Compile) -> None:
     assert 'did you mean "postgres"?' in compiled(step("{ kind: postgre, command: x }")).only("E_TOOL_KIND").hint
 
 
-def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
+def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
     found = compiled(step("{ kind: snowflake, query: select 1 }")).only("W_TOOL_KIND")
 
     assert "a plug-in for Snowflake" in found.hint
@@ -59,7 +62,7 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled):
         "{ kind: mcp, uri: stdio, call: search }",
     ],
 )
-def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled, api, task):
+def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str, task: str) -> None:
     """Such playbooks check, and say which plug-in would run them (DESIGN §5)."""
     result = compiled(step(task), api=api)
 
@@ -72,7 +75,7 @@ def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled, ap
     ("kind", "code"),
     [("loop", "E_LOOP_KIND"), ("sink", "E_SINK"), ("next", "E_TOOL_KIND"), ("iterator", "E_TOOL_KIND")],
 )
-def test_words_that_are_no_kinds_have_their_own_way_out(compiled, kind, code):
+def test_words_that_are_no_kinds_have_their_own_way_out(compiled: Compile, kind: str, code: str) -> None:
     assert not compiled(step(f"{{ kind: {kind} }}")).only(code).hint.startswith("known kinds")
 
 
@@ -86,7 +89,7 @@ def test_words_that_are_no_kinds_have_their_own_way_out(compiled, kind, code):
         ("noetl.io/v2", "owner", "W_UNKNOWN_KEY"),
     ],
 )
-def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled, api, key, code):
+def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled: Compile, api: str, key: str, code: str) -> None:
     found = compiled(step(f'[{{ name: t, kind: http, url: "http://x", {key}: 1 }}]'), api=api)
 
     assert found.loud == [code]
@@ -94,7 +97,7 @@ def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled, api, key
 
 
 @pytest.mark.req("DOC-10")
-def test_strict_makes_unknown_keys_errors_under_v2_too(compiled):
+def test_strict_makes_unknown_keys_errors_under_v2_too(compiled: Compile) -> None:
     result = compiled(step("[{ name: t, kind: noop, owner: me }]"), api="noetl.io/v2", strict=True)
 
     assert result.loud == ["E_TASK_KEY"]
@@ -109,11 +112,11 @@ def test_strict_makes_unknown_keys_errors_under_v2_too(compiled):
         ("{ kind: playbook }", '"path"'),
     ],
 )
-def test_an_input_that_a_kind_needs_is_asked_for(compiled, tool, missing):
+def test_an_input_that_a_kind_needs_is_asked_for(compiled: Compile, tool: str, missing: str) -> None:
     assert missing in compiled(step(tool)).only("E_TASK_KEY").message
 
 
-def test_an_alias_is_renamed_with_a_note(compiled):
+def test_an_alias_is_renamed_with_a_note(compiled: Compile) -> None:
     result = compiled(step('{ kind: http, endpoint: "http://x" }'))
 
     assert result.loud == []
@@ -121,14 +124,14 @@ def test_an_alias_is_renamed_with_a_note(compiled):
     assert result.task("start", "start_task").inputs.data == {"url": "http://x"}
 
 
-def test_two_spellings_of_one_input_are_refused(compiled):
+def test_two_spellings_of_one_input_are_refused(compiled: Compile) -> None:
     found = compiled(step('{ kind: http, endpoint: "http://x", url: "http://y" }')).only("E_TASK_KEY")
 
     assert "same input" in found.message
 
 
 @pytest.mark.req("SPEC-05")
-def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled):
+def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled: Compile) -> None:
     result = compiled(step('[{ name: t, kind: http, url: "http://x", timeout: 5 }]'), api="noetl.io/v2")
 
     assert result.loud == []
@@ -137,7 +140,7 @@ def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled):
 
 
 @pytest.mark.req("SPEC-05")
-def test_a_knob_beside_kind_is_refused_under_v10(compiled):
+def test_a_knob_beside_kind_is_refused_under_v10(compiled: Compile) -> None:
     found = compiled(step('{ kind: http, url: "http://x", timeout: 5 }')).only("E_TASK_KEY")
 
     assert found.hint == "write it as spec.timeout"
@@ -145,7 +148,7 @@ def test_a_knob_beside_kind_is_refused_under_v10(compiled):
 
 
 @pytest.mark.req("SPEC-05")
-def test_an_unknown_spec_key_is_only_a_warning(compiled):
+def test_an_unknown_spec_key_is_only_a_warning(compiled: Compile) -> None:
     result = compiled(step('{ kind: http, url: "http://x", spec: { timeoot: 5 } }'))
 
     assert result.loud == ["W_SPEC_KEY"]
@@ -153,14 +156,14 @@ def test_an_unknown_spec_key_is_only_a_warning(compiled):
 
 
 @pytest.mark.req("VAL-18")
-def test_options_that_the_v2_case_reader_judges_are_not_judged_twice(compiled):
+def test_options_that_the_v2_case_reader_judges_are_not_judged_twice(compiled: Compile) -> None:
     tool = "{ kind: noop, spec: { case_mode: inclusive } }\n  next: end"
 
     assert compiled(step(tool), api="noetl.io/v2").loud == ["E_SPEC_OPTION"]
 
 
 @pytest.mark.req("TOOL-07")
-def test_python_code_is_never_a_template(compiled):
+def test_python_code_is_never_a_template(compiled: Compile) -> None:
     result = compiled(step("{ kind: python, code: \"result = '{{ not jinja'\" }"))
 
     assert result.loud == []
@@ -175,7 +178,7 @@ DOUBLE = 'workbook: { double: { kind: python, args: { n: "{{ args.n }}" }, code:
 
 
 @pytest.mark.req("TOOL-10")
-def test_a_reference_becomes_the_task_it_names(compiled):
+def test_a_reference_becomes_the_task_it_names(compiled: Compile) -> None:
     result = compiled(step("[{ name: t, kind: workbook, task: double, args: { n: 4 } }]"), root=DOUBLE)
 
     task = result.task("start", "t")
@@ -186,7 +189,7 @@ def test_a_reference_becomes_the_task_it_names(compiled):
 
 
 @pytest.mark.req("TOOL-10")
-def test_a_reference_may_name_its_task_by_its_own_name(compiled):
+def test_a_reference_may_name_its_task_by_its_own_name(compiled: Compile) -> None:
     result = compiled(step("[{ name: double, kind: workbook, args: { n: 4 } }]"), root=DOUBLE)
 
     assert result.loud == []
@@ -194,7 +197,7 @@ def test_a_reference_may_name_its_task_by_its_own_name(compiled):
 
 
 @pytest.mark.req("TOOL-10")
-def test_keys_of_the_reference_lie_over_the_definition(compiled):
+def test_keys_of_the_reference_lie_over_the_definition(compiled: Compile) -> None:
     book = 'workbook: { get: { kind: http, endpoint: "http://a", headers: { x: 1 }, spec: { timeout: 5, retry: 1 } } }'
     tool = '[{ name: t, kind: workbook, task: get, url: "http://b", spec: { timeout: 9 } }]'
     task = compiled(step(tool), root=book).task("start", "t")
@@ -204,7 +207,7 @@ def test_keys_of_the_reference_lie_over_the_definition(compiled):
 
 
 @pytest.mark.req("TOOL-10")
-def test_references_through_each_other_keep_both_arguments(compiled):
+def test_references_through_each_other_keep_both_arguments(compiled: Compile) -> None:
     book = DOUBLE[:-2] + ', four: { kind: workbook, task: double, args: { n: "{{ args.m * 2 }}" } } }'
     result = compiled(step("[{ name: t, kind: workbook, task: four, args: { m: 1 } }]"), root=book.replace("} ,", "},"))
 
@@ -214,7 +217,7 @@ def test_references_through_each_other_keep_both_arguments(compiled):
 
 
 @pytest.mark.req("TOOL-10", "VAL-21")
-def test_an_unknown_workbook_task_is_refused(compiled):
+def test_an_unknown_workbook_task_is_refused(compiled: Compile) -> None:
     found = compiled(step("{ kind: workbook, task: nope }"), root=DOUBLE).only("E_WORKBOOK_REF")
 
     assert found.path == "workflow[0].tool.task"
@@ -222,7 +225,7 @@ def test_an_unknown_workbook_task_is_refused(compiled):
 
 
 @pytest.mark.req("TOOL-10")
-def test_references_in_a_circle_are_refused(compiled):
+def test_references_in_a_circle_are_refused(compiled: Compile) -> None:
     book = "workbook: { a: { kind: workbook, task: b }, b: { kind: workbook, task: a } }"
     result = compiled(step("{ kind: workbook, task: a }"), root=book)
 
@@ -230,7 +233,7 @@ def test_references_in_a_circle_are_refused(compiled):
     assert any('"a" → "b" → "a"' in found.message for found in result.found)
 
 
-def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled):
+def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled: Compile) -> None:
     hook = "policy: { before: [{ name: log, kind: workbook }], rules: [{ else: { then: { do: break } } }] }"
     book = f"workbook: {{ log: {{ kind: noop }}, a: {{ kind: noop, spec: {{ {hook} }} }} }}"
 
@@ -238,12 +241,12 @@ def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled):
 
 
 @pytest.mark.parametrize("tool", ["{ kind: workbook }", '{ kind: workbook, task: "{{ workload.t }}" }'])
-def test_a_reference_must_be_a_name_before_anything_runs(compiled, tool):
+def test_a_reference_must_be_a_name_before_anything_runs(compiled: Compile, tool: str) -> None:
     assert compiled(step(tool), root=DOUBLE).only("E_WORKBOOK_REF")
 
 
 @pytest.mark.req("DOC-09")
-def test_the_three_spellings_of_a_workbook_compile_alike(compiled):
+def test_the_three_spellings_of_a_workbook_compile_alike(compiled: Compile) -> None:
     task = 'kind: python, args: { n: "{{ args.n }}" }, code: "result = n * 2"'
     nets = [
         compiled(step("{ kind: workbook, task: double, args: { n: 1 } }"), root=f"workbook: {book}").net
@@ -259,7 +262,7 @@ def test_the_three_spellings_of_a_workbook_compile_alike(compiled):
     assert all(net == nets[0] for net in nets)
 
 
-def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled):
+def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled: Compile) -> None:
     result = compiled(
         "- step: start", root='workbook: { a: { kind: htp }, b: { kind: noop, args: { x: "{{ 1 + }}" } } }'
     )
@@ -271,7 +274,7 @@ def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled):
 
 
 @pytest.mark.req("VAL-21", "KEY-05")
-def test_a_literal_credential_outside_the_keychain_is_a_warning(compiled):
+def test_a_literal_credential_outside_the_keychain_is_a_warning(compiled: Compile) -> None:
     tool = "{ kind: postgres, auth: pg_x, command: select 1 }"
     keychain = "keychain: [{ name: pg_y, kind: postgres_credential }]"
 
@@ -281,7 +284,7 @@ def test_a_literal_credential_outside_the_keychain_is_a_warning(compiled):
 
 
 @pytest.mark.req("KEY-03")
-def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled):
+def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled: Compile) -> None:
     tool = '{ kind: http, url: "http://x", headers: { A: "{{ keychain.opnai.value }}" } }'
 
     found = compiled(step(tool), root="keychain: [{ name: openai, kind: env }]").only("W_KEYCHAIN")
@@ -299,13 +302,13 @@ def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled):
         ("{{ keychain.other.value }}", ["W_KEYCHAIN", "W_KEYCHAIN"]),
     ],
 )
-def test_what_a_keychain_entry_may_read(compiled, auth, codes):
+def test_what_a_keychain_entry_may_read(compiled: Compile, auth: str, codes: list[str]) -> None:
     keychain = f'keychain: [{{ name: api, kind: bearer, auth: "{auth}" }}]'
 
     assert compiled(step("{ kind: noop }"), root=f"workload: {{ login: a }}\n{keychain}").loud == codes
 
 
-def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
+def test_a_command_that_is_one_expression_is_dynamic_sql(compiled: Compile) -> None:
     def tool(sql: str) -> str:
         return step(f'{{ kind: postgres, auth: "{{{{ workload.pg }}}}", command: "{sql}" }}')
 
@@ -331,7 +334,9 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled):
         ("a = {{ workload.ids | join(', ') }}", []),
     ],
 )
-def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(compiled, condition, codes):
+def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(
+    compiled: Compile, condition: str, codes: list[str]
+) -> None:
     """Quietly no row would match, or the database would take the text for a number."""
     tool = '{ kind: postgres, auth: "{{ workload.pg }}", query: "SELECT a FROM t WHERE %s" }'
 
@@ -363,7 +368,7 @@ def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(compi
         "{{ kind: transfer, source: {{ kind: duckdb, query: select 1 }}, target: {{ kind: duckdb, command: {} }} }}",
     ],
 )
-def test_sql_that_no_value_could_make_run_is_an_error(compiled, tool, sql, why):
+def test_sql_that_no_value_could_make_run_is_an_error(compiled: Compile, tool: str, sql: str, why: str) -> None:
     keychain = "keychain: [{ name: pg, kind: postgres_credential }]"
     outcome = compiled(step(tool.format(f'"{sql}"')), root=keychain)
 
@@ -373,7 +378,7 @@ def test_sql_that_no_value_could_make_run_is_an_error(compiled, tool, sql, why):
         assert outcome.loud == []
 
 
-def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compiled):
+def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compiled: Compile) -> None:
     sql = "|\n        select {{ workload.a }},\n          1{{ workload.b }}\n"
     found = compiled(f"- step: start\n  tool:\n    kind: duckdb\n    command: {sql}").only("E_TEMPLATE")
 
@@ -389,7 +394,7 @@ def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compi
         ("{ kind: noop }", None),
     ],
 )
-def test_a_v2_case_step_hands_its_args_to_its_tool_under_the_tools_own(tool, args):
+def test_a_v2_case_step_hands_its_args_to_its_tool_under_the_tools_own(tool: str, args: dict[str, Any] | None) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a\npath: x/a\nworkflow:\n"
     text += f"  - step: start\n    args: {{ a: 1, b: 1 }}\n    tool: {tool}\n    next: end\n"
 

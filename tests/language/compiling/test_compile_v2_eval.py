@@ -9,12 +9,14 @@ import pytest
 from noetl.net.routing import Admission, AdmitRule, Mode
 from noetl.net.task import Mutations
 from noetl.templates.authored import Authored
+from tests.language.compiling.outcomes import Compile
+from tests.narrowing import present
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.mark.req("V2E-01")
-def test_labels_are_names(compiled_document):
+def test_labels_are_names(compiled_document: Compile) -> None:
     result = compiled_document((FIXTURES / "F-000-E.yaml").read_text())
 
     names = [task.name for task in result.step("fetch_transform_store").tasks]
@@ -22,7 +24,7 @@ def test_labels_are_names(compiled_document):
 
 
 @pytest.mark.req("V2E-02")
-def test_when_of_a_step_is_admission(compiled):
+def test_when_of_a_step_is_admission(compiled: Compile) -> None:
     result = compiled('- step: start\n  when: "{{ workload.go }}"\n  tool: [{ t: { kind: noop } }]', api="noetl.io/v2")
 
     assert result.loud == []
@@ -32,8 +34,8 @@ def test_when_of_a_step_is_admission(compiled):
 
 
 @pytest.mark.req("V2E-05", "V2E-07", "V2E-08")
-def test_every_write_of_eval_is_kept(compiled_document):
-    rules = compiled_document((FIXTURES / "F-000-C.yaml").read_text()).task("start", "work").policy.rules
+def test_every_write_of_eval_is_kept(compiled_document: Compile) -> None:
+    rules = compiled_document((FIXTURES / "F-000-C.yaml").read_text()).policy("start", "work").rules
 
     assert rules[2].mutations == Mutations(
         set_iter=Authored({"seen": "{{ outcome.result }}"}),
@@ -45,13 +47,13 @@ def test_every_write_of_eval_is_kept(compiled_document):
 
 
 @pytest.mark.req("V2E-09")
-def test_next_mode_is_the_routers_mode(compiled):
+def test_next_mode_is_the_routers_mode(compiled: Compile) -> None:
     result = compiled(
         "- step: start\n  spec: { next_mode: inclusive }\n  tool: [{ t: { kind: noop } }]\n"
         '  next: [{ step: a, when: "{{ vars.ok }}", args: { n: 1 } }, { step: b }]\n- step: a\n- step: b',
         api="noetl.io/v2",
     )
-    router = result.step("start").router
+    router = result.router("start")
 
     assert result.loud == []
     assert (router.mode, [arc.target for arc in router.arcs]) == (Mode.INCLUSIVE, ["a", "b"])
@@ -59,19 +61,19 @@ def test_next_mode_is_the_routers_mode(compiled):
 
 
 @pytest.mark.req("V2E-04", "POL-02")
-def test_the_same_rules_in_v10_leave_an_error_unmatched(compiled):
+def test_the_same_rules_in_v10_leave_an_error_unmatched(compiled: Compile) -> None:
     rules = '[{ when: "{{ false }}", then: { do: retry, attempts: 2 } }]'
     result = compiled(f'- step: start\n  tool: {{ kind: python, code: "x", spec: {{ policy: {{ rules: {rules} }} }} }}')
 
-    assert len(result.step("start").tasks[0].policy.rules) == 1
+    assert len(present(result.step("start").tasks[0].policy).rules) == 1
     assert result.loud == ["W_ERROR_UNMATCHED"]
 
 
 @pytest.mark.req("ADM-01", "ADM-07")
-def test_admission_rules_keep_tokens_and_parking(compiled):
+def test_admission_rules_keep_tokens_and_parking(compiled: Compile) -> None:
     rules = "[{ when: true, then: { allow: true, set_token: { a: 1 } } }, { else: { then: { park: true } } }]"
     result = compiled(f"- step: start\n  spec: {{ policy: {{ admit: {{ mode: inclusive, rules: {rules} }} }} }}")
-    admission = result.step("start").admission
+    admission = result.admission("start")
 
     assert result.loud == []
     assert admission.mode is Mode.INCLUSIVE
@@ -80,17 +82,17 @@ def test_admission_rules_keep_tokens_and_parking(compiled):
 
 
 @pytest.mark.req("DOC-06")
-def test_kind_and_profile_of_the_executor_are_one_thing(compiled):
+def test_kind_and_profile_of_the_executor_are_one_thing(compiled: Compile) -> None:
     nets = [
         compiled("- step: start", root=f"executor: {{ {word}: local, version: noetl-runtime/1 }}").net
         for word in ("kind", "profile")
     ]
 
     assert nets[0] == nets[1]
-    assert nets[0].executor.kind == "local"
+    assert present(nets[0]).executor.kind == "local"
 
 
-def test_the_executors_policy_is_taken_apart(compiled):
+def test_the_executors_policy_is_taken_apart(compiled: Compile) -> None:
     result = compiled(
         "- step: start",
         root="""
@@ -105,7 +107,7 @@ def test_the_executors_policy_is_taken_apart(compiled):
               cost: { center: b }
         """,
     )
-    executor = result.net.executor
+    executor = present(result.net).executor
 
     assert result.loud == []
     assert executor.limits == {"max_step_runs": 20}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.tools.kinds import KINDS
+from tests.language.compiling.outcomes import Compile
 
 TOOL = """- step: start
   tool:
@@ -31,7 +32,9 @@ INPUTS = {
         ("duckdb", "== 'pg.error'", 'did you mean "duckdb.error"?'),
     ],
 )
-def test_a_kind_that_the_tool_never_gives_is_told_with_those_it_does(compiled, kind: str, test: str, hint: str):
+def test_a_kind_that_the_tool_never_gives_is_told_with_those_it_does(
+    compiled: Compile, kind: str, test: str, hint: str
+) -> None:
     text = TOOL.format(kind=kind, inputs=INPUTS[kind], test=test)
 
     assert hint in compiled(text).only("W_ERROR_KIND").hint
@@ -48,7 +51,7 @@ def test_a_kind_that_the_tool_never_gives_is_told_with_those_it_does(compiled, k
         ("container", "== 'container.exit'"),  # a plug-in's own
     ],
 )
-def test_a_kind_that_it_can_give_is_fine(compiled, kind: str, test: str):
+def test_a_kind_that_it_can_give_is_fine(compiled: Compile, kind: str, test: str) -> None:
     assert "W_ERROR_KIND" not in compiled(TOOL.format(kind=kind, inputs=INPUTS[kind], test=test)).codes
 
 

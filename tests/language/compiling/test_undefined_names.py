@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.language.compiling.outcomes import Compile
+
 LOOPED = """- step: start
   loop: {{ in: "{{{{ [1] }}}}", iterator: page }}
   tool:
@@ -33,7 +35,7 @@ LOOPED = """- step: start
     ],
 )
 @pytest.mark.parametrize("api", ["v10", "v2"])
-def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled, text: str, api: str):
+def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled: Compile, text: str, api: str) -> None:
     code = {"v10": "E_UNDEFINED_NAME", "v2": "W_UNDEFINED_NAME"}[api]
 
     found = compiled(f"- step: start\n  {text}", api=f"noetl.io/{api}").only(code)
@@ -59,7 +61,7 @@ def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled, text
         'tool: { kind: noop, args: { a: "{{ now() }} {{ range(3) | list }}" } }',
     ],
 )
-def test_a_name_that_something_defines_is_fine(compiled, text: str):
+def test_a_name_that_something_defines_is_fine(compiled: Compile, text: str) -> None:
     assert "E_UNDEFINED_NAME" not in compiled(f"- step: start\n  {text}").codes
 
 
@@ -68,7 +70,7 @@ def test_a_name_that_something_defines_is_fine(compiled, text: str):
     ("read", "meant"),
     [("iter.pgae", "page"), ("iter.sene", "seen"), ("iter.indx", "index")],
 )
-def test_a_key_that_iter_never_has_is_found(compiled, read: str, meant: str):
+def test_a_key_that_iter_never_has_is_found(compiled: Compile, read: str, meant: str) -> None:
     found = compiled(LOOPED.format(read)).only("E_UNDEFINED_NAME")
 
     assert f'did you mean "{meant}"?' in found.hint
@@ -76,7 +78,7 @@ def test_a_key_that_iter_never_has_is_found(compiled, read: str, meant: str):
 
 @pytest.mark.req("TPL-03")
 @pytest.mark.parametrize("read", ["iter.page", "iter.seen", "iter.index", "iter.parent.x", "iter.more | default(1)"])
-def test_a_key_that_iter_can_have_is_fine(compiled, read: str):
+def test_a_key_that_iter_can_have_is_fine(compiled: Compile, read: str) -> None:
     assert "E_UNDEFINED_NAME" not in compiled(LOOPED.format(read)).codes
 
 
@@ -108,7 +110,9 @@ workflow:
         ("pages", 'vars: {pages: "{{ pages }}"}', []),
     ],
 )
-def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(compiled_document, read, vars_, warned):
+def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(
+    compiled_document: Compile, read: str, vars_: str, warned: list[str]
+) -> None:
     found = compiled_document(_PAGES.format(read=read, vars=vars_))
 
     assert [one.hint for one in found.found if one.code == "W_FOREIGN_NAME"] == warned

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl.language.drawing.box_contents import lines_of, marks_of
@@ -121,7 +123,7 @@ def test_a_computed_target_leads_to_its_candidates_or_to_the_unknown() -> None:
         ({"ends_execution": True}, "end", "ends the execution"),
     ],
 )
-def test_what_a_step_has_besides_tasks_is_marked_in_words(parts: dict[str, object], word: str, text: str) -> None:
+def test_what_a_step_has_besides_tasks_is_marked_in_words(parts: dict[str, Any], word: str, text: str) -> None:
     assert [(mark.word, mark.text) for mark in marks_of(step("start", **parts))] == [(word, text)]
 
 

@@ -21,6 +21,7 @@ from noetl.language.conversion import Outcome, convert
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds import load_kinds
 from tests.language.migrating.random_playbooks import Playbooks, text_of
+from tests.narrowing import present
 from tests.playbook_runs import Scripted
 from tests.worker.case_running import answer, refused, run_case
 
@@ -143,7 +144,7 @@ def compared(kind: str, seed: int) -> list[str] | None:
         done = convert(Source("test.yaml", text), kinds=KINDS)
         assert done.outcome is Outcome.MIGRATED, [one.message for one in done.before.refusals]
     elif kind == "mixed":
-        done = convert(Source("test.yaml", mixed(document, done.text, playbooks.random)), kinds=KINDS)
+        done = convert(Source("test.yaml", mixed(document, present(done.text), playbooks.random)), kinds=KINDS)
         if done.outcome not in (Outcome.MIGRATED, Outcome.UNCHANGED):
             return None  # a reported refusal is no silent difference
     assert done.text is not None

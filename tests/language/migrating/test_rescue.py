@@ -29,7 +29,9 @@ def rescued(head: str, steps: str) -> str:
     text = f"{head}workflow:\n{dedent(steps).strip()}\n"
     done = converted(text)
     assert not done.before.ok, "the original should be refused"
-    assert (done.outcome, done.blocked) == (Outcome.MIGRATED, ()), [one.message for one in done.after.refusals]
+    assert (done.outcome, done.blocked) == (Outcome.MIGRATED, ()), done.after and [
+        one.message for one in done.after.refusals
+    ]
     assert done.text is not None
     assert converted(done.text).outcome is Outcome.UNCHANGED
     return done.text

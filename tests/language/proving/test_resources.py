@@ -32,7 +32,7 @@ def messages(checked: Net) -> list[str]:
         (calling(), limit(), 1),
         (calling(), limit(5), 1),  # nesting has no bound
         (calling("tests/other"), limit(), 0),
-        (calling(**{"async": True}), limit(), 0),
+        (calling("tests/t", **{"async": True}), limit(), 0),
         (calling(), limit(on_limit="drop"), 0),
         (calling(), limit("{{ workload.n }}"), 0),
         (calling(), None, 0),

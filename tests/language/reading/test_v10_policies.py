@@ -6,7 +6,7 @@ import pytest
 
 from noetl.base.diagnostics import Diagnostic
 from noetl.language.reading.nodes import data
-from noetl.language.reading.playbook import PolicySyntax, TaskSyntax, Then
+from noetl.language.reading.playbook import Admit, PolicySyntax, TaskSyntax, Then
 from tests.language.reading.documents import codes, only, read_rules, read_step
 
 
@@ -220,7 +220,7 @@ def test_hooks_have_no_control_flow(hook: str, code: str) -> None:
     assert codes(read_policy(f"{{rules: [], {hook}}}")[1]) == [code]
 
 
-def read_admit(admit: str):
+def read_admit(admit: str) -> tuple[Admit | None, list[Diagnostic]]:
     step, found = read_step(f"spec: {{policy: {{admit: {admit}}}}}")
     return step.admit, found
 
@@ -233,6 +233,7 @@ def test_admission_reads_rules_parking_and_token_metadata() -> None:
     )
 
     assert found == []
+    assert admit is not None
     assert admit.mode == "inclusive"
     assert [(rule.allow, rule.park) for rule in admit.rules] == [(True, False), (False, True), (False, False)]
     assert data(admit.rules[0].set_token) == {"x": 1}

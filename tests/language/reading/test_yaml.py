@@ -6,7 +6,7 @@ import pytest
 
 from noetl.base.diagnostics import Diagnostic, Findings
 from noetl.base.source import Source
-from noetl.language.reading.nodes import Mapping, Node, data
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
 from noetl.language.reading.yaml import read_yaml
 
 
@@ -22,10 +22,24 @@ def good(text: str) -> Mapping:
     return root
 
 
+def mapping(node: Node) -> Mapping:
+    assert isinstance(node, Mapping)
+    return node
+
+
+def scalar(node: Node) -> Scalar:
+    assert isinstance(node, Scalar)
+    return node
+
+
 def at(root: Mapping, *keys: str | int) -> Node:
     node: Node = root
     for key in keys:
-        node = node.items[key] if isinstance(key, int) else node.values[key]  # type: ignore[union-attr]
+        if isinstance(key, int):
+            assert isinstance(node, Sequence)
+            node = node.items[key]
+        else:
+            node = mapping(node).values[key]
     return node
 
 
@@ -86,7 +100,7 @@ def test_scalars_follow_the_core_schema_of_yaml_1_2(written: str, value: object)
 def test_quoted_and_block_text_is_not_plain() -> None:
     root = good("a: x\nb: 'x'\nc: |\n  x\n")
 
-    assert [at(root, key).plain for key in "abc"] == [True, False, False]  # type: ignore[union-attr]
+    assert [scalar(at(root, key)).plain for key in "abc"] == [True, False, False]
 
 
 @pytest.mark.parametrize("number", [".inf", "-.Inf", ".NaN", "1e999", "99999999999999999999", "-" + "9" * 5000])
@@ -159,7 +173,7 @@ def test_a_block_scalar_ends_with_its_last_line() -> None:
 def test_a_key_that_is_no_word_is_quoted_in_its_path() -> None:
     root = good('headers: {X-Id: 1, "a b": 2, a.b: 3}\n')
 
-    assert [node.path for node in at(root, "headers").values.values()] == [  # type: ignore[union-attr]
+    assert [node.path for node in mapping(at(root, "headers")).values.values()] == [
         "headers.X-Id",
         'headers["a b"]',
         'headers["a.b"]',

@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.source import Source
+from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
 from noetl.net.encoding import content_hash, to_json
 from noetl.secrets.master_keys import MasterKeys
@@ -28,6 +29,7 @@ from noetl.server.access.signatures import signature_of
 from noetl.server.access.webhooks import Webhooks, WebhookTarget
 from noetl.store.catalog import Registration
 from noetl.tools.kinds import KINDS
+from tests.narrowing import payloads
 from tests.server.access.ground import Ground
 
 PLAYBOOK = """
@@ -49,15 +51,13 @@ class Sender:
     def __init__(self, ground: Ground, client: httpx2.AsyncClient, hook_id: str, key: str) -> None:
         self.ground, self.client, self.hook_id, self.key = ground, client, hook_id, key
 
-    def headers(self, body: bytes = BODY, *, age_s: float = 0.0, key: str | None = None, **more: str) -> dict[str, str]:
+    def headers(
+        self, body: bytes = BODY, *, age_s: float = 0.0, key: str | None = None, delivery: str | None = None
+    ) -> dict[str, str]:
         timestamp = str(int(self.ground.clock.now() - age_s))
         signed = signature_of(key or self.key, timestamp, body)
-        return {
-            "content-type": "application/json",
-            "noetl-timestamp": timestamp,
-            "noetl-signature": f"v1={signed}",
-            **more,
-        }
+        headers = {"content-type": "application/json", "noetl-timestamp": timestamp, "noetl-signature": f"v1={signed}"}
+        return headers if delivery is None else {**headers, "noetl-delivery": delivery}
 
     async def send(self, body: bytes = BODY, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
         return await self.client.post(
@@ -68,7 +68,7 @@ class Sender:
         """The payloads of the executions there are, the oldest first."""
         rows = await self.ground.store.executions()
         events = [(await self.ground.store.events(row.execution_id))[0] for row in rows]
-        return [event.payload.payload for event in reversed(events)]  # type: ignore[union-attr]
+        return [one.payload for one in payloads(reversed(events), ExecutionRequested)]
 
 
 async def register(ground: Ground) -> None:
@@ -92,7 +92,7 @@ async def sender() -> AsyncIterator[Sender]:
 
 
 async def test_a_signed_delivery_starts_the_playbook_with_its_body(sender: Sender) -> None:
-    answer = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    answer = await sender.send(headers=sender.headers(delivery="d-1"))
 
     assert answer.status_code == 202
     [payload] = await sender.started()
@@ -263,7 +263,7 @@ async def test_a_replayed_delivery_changes_nothing(sender: Sender) -> None:
 
 async def test_a_caught_delivery_under_another_id_changes_nothing(sender: Sender) -> None:
     """The id is not signed, so whoever catches a delivery can change it; its signature is known, though."""
-    headers = sender.headers(**{"noetl-delivery": "d-1"})
+    headers = sender.headers(delivery="d-1")
     first = await sender.send(headers=headers)
     for other in ("d-2", "d-3"):
         again = await sender.send(headers=headers | {"noetl-delivery": other})
@@ -274,27 +274,27 @@ async def test_a_caught_delivery_under_another_id_changes_nothing(sender: Sender
 
 
 async def test_a_delivery_that_is_sent_again_later_under_its_id_is_the_same(sender: Sender) -> None:
-    first = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    first = await sender.send(headers=sender.headers(delivery="d-1"))
     sender.ground.clock.advance(3_600)
 
-    again = await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    again = await sender.send(headers=sender.headers(delivery="d-1"))
 
     assert again.json()["execution_id"] == first.json()["execution_id"]
     assert len(await sender.started()) == 1
 
 
 async def test_another_body_under_a_known_id_is_refused(sender: Sender) -> None:
-    await sender.send(headers=sender.headers(**{"noetl-delivery": "d-1"}))
+    await sender.send(headers=sender.headers(delivery="d-1"))
     other = b'{"order": {"id": 8}}'
 
-    answer = await sender.send(other, headers=sender.headers(other, **{"noetl-delivery": "d-1"}))
+    answer = await sender.send(other, headers=sender.headers(other, delivery="d-1"))
 
     assert answer.status_code == 422
     assert len(await sender.started()) == 1
 
 
 async def test_copies_that_come_at_once_have_one_effect(sender: Sender) -> None:
-    headers = sender.headers(**{"noetl-delivery": "d-1"})
+    headers = sender.headers(delivery="d-1")
 
     answers = await asyncio.gather(*(sender.send(headers=headers) for _ in range(10)))
 
@@ -305,7 +305,7 @@ async def test_copies_that_come_at_once_have_one_effect(sender: Sender) -> None:
 
 @pytest.mark.parametrize("delivery", ["", "x" * 201])
 async def test_an_id_that_is_none_is_refused(sender: Sender, delivery: str) -> None:
-    assert (await sender.send(headers=sender.headers(**{"noetl-delivery": delivery}))).status_code == 400
+    assert (await sender.send(headers=sender.headers(delivery=delivery))).status_code == 400
     assert await sender.started() == []
 
 
@@ -385,7 +385,7 @@ async def test_an_address_answers_nothing_but_post(sender: Sender) -> None:
 
 
 async def test_a_page_of_another_origin_delivers_nothing(sender: Sender) -> None:
-    answer = await sender.send(headers=sender.headers(origin="https://evil.example"))
+    answer = await sender.send(headers={**sender.headers(), "origin": "https://evil.example"})
 
     assert answer.status_code == 403
     assert await sender.started() == []

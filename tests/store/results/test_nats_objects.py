@@ -23,6 +23,7 @@ from noetl.events.orders import ReportResult, Turn
 from noetl.store.memory import MemoryStore
 from noetl.store.open_store import open_results
 from noetl.store.results import nats_objects
+from noetl.store.results.nats_bucket import OvertakenError
 from noetl.store.results.nats_objects import NatsResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from tests.results.test_outside import LARGE, done, start
@@ -167,7 +168,7 @@ async def test_what_is_put_while_it_is_collected_stays(results: NatsResults, mon
     assert info is not None
     await results.send(b"[1]")
 
-    with pytest.raises(nats_objects.OvertakenError):
+    with pytest.raises(OvertakenError):
         await results._beside.awaited(bucket.delete(info, over=seen))
 
     assert await results.fetch(reference.checksum) == b"[1]"

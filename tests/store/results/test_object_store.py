@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import obstore
 import pytest
+from obstore.store import S3Store
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.store.open_store import open_results, open_store
@@ -76,7 +77,7 @@ def test_a_store_that_cannot_be_reached_is_our_own_error_in_one_line(monkeypatch
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     results = ObjectResults("s3://bucket/below")
-    results._store = type(results._store).from_url(
+    results._store = S3Store.from_url(
         "s3://bucket/below", retry_config={"max_retries": 0}, client_options={"allow_http": True}
     )
 

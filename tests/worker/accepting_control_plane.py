@@ -1,0 +1,47 @@
+"""A control plane for one worker or one order under test: it accepts every report and has nothing else to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import ReportResult, Turn, TurnAnswer
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask, Material
+from noetl.net.net import Net
+
+
+class AcceptingControlPlane:
+    """What a test expects to be asked, it overrides; any other question fails the test."""
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        return TurnAnswer(verdicts=(ReportResult.ACCEPTED,) * len(turn.reports))
+
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        return frozenset()
+
+    async def resumed(self, execution_id: str) -> None:
+        raise NotImplementedError
+
+    async def net(self, net_hash: str) -> Net:
+        raise NotImplementedError
+
+    async def secret(self, ask: Ask) -> Material:
+        raise NotImplementedError
+
+    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+        raise NotImplementedError
+
+    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+        raise NotImplementedError
+
+    async def schema(self, named: str) -> Any:
+        return None
+
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        raise NotImplementedError
+
+    def load(self, reference: Reference) -> Any:
+        raise NotImplementedError
