@@ -1,6 +1,7 @@
 """The Python client of a server: `noetl.Client` for scripts and notebooks, `noetl.AsyncClient` for event loops.
 
-The command line talks to servers through it and through nothing else.
+The command line talks to servers through it and through nothing else. Read first: `async_client.py`, `requests.py`,
+`models.py`.
 """
 
 from noetl.client.async_client import AsyncClient

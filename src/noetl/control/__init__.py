@@ -1,7 +1,11 @@
-"""The control plane: the engine's shell. Load, decide, commit, dispatch.
+"""The control plane: the I/O around the engine. Load, decide, commit, dispatch.
 
 In: commands for executions (start, report, message, timer due, pause). Out: committed events, and only then effects:
-orders become claimable, wake-ups are sent, watchers hear of it. Refuses to know: HTTP.
+wake-ups are sent, claimed orders are handed over, listeners are notified. Refuses to know: HTTP.
+
+`commit` decides and stores, `claiming` gives orders to workers, `background` looks for what crashed processes left,
+`schedule` has timers and schedules, `outside` messages and human tasks, `nested` starts and child executions, `limits`
+concurrency of playbooks, `results` large values, `secrets` what an order may read, `views` where tokens stand.
 
 Read first: `executions.py` (the public face), `commit/group_commit.py` (many commands, one transaction),
 `claiming/claims.py` (which worker gets which order).

@@ -1,5 +1,5 @@
-"""Operations: what a person or a program can ask for, implemented once.
+"""Embedded runs: store, control plane and worker in one process.
 
-`embedded.py` runs playbooks in this process: store, control plane and worker together. It is what `noetl run`,
+`embedded.py` opens them and runs playbooks. It is what `noetl run`,
 `noetl.run()` and the pytest plug-in use.
 """

@@ -1,4 +1,4 @@
-"""Secrets: what credentials are called, where they are found, how they are encrypted.
+"""Secrets: naming, lookup and encryption of credentials.
 
 In: the name of a credential. Out: its fields, in memory, for the server that hands them to the worker holding the
 order.

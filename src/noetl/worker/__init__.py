@@ -4,5 +4,7 @@
 all it knows of a server: in the same process or over HTTP. `ReportQueue` sends reports durably and in order.
 Refuses to know: the store. A worker has no database connection and no inbound port.
 
+`case_run.py` runs steps of the v2-case dialect.
+
 Read first: `worker.py`, `pipeline_run.py`, `control_plane.py`.
 """

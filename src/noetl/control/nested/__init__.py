@@ -1,4 +1,4 @@
-"""Nested playbooks: finding them by path, starting them once per task run, waiting for them.
+"""Starts of executions, and nested playbooks: finding them by path, starting them once per task run, waiting for them.
 
-Read first: `calls.py`.
+Read first: `starts.py` (every execution begins here), `calls.py`.
 """

@@ -1,4 +1,4 @@
-"""What time brings: timers of executions, and schedules that start playbooks.
+"""Timers of executions, and schedules that start playbooks.
 
 Read first: `timers.py`, `schedules.py`.
 """

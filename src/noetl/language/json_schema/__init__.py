@@ -1,1 +1,3 @@
-"""The JSON Schema of playbooks, made from the declarations the checker uses. Read first: `playbook.py`."""
+"""The JSON Schema of playbooks. Tool inputs come from `tools/kinds`; the rest is written here, and a test compares
+it with
+the readers. Read first: `playbook.py`, `steps.py`."""

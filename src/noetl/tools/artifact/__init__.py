@@ -1,1 +1,2 @@
-"""`artifact`: values put into the results store, and got back by their reference."""
+"""`artifact`: values put into the results store, and got back by their reference. Read first: `tool.py`,
+`references.py`."""

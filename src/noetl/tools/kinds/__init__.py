@@ -1,4 +1,4 @@
-"""The table of tool kinds: what each accepts, as data, for the checker, the editor's schema and the docs (TOOL-01).
+"""The table of tool kinds: what each accepts, as data, for the checker, the editor's schema and the docs.
 
 Nothing here imports a driver or knows how a kind runs; `tools/registry.py` does. Kinds of plug-ins are asked for
 only when a name is not built in, since looking for installed packages costs more than checking a small file.

@@ -1,1 +1,1 @@
-"""Quantum jobs (QNT): circuits, where they are placed, and who runs them."""
+"""Quantum jobs: circuits, where they are placed, and who runs them. Read first: `tool.py`, `providers.py`."""

@@ -1,1 +1,1 @@
-"""`script`: a program text in the language it names."""
+"""`script`: a program text in the language it names. Read first: `tool.py`."""

@@ -1,1 +1,2 @@
-"""Programs of this machine, run in a session of their own and killed as a group (DESIGN §7, RELIABILITY 2.2)."""
+"""Programs of this machine, run in a session of their own and killed as a group. Read first: `tool.py`,
+`programs.py`."""

@@ -1,1 +1,1 @@
-"""What the SQL tools share: what a task asks for, and the shape of what it gives back (TOOL-05, TOOL-06)."""
+"""What the SQL tools share: what a task asks for, and the shape of what it gives back."""

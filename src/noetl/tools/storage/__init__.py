@@ -1,1 +1,2 @@
-"""`storage`: objects in S3, Google Cloud Storage, Azure Blob Storage and local folders, by URL."""
+"""`storage`: objects in S3, Google Cloud Storage, Azure Blob Storage and local folders, by URL. Read first:
+`tool.py`, `operations.py`."""

@@ -1,1 +1,3 @@
-"""`transfer`: rows from one place to another, in chunks, resumed where the target has recorded how far it came."""
+"""`transfer`: rows from one place to another, in chunks, resumed where the target has recorded how far it came.
+
+Read first: `tool.py`, `sources/`, `targets/`."""
