@@ -139,7 +139,7 @@ def built(ui: Path) -> None:
 
 
 @pytest.mark.usefixtures("built")
-@pytest.mark.parametrize("path", ["/nonsense", "/non/sense?q=1", "/apis", "/docs/nonsense"])
+@pytest.mark.parametrize("path", ["/nonsense", "/non/sense?q=1", "/apis", "/openapi/nonsense"])
 async def test_a_browser_that_asks_for_no_address_of_ours_is_given_the_page_that_says_so(path: str) -> None:
     async with talking() as talk:
         viewer = await talk.as_role(Role.VIEWER)

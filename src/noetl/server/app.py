@@ -24,6 +24,7 @@ ROUTES = (
     "executions",
     "health",
     "docs",
+    "documentation",
     "session",
     "tokens",
     "audit",

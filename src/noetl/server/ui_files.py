@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from html import escape
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from starlette.responses import Response
 from starlette.types import Scope
 
 from noetl.server.access.security_headers import POLICY
+from noetl.server.static_files import built_folder
 
 # The editor sets one style attribute (the width of a tab); style elements and scripts are the page's own files only.
 _POLICY = POLICY.replace("base-uri 'none'", "base-uri 'self'") + "; style-src-attr 'unsafe-inline'"
@@ -26,12 +26,15 @@ _NOT_BUILT = """<!doctype html>
 <h1>The server runs; its web UI is not built here</h1>
 <p>In a checkout, <code>make ui</code> builds it (Node 20 or newer). Releases have it.</p>
 <p>The command line does not need it: <code>noetl executions</code>.
-The API is described at <a href="docs">docs</a>.</p>
+The API is described at <a href="openapi">openapi</a>, everything else at <a href="docs/">docs</a>.</p>
 """
 
 
+FOLDER = "_ui"
+
+
 def folder() -> Traversable:
-    return files("noetl") / "_ui"
+    return built_folder(FOLDER)
 
 
 def page_for(scope: Scope, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

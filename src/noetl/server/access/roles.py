@@ -79,9 +79,11 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/health/ready"): PUBLIC,
     # the API's own description, and what is measured
     ("GET", "/openapi.json"): VIEWER,
-    ("GET", "/docs"): VIEWER,
-    ("GET", "/docs/docs.js"): VIEWER,
-    ("GET", "/docs/docs.css"): VIEWER,
+    ("GET", "/openapi"): VIEWER,
+    ("GET", "/openapi/docs.js"): VIEWER,
+    ("GET", "/openapi/docs.css"): VIEWER,
+    ("GET", "/docs"): PUBLIC,
+    ("GET", "/docs/{path:path}"): PUBLIC,
     ("GET", "/metrics"): VIEWER,
     # the catalogue, and the language
     ("GET", "/api/catalog"): VIEWER,

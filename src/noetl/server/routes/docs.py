@@ -26,17 +26,17 @@ async def openapi(request: Request) -> Response:
     return Json(request.app.openapi())
 
 
-@router.get("/docs", **shows(media="text/html", summary="This description, to read"))
+@router.get("/openapi", **shows(media="text/html", summary="This description, to read"))
 async def page() -> Response:
     return _file("index.html")
 
 
-@router.get("/docs/docs.js", include_in_schema=False)
+@router.get("/openapi/docs.js", include_in_schema=False)
 async def script() -> Response:
     return _file("docs.js")
 
 
-@router.get("/docs/docs.css", include_in_schema=False)
+@router.get("/openapi/docs.css", include_in_schema=False)
 async def style() -> Response:
     return _file("docs.css")
 

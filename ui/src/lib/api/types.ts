@@ -1662,7 +1662,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/docs": {
+    "/openapi": {
         parameters: {
             query?: never;
             header?: never;
@@ -1670,7 +1670,7 @@ export interface paths {
             cookie?: never;
         };
         /** This description, to read */
-        get: operations["page_docs_get"];
+        get: operations["page_openapi_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -7183,7 +7183,7 @@ export interface operations {
             };
         };
     };
-    page_docs_get: {
+    page_openapi_get: {
         parameters: {
             query?: never;
             header?: never;
