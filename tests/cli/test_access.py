@@ -204,3 +204,19 @@ def test_all_of_it_works_on_a_server_too(served: tuple[str, ...], home: Path) ->
     assert (code, "unbroken" in out) == (0, True)
     assert call("audit", "verify", "--holds", out.split()[-1], *served)[0] == 0
     assert call("audit", "verify", "--holds", "f" * 64, *served)[0] == 1
+
+
+def test_a_token_of_your_own_is_stored_and_not_printed(home: Path, tmp_path: Path) -> None:
+    text = "noetl_worker_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
+    file = tmp_path / "worker.token"
+    file.write_text(text + "\n")
+    options = ("--role", "worker", "--pool", "default", "--from-file", str(file))
+
+    ended = [call("token", "create", "workers", *options) for _ in range(2)]
+
+    assert ended == [(0, "", "token worker (worker) is stored\n")] * 2
+    token = identified(home, text)
+    assert token is not None
+    assert token.pools == ("default",)
+    code, _, err = call("token", "create", "workers", *options, "--server", "http://127.0.0.1:1")
+    assert (code, err) == (4, "error: --from-file is for a store: give --db, and neither --server nor --out\n")

@@ -41,14 +41,30 @@ def command() -> None:
 @click.option("--pool", "pools", multiple=True, metavar="POOL", help="A pool that a worker serves; repeatable.")
 @click.option("--expires", metavar="DURATION", help="Ends after this long, such as 90d or 12h; never when left out.")
 @click.option("--out", metavar="FILE", help="Write it to FILE, which only you can read, instead of printing it.")
+@click.option(
+    "--from-file", "chosen", metavar="FILE", help="Store the token in FILE, which you made; repeating it is harmless."
+)
 @record_output
 @server_option
 @db_option
 def create_command(
-    output: str, server: str | None, db: str | None, expires: str | None, out: str | None, **given: Any
+    output: str,
+    server: str | None,
+    db: str | None,
+    expires: str | None,
+    out: str | None,
+    chosen: str | None,
+    **given: Any,
 ) -> None:
-    """Make a token for NAME and print it, once."""
+    """Make a token for NAME and print it, once.
+
+    With --from-file the token is one of yours, and is not printed: noetl_, 5 to 16 letters or digits, _, and 32 random
+    bytes in base64 for URLs. It is stored in a database, before its servers start.
+    """
     wanted = {**given, "expires_in_s": _seconds(expires)}
+    if chosen is not None:
+        _adopt(chosen, wanted, output, server=server, db=db, out=out)
+        return
     if out is not None:
         _refuse_if_there(out)
     found = reached(server, db)
@@ -64,6 +80,36 @@ def create_command(
         click.echo(f"token {made['token_id']} ({made['role']}) is in {out}", err=True)
     elif output == "text":
         click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
+
+
+def _adopt(
+    chosen: str, wanted: dict[str, Any], output: str, *, server: str | None, db: str | None, out: str | None
+) -> None:
+    from noetl.base.errors import RefusedError
+
+    with refusals():
+        if server is not None or out is not None:
+            raise RefusedError("--from-file is for a store: give --db, and neither --server nor --out")
+        try:
+            text = Path(chosen).expanduser().read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise RefusedError(f"{chosen} cannot be read: {problem}") from None
+    stored = on_store(db, lambda store: _adopted(store, text, wanted))
+    print_record(stored, output, text=list)
+    if output == "text":
+        click.echo(f"token {stored['token_id']} ({stored['role']}) is stored", err=True)
+
+
+async def _adopted(store: Store, text: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    from noetl.base.clock import SystemClock
+    from noetl.server.access.identity import Role
+    from noetl.server.access.tokens import AccessTokens, Wanted
+
+    token = await AccessTokens(store.key_values, SystemClock()).adopt(
+        text, Wanted(**{**wanted, "role": Role(wanted["role"])})
+    )
+    await note(store, "token create", token.token_id)
+    return _without_hash(readable(token))
 
 
 def _refuse_if_there(out: str) -> None:

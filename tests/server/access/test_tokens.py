@@ -185,3 +185,48 @@ async def test_two_identities_in_one_request_are_none() -> None:
             [("cookie", "noetl_session=x; noetl_session=y")],
         ):
             assert (await caller.get("/api/catalog", headers=headers)).status_code == 401
+
+
+CHOSEN = "noetl_worker_" + "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
+WORKER = Wanted(subject="workers", role=Role.WORKER, pools=("default",))
+
+
+async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> None:
+    tokens, store, _ = made()
+    first = await tokens.adopt(CHOSEN, WORKER)
+
+    again = await tokens.adopt(CHOSEN, WORKER)
+    more = await tokens.adopt(CHOSEN, msgspec.structs.replace(WORKER, pools=("gpu", "default")))
+
+    assert again == first
+    assert more.pools == ("default", "gpu")
+    assert (await tokens.identified(CHOSEN)) is not None
+    [thing] = await store.key_values.list(KIND)
+    assert CHOSEN.rpartition("_")[2].encode() not in thing.body
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("secret", "this is no token"),
+        ("noetl_worker_short", "this is no token"),
+        ("noetl_Worker_" + "a" * 43, "this is no token"),
+        ("noetl_worker_" + "a" * 43, "could be guessed"),
+    ],
+)
+async def test_a_chosen_token_that_is_none_or_could_be_guessed_is_refused(text: str, says: str) -> None:
+    tokens, _, _ = made()
+
+    with pytest.raises(RefusedError, match=says):
+        await tokens.adopt(text, WORKER)
+
+
+async def test_a_chosen_token_takes_no_other_ones_place_and_does_not_come_back() -> None:
+    tokens, _, _ = made()
+    await tokens.adopt(CHOSEN, WORKER)
+
+    with pytest.raises(RefusedError, match='another token "worker"'):
+        await tokens.adopt(CHOSEN[:-1] + "H", WORKER)
+    await tokens.revoke("worker")
+    with pytest.raises(RefusedError, match="was revoked"):
+        await tokens.adopt(CHOSEN, WORKER)

@@ -27,6 +27,7 @@ _NAME = re.compile(r"[\w.@+ -]{1,100}")
 _SHAPE = re.compile(r"noetl_([a-z0-9]{5,16})_([A-Za-z0-9_-]{43})")
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # what people can read to each other
 _TRIES = 5
+_LEAST_DISTINCT = 16  # characters of a chosen secret; 43 random ones have fewer once in 10^12 times
 
 
 class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +82,33 @@ class AccessTokens:
                 return made
         raise BackendError("no new token could be stored: others take every name for it")
 
+    async def adopt(self, text: str, wanted: Wanted) -> AccessToken:
+        """Store a token that an operator has chosen. Adopting it again changes only what it may do.
+
+        RefusedError for one that is no token, could be guessed, was revoked, or whose name another token has."""
+        _refuse_if_wrong(wanted)
+        token_id, secret = _parts_of(text)
+        for _ in range(_TRIES):
+            thing = await self._key_values.get(KIND, token_id)
+            if thing is None:
+                made = await self._store(token_id, wanted, secret)
+                if made is not None:
+                    return made[1]
+                continue  # another process was faster
+            kept = _read(thing.body)
+            if kept is None or not are_same(digest_of(secret), kept.secret_hash):
+                raise RefusedError(f'there is another token "{token_id}": choose another name after noetl_')
+            if kept.revoked_at is not None:
+                raise RefusedError(f"token {token_id} was revoked, which is for ever: make another one")
+            now = self._clock.now()
+            changed = _granted(kept, wanted, now)
+            self._seen.pop(token_id, None)
+            if changed == kept or await self._key_values.put(
+                KIND, token_id, msgspec.json.encode(changed), over=thing.version, at=now
+            ):
+                return changed
+        raise BackendError(f"token {token_id} is being changed by others all the time")
+
     async def exist(self) -> bool:
         """Whether there has ever been any."""
         return bool(await self._key_values.list(KIND, limit=1))
@@ -92,18 +120,12 @@ class AccessTokens:
         made = await self._store(FIRST, Wanted(subject="admin", role=Role.ADMIN))
         return made[0] if made is not None else None
 
-    async def _store(self, token_id: str, wanted: Wanted) -> tuple[str, AccessToken] | None:
-        now, secret = self._clock.now(), fresh_secret()
-        token = AccessToken(
-            token_id=token_id,
-            subject=wanted.subject,
-            role=wanted.role,
-            secret_hash=digest_of(secret),
-            human_roles=tuple(sorted(set(wanted.human_roles))),
-            pools=tuple(sorted(set(wanted.pools))),
-            created_at=now,
-            expires_at=None if wanted.expires_in_s is None else now + wanted.expires_in_s,
+    async def _store(self, token_id: str, wanted: Wanted, chosen: str | None = None) -> tuple[str, AccessToken] | None:
+        now, secret = self._clock.now(), chosen or fresh_secret()
+        empty = AccessToken(
+            token_id=token_id, subject="", role=wanted.role, secret_hash=digest_of(secret), created_at=now
         )
+        token = _granted(empty, wanted, now)
         self._seen.pop(token_id, None)
         thing = await self._key_values.put(KIND, token_id, msgspec.json.encode(token), over=0, at=now)
         return None if thing is None else (f"noetl_{token_id}_{secret}", token)
@@ -190,6 +212,31 @@ def _read(body: bytes) -> AccessToken | None:
     except msgspec.DecodeError:
         return None
     return token if token.role in GIVEN else None
+
+
+def _granted(token: AccessToken, wanted: Wanted, now: float) -> AccessToken:
+    """The token with what it may do replaced by what is wanted; what it is known by stays."""
+    return msgspec.structs.replace(
+        token,
+        subject=wanted.subject,
+        role=wanted.role,
+        human_roles=tuple(sorted(set(wanted.human_roles))),
+        pools=tuple(sorted(set(wanted.pools))),
+        expires_at=None if wanted.expires_in_s is None else now + wanted.expires_in_s,
+    )
+
+
+def _parts_of(text: str) -> tuple[str, str]:
+    """Name and secret of a chosen token."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None:
+        raise RefusedError(
+            "this is no token: write noetl_, 5 to 16 lower-case letters or digits, _, and 43 characters, which are "
+            "32 random bytes in base64 for URLs without padding"
+        )
+    if len(set(shape[2])) < _LEAST_DISTINCT:
+        raise RefusedError("the secret part of this token could be guessed: make it of 32 random bytes")
+    return shape[1], shape[2]
 
 
 def _refuse_if_wrong(wanted: Wanted) -> None:
