@@ -16,6 +16,7 @@ import pytest
 
 from noetl.base.addresses.guard import AddressGuard, BlockedError
 from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy
+from noetl.base.addresses.proxies import DIRECT
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
 from noetl.secrets.token_requests import MAX_ANSWER_BYTES, TokenRequests
@@ -238,8 +239,8 @@ async def test_a_plug_in_has_the_policy_through_its_context() -> None:
 def test_tools_of_a_server_are_closed_and_those_of_an_embedded_run_open() -> None:
     closed = tools_of(ServerSettings(local=False, allow_addresses=("10.0.0.0/8",)))
 
-    assert closed.addresses.policy == AddressPolicy(allow=("10.0.0.0/8",))
-    assert tools_of(ServerSettings(local=True)).addresses.policy == OPEN
+    assert closed.addresses.policy == AddressPolicy(allow=("10.0.0.0/8",), proxies=DIRECT)
+    assert tools_of(ServerSettings(local=True)).addresses.policy == AddressPolicy(allow_private=True, proxies=DIRECT)
     assert Registry().addresses.policy == OPEN
     assert context().addresses.policy == OPEN
 

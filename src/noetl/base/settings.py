@@ -17,7 +17,7 @@ import msgspec
 from noetl.base.errors import RefusedError
 
 PREFIX = "NOETL_"
-SECRETS = frozenset({"token"})  # settings whose value is never shown
+SECRETS = frozenset({"token", "proxy"})  # settings whose value is never shown
 _FLAG, _DEFAULT = "flag", "default"
 
 
@@ -61,8 +61,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     authority of a server's private certificate.
 
     `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
-    cluster quicker. `behind_proxy` says that a proxy before the server does TLS. `allow_addresses` are private
-    networks, addresses and host names that tools may reach all the same. `lease_ttl` is how long an order is a
+    cluster quicker. `behind_proxy` says that a proxy before the server does TLS; `trusted_proxies` are
+    the addresses of proxies whose word on where a request comes from is believed. `allow_addresses` are private
+    networks, addresses and host names that tools may reach all the same. `proxy` is the URL of a proxy that requests of
+    tools and for tokens take, except to the hosts of `no_proxy`. `lease_ttl` is how long an order is a
     worker's without a word of it, `heartbeat` how often it says one, in seconds. `strict` refuses playbooks with
     warnings: when one is registered on a server, and when one is run or registered from a file. The quotas are of one
     subject: what its executions may store is counted by the day. `min_free_bytes` must be free on the disk for a start.
@@ -106,6 +108,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()
     allow_addresses: tuple[str, ...] = ()
+    proxy: str | None = None
+    no_proxy: tuple[str, ...] = ()
 
 
 _TYPES = get_type_hints(Settings)

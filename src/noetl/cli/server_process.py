@@ -50,6 +50,8 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "sandbox": settings.sandbox,
         "data_folders": settings.data_folders,
         "allow_addresses": settings.allow_addresses,
+        "proxy": settings.proxy,
+        "no_proxy": settings.no_proxy,
         "quantum_providers": settings.quantum_providers,
         "hosts": settings.allowed_hosts,
         "tls_cert": settings.tls_cert,

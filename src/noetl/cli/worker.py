@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -165,6 +166,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
 def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
     from noetl.base.addresses.policy import AddressPolicy
+    from noetl.base.addresses.proxies import outbound_proxies
     from noetl.tools.http.tool import HttpTool
     from noetl.tools.permissions import Permissions, denied_kinds
     from noetl.tools.registry import Registry
@@ -175,7 +177,10 @@ def _tools(settings: Settings) -> Registry:
         sandbox=settings.sandbox,
         data_folders=settings.data_folders,
         quantum_providers=settings.quantum_providers,
-        addresses=AddressPolicy(allow=settings.allow_addresses),
+        addresses=AddressPolicy(
+            allow=settings.allow_addresses,
+            proxies=outbound_proxies(settings.proxy, settings.no_proxy, os.environ),
+        ),
     )
     return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
 

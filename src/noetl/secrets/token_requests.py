@@ -1,7 +1,7 @@
 """Token requests: a form to a token endpoint, under the same address policy as tools (KEY-04).
 
-What is sent is a secret: no redirect is followed, no proxy asked, and plain http only where it cannot leave the
-machine. What comes back is bounded before it is read.
+What is sent is a secret: no redirect is followed, and plain http only where it cannot leave the machine. A proxy that
+the operator has set is asked for a tunnel, and sees nothing of it. What comes back is bounded before it is read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.addresses.proxies import Proxy
 from noetl.base.errors import BackendError, RefusedError
 
 TIMEOUT_S = 30.0
@@ -43,29 +44,38 @@ class TokenRequests:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise RefusedError("a token endpoint begins with https://")
+        port = parts.port or _PORTS[parts.scheme]
         try:
-            addresses = await self._guard.addresses(parts.hostname, parts.port or _PORTS[parts.scheme])
+            if self._proxy(url) is not None:
+                await self._guard.allow_by_proxy(parts.hostname, port)
+                is_here = False
+            else:
+                is_here = all(one.is_loopback for one in await self._guard.addresses(parts.hostname, port))
         except (BlockedError, UnresolvedError) as problem:
             raise RefusedError(problem.message) from None
-        if parts.scheme == "http" and not all(address.is_loopback for address in addresses):
+        if parts.scheme == "http" and not is_here:
             raise RefusedError("the client secret would go there unencrypted: write https://")
+
+    def _proxy(self, url: str) -> Proxy | None:
+        parts = urlsplit(url)
+        return self._guard.policy.ways_out().proxy_for(parts.scheme, parts.hostname or "", parts.port)
 
     async def _sent(self, url: str, headers: Headers, body: bytes) -> tuple[int, bytes]:
         import httpcore2  # slow to import, and rarely needed
         import httpx2
 
-        from noetl.base.addresses.connections import GuardedBackend
+        from noetl.base.addresses.connections import GuardedBackend, connection_pool
 
         limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), TIMEOUT_S)}
         backend = GuardedBackend(self._guard)
         try:
             async with (
-                httpcore2.AsyncConnectionPool(
-                    ssl_context=httpx2.create_ssl_context(), network_backend=backend
-                ) as connections,
+                connection_pool(backend, self._proxy(url), tls=httpx2.create_ssl_context()) as connections,
                 connections.stream("POST", url, headers=headers, content=body, extensions=limits) as answer,
             ):
                 return answer.status, await _bounded(answer)
+        except httpcore2.ProxyError as problem:
+            raise BackendError(f"the proxy refused it ({problem})") from None
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as problem:
             raise BackendError(type(problem).__name__) from None
         except (BlockedError, UnresolvedError) as problem:

@@ -39,6 +39,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     sandbox: bool = False
     allow_addresses: tuple[str, ...] = ()
+    proxy: str | None = None  # of requests of tools and for tokens; None: those of the environment
+    no_proxy: tuple[str, ...] = ()
     data_folders: tuple[str, ...] = ()
     quantum_providers: tuple[str, ...] = ()
     secret_variables: tuple[str, ...] = ()

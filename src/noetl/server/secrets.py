@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock
 from noetl.base.errors import RefusedError
 from noetl.server.configuration import ServerSettings
@@ -31,7 +32,8 @@ def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: Se
         return open_keychain(credentials, clock)
     vault = Vault(credentials, load_master_keys(os.environ), clock)
     environment = {name: os.environ[name] for name in settings.secret_variables if name in os.environ}
-    post = TokenRequests(AddressGuard(AddressPolicy(allow=settings.allow_addresses)))
+    proxies = outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
+    post = TokenRequests(AddressGuard(AddressPolicy(allow=settings.allow_addresses, proxies=proxies)))
     return Keychain(Sources(environment=environment, vault=vault, clock=clock, read_file=_reader(settings), post=post))
 
 

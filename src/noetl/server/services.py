@@ -12,7 +12,8 @@ import msgspec
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError
 from noetl.base.source import Source
@@ -102,8 +103,6 @@ def tools_of(settings: ServerSettings) -> Registry:
         sandbox=settings.sandbox,
         addresses=addresses_of(settings),
     )
-    if settings.local:
-        return Registry(permissions=permissions)
     from noetl.tools.http.tool import HttpTool
 
     return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
@@ -111,7 +110,8 @@ def tools_of(settings: ServerSettings) -> Registry:
 
 def addresses_of(settings: ServerSettings) -> AddressPolicy:
     """What tools and token requests of this server may reach."""
-    return OPEN if settings.local else AddressPolicy(allow=settings.allow_addresses)
+    proxies = outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
+    return AddressPolicy(allow_private=settings.local, allow=settings.allow_addresses, proxies=proxies)
 
 
 def compiled_file(file: Path) -> Net:

@@ -7,23 +7,53 @@ second lookup, no odd spelling. The name stays what it was for the Host header a
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError, ConnectTimeout
+from httpcore2 import (
+    SOCKET_OPTION,
+    URL,
+    AnyIOBackend,
+    AsyncConnectionPool,
+    AsyncHTTPProxy,
+    AsyncNetworkBackend,
+    AsyncNetworkStream,
+    ConnectError,
+    ConnectTimeout,
+)
 
 from noetl.base.addresses.guard import AddressGuard, BlockedError
 from noetl.base.addresses.policy import Address
+from noetl.base.addresses.proxies import Proxy
 
 NEXT_ADDRESS_S = 3.0  # how long one of several addresses may keep the others waiting
+
+
+def connection_pool(
+    backend: GuardedBackend, proxy: Proxy | None, *, tls: ssl.SSLContext | None, **limits: Any
+) -> AsyncConnectionPool:
+    """A pool of connections that `backend` opens, or that a proxy does. The operator has chosen the proxy, wherever it
+    is; whoever sends through it asks `backend.guard` for each host first."""
+    if proxy is None:
+        return AsyncConnectionPool(ssl_context=tls, network_backend=backend, **limits)
+    import httpx2
+
+    return AsyncHTTPProxy(
+        proxy_url=URL(scheme=proxy.scheme, host=proxy.host, port=proxy.port, target="/"),
+        proxy_auth=proxy.login,
+        proxy_ssl_context=httpx2.create_ssl_context() if proxy.scheme == "https" else None,
+        ssl_context=tls,
+        **limits,
+    )
 
 
 class GuardedBackend(AsyncNetworkBackend):
     """Opens connections for the pool, to addresses that a guard has given."""
 
     def __init__(self, guard: AddressGuard, *, inner: AsyncNetworkBackend | None = None) -> None:
-        self._guard = guard
+        self.guard = guard
         self._inner = inner or AnyIOBackend()
 
     async def connect_tcp(
@@ -37,7 +67,7 @@ class GuardedBackend(AsyncNetworkBackend):
         deadline = None if timeout is None else monotonic() + timeout
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._guard.addresses(host, port)
+                addresses = await self.guard.addresses(host, port)
         except TimeoutError:
             raise ConnectTimeout(f"{host} was not looked up in time") from None
         options: dict[str, Any] = {"local_address": local_address, "socket_options": socket_options}

@@ -57,6 +57,15 @@ class AddressGuard:
                 raise BlockedError(f"{address} is {why}" if written is not None else f"it is at {address}, {why}")
         return addresses
 
+    async def allow_by_proxy(self, host: str, port: int) -> None:
+        """Nothing where a proxy may be asked for `host`, else BlockedError. The proxy looks the name up once more, so
+        what it reaches is its own to bound; what this machine can tell of the name is held to here."""
+        try:
+            await self.addresses(host, port)
+        except UnresolvedError:
+            if why := self.policy.unresolved_refusal(host):
+                raise BlockedError(why) from None
+
     async def address(self, what: str, host: str, port: int) -> str:
         """The first address of `host`, for drivers that take one. The error says `what` could not be reached."""
         try:

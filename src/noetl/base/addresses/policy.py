@@ -6,6 +6,7 @@ an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be wh
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,6 +14,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import PurePosixPath
 
 import msgspec
+
+from noetl.base.addresses.proxies import OutboundProxies, outbound_proxies
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -63,6 +66,11 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
     allow_private: bool = False
     allow: tuple[str, ...] = ()
+    proxies: OutboundProxies | None = None  # None: those of the environment
+
+    def ways_out(self) -> OutboundProxies:
+        """The proxies that requests take."""
+        return outbound_proxies(None, (), os.environ) if self.proxies is None else self.proxies
 
     def refusal(self, host: str, address: Address) -> str | None:
         """Why `address`, which `host` resolved to, may not be reached; None when it may."""
@@ -84,6 +92,13 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         if ".." not in place.parts and any(place.is_relative_to(posixpath.normpath(folder)) for folder in folders):
             return None
         return f"a Unix socket, which this worker may not reach; {FLAG} {SOCKET}{path} allows it"
+
+    def unresolved_refusal(self, host: str) -> str | None:
+        """Why a proxy may not be asked for a host whose address is not known here; None when it may."""
+        named, _ = _read(self.allow)
+        if self.allow_private or any(_matches(host.lower().rstrip("."), one) for one in named):
+            return None
+        return f"its address is not known here, so a private one cannot be ruled out; {FLAG} {host} allows it"
 
     def _allows(self, host: str, everywhere: tuple[Address, ...]) -> bool:
         named, networks = _read(self.allow)

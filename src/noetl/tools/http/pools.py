@@ -1,7 +1,7 @@
 """Pools: connections kept open between requests, one pool for plain text and one for each way of checking TLS.
 
 They are below httpx2's client on purpose: a client keeps cookies, and a worker serves many executions that must not
-see each other's. No proxy is taken from the environment; there is no way here to have one.
+see each other's. Each proxy has pools of its own; which one a request takes is said here, host by host.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import cast
 import httpcore2
 import httpx2
 
-from noetl.base.addresses.connections import GuardedBackend
+from noetl.base.addresses.connections import GuardedBackend, connection_pool
+from noetl.base.addresses.proxies import DIRECT, OutboundProxies, Proxy
 
 MAX_CONNECTIONS = 256
 MAX_IDLE = 32
@@ -21,14 +22,17 @@ IDLE_S = 15.0
 
 
 class HttpPools:
-    def __init__(self, backend: GuardedBackend) -> None:
-        self._backend = backend
-        self._pools: dict[tuple[bool, bool], httpcore2.AsyncConnectionPool] = {}
+    def __init__(self, backend: GuardedBackend, proxies: OutboundProxies = DIRECT) -> None:
+        self._backend, self._proxies = backend, proxies
+        self._pools: dict[tuple[bool, bool, Proxy | None], httpcore2.AsyncConnectionPool] = {}
 
     async def send(self, request: httpx2.Request, *, verify_ssl: bool) -> httpx2.Response:
         """The response, its body not yet read. The caller closes it."""
         url = request.url
-        answer = await self._pool(url.scheme == "https", verify_ssl).handle_async_request(
+        proxy = self._proxies.proxy_for(url.scheme, url.host, url.port)
+        if proxy is not None:
+            await self._backend.guard.allow_by_proxy(url.host, url.port or (443 if url.scheme == "https" else 80))
+        answer = await self._pool(url.scheme == "https", verify_ssl, proxy).handle_async_request(
             httpcore2.Request(
                 method=request.method,
                 url=httpcore2.URL(
@@ -50,17 +54,18 @@ class HttpPools:
             request=request,
         )
 
-    def _pool(self, tls: bool, verify_ssl: bool) -> httpcore2.AsyncConnectionPool:
+    def _pool(self, tls: bool, verify_ssl: bool, proxy: Proxy | None) -> httpcore2.AsyncConnectionPool:
         """A connection whose certificate was not checked must never serve a request that wants it checked."""
-        key = (tls, verify_ssl or not tls)
+        key = (tls, verify_ssl or not tls, proxy)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = httpcore2.AsyncConnectionPool(
-                ssl_context=_tls(verify_ssl) if tls else None,
+            pool = self._pools[key] = connection_pool(
+                self._backend,
+                proxy,
+                tls=_tls(verify_ssl) if tls else None,
                 max_connections=MAX_CONNECTIONS,
                 max_keepalive_connections=MAX_IDLE,
                 keepalive_expiry=IDLE_S,
-                network_backend=self._backend,
             )
         return pool
 

@@ -68,6 +68,9 @@ def error_outcome(what: str, problem: Exception, timeout: RequestTimeout) -> Too
         case UnresolvedError():
             message = f"{what} could not be sent: the host was not found ({problem.message})"
             return ToolError("http.transport", message, retryable=True, code="dns")
+        case httpcore2.ProxyError():
+            message = f"{what} could not be sent: the proxy refused it ({problem})"
+            return ToolError("http.transport", message, retryable=str(problem)[:1] == "5", code="proxy")
         case httpcore2.ConnectError():
             return _unconnected(what, problem)
         case httpx2.DecodingError():

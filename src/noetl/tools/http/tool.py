@@ -35,6 +35,7 @@ _FROM_BELOW = (
     httpcore2.TimeoutException,
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
+    httpcore2.ProxyError,
     httpcore2.ConnectionNotAvailable,
     httpx2.DecodingError,
     BlockedError,
@@ -47,7 +48,7 @@ class HttpTool:
     """`policy` says which addresses may be reached; a server gives a closed one (DESIGN §7)."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
-        self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)))
+        self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)), policy.ways_out())
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         what, knobs = named(inputs.get("method"), inputs.get("url"), context.masked), Knobs()
