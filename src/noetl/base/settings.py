@@ -78,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     workers_in_process: int = 0
     token_file: str | None = None

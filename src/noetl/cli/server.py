@@ -34,7 +34,20 @@ def command() -> None:
 @click.option("--tls-key", metavar="FILE", help="Its key.")
 @click.option("--ca", metavar="FILE", help="The authority of a private certificate, in PEM; --context remembers it.")
 @click.option("--behind-proxy", is_flag=True, default=None, help="A proxy in front of it does TLS.")
-@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name people reach it by.")
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS|NETWORK",
+    help="A proxy whose X-Forwarded-For is believed.  [default with --behind-proxy: this machine]",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name people reach it by; *.NAME for all below.",
+)
 @click.option(
     "--workers-in-process", type=click.IntRange(0), metavar="N", help="Orders run in this process.  [default: 0]"
 )

@@ -57,6 +57,7 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "tls_cert": settings.tls_cert,
         "tls_key": settings.tls_key,
         "behind_proxy": settings.behind_proxy,
+        "trusted_proxies": settings.trusted_proxies,
         "max_body_bytes": settings.max_body_bytes,
         "max_result_bytes": settings.max_result_bytes,
         "nats": settings.nats,

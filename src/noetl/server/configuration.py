@@ -50,6 +50,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False
+    trusted_proxies: tuple[str, ...] = ()  # addresses and networks; behind a proxy, those of this machine if empty
     max_body_bytes: int = MIB
     max_result_bytes: int = 64 * MIB
     max_connections: int = 10_000  # or fewer, where the system gives fewer open files

@@ -25,6 +25,7 @@ from noetl.control.claiming.pools import EVERY
 from noetl.server.access.listen_address import check_bind
 from noetl.server.app import build
 from noetl.server.cleanup import housekeeping
+from noetl.server.access.origins import trusted_proxies
 from noetl.server.configuration import ServerSettings
 from noetl.server.connections import BoundedProtocol, ConnectionLimits, Connections
 from noetl.server.logs import configure_logging, log
@@ -143,7 +144,8 @@ def _config(services: Services) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=settings.behind_proxy,
+        proxy_headers=settings.behind_proxy or bool(settings.trusted_proxies),
+        forwarded_allow_ips=trusted_proxies(settings.trusted_proxies),
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, int(settings.drain_s)),
         ssl_certfile=settings.tls_cert,
@@ -154,7 +156,8 @@ def _config(services: Services) -> uvicorn.Config:
 def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
     """The protocol of connections that share this server's limits."""
     most = connections_within(raise_limit(), settings.max_connections)
-    by_address = None if settings.behind_proxy else min(settings.max_connections_per_address, max(1, most // 2))
+    has_proxy = settings.behind_proxy or bool(settings.trusted_proxies)
+    by_address = None if has_proxy else min(settings.max_connections_per_address, max(1, most // 2))
     limits = ConnectionLimits(
         most=most,
         strangers=max(1, most // 2),

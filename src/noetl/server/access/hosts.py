@@ -7,6 +7,8 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
+from noetl.base.errors import RefusedError
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::\d{1,5})?", re.I)
 
@@ -27,10 +29,22 @@ def is_loopback(host: str) -> bool:
 
 
 class Hosts:
-    """The loopback names, and those the operator adds."""
+    """The loopback names, and those the operator adds: `noetl.example.org`, or `*.example.org` for every name below it.
+    RefusedError for what is no name."""
 
     def __init__(self, added: Iterable[str] = ()) -> None:
-        self._names = LOOPBACK_NAMES | {name for one in added if (name := host_name(one)) is not None}
+        self._names, self._endings = set(LOOPBACK_NAMES), list[str]()
+        for written in added:
+            name = host_name(written.removeprefix("*."))
+            if name is None or (written.startswith("*.") and "." not in name):
+                raise RefusedError(
+                    f'--allowed-host "{written}" is no name: write noetl.example.org, or *.example.org for all below it'
+                )
+            if written.startswith("*."):
+                self._endings.append(f".{name}")
+            else:
+                self._names.add(name)
 
     def know(self, authority: str) -> bool:
-        return host_name(authority) in self._names
+        name = host_name(authority)
+        return name is not None and (name in self._names or name.endswith(tuple(self._endings)))
