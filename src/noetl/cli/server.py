@@ -62,7 +62,8 @@ def command() -> None:
 def start_command(detach: bool, context: str | None, **flags: Any) -> None:
     """Serve the API until told to stop.
 
-    The first start on a store makes a token for an administrator. Listening on anything but this machine's own address
+    The first start on a store makes a token for an administrator, and a master key for credentials where there is none.
+    Listening on anything but this machine's own address
     needs tokens, and TLS or --behind-proxy. SIGTERM or Ctrl-C ends it: what is being answered is answered first.
     """
     from noetl.base.settings import load_settings
@@ -86,7 +87,7 @@ def _detach(settings: Settings) -> None:
     from noetl.base.settings import state_folder
     from noetl.cli.contexts import read_token
     from noetl.cli.processes import Record, detached
-    from noetl.cli.server_process import say_token
+    from noetl.cli.server_process import say_master_key, say_token
 
     own = settings.token_file is None
     handed = state_folder() / "first-token"
@@ -94,6 +95,8 @@ def _detach(settings: Settings) -> None:
 
     def ready(record: Record) -> None:
         click.echo(f"server {record.name} ({record.pid}) at {record.url}")
+        if "master_key" in record.detail:
+            say_master_key(record.detail["master_key"])
 
     try:
         detached(arguments, "server", within_s=_READY_S, ready=ready)

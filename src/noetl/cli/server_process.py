@@ -127,13 +127,23 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
         add(announced.context, served.url, served.first_token, announced.ca)
     if served.first_token is not None and announced.token_file is not None:
         write_token(Path(announced.token_file), served.first_token)
-    place = leave(own_record("server", str(served.port), served.url, store=without_password(store)))
+    detail = {"store": without_password(store)}
+    if served.first_key is not None:
+        detail["master_key"] = str(served.first_key)
+    place = leave(own_record("server", str(served.port), served.url, **detail))
     print_line(f"NoETL at {served.url}, store {without_password(store)}")
+    if served.first_key is not None:
+        say_master_key(str(served.first_key))
     if served.first_token is not None and announced.token_file is None:
         say_token(served.first_token)
     if announced.then is not None:
         announced.then(served.url)
     return place
+
+
+def say_master_key(file: str) -> None:
+    """Where the key is that a first start has made."""
+    print_line(f"made a master key for credentials: {file}; keep a copy of it, without it nobody can read them")
 
 
 def say_token(token: str) -> None:

@@ -1,7 +1,7 @@
 """Master keys: what the vault's data keys are wrapped with. Several may be live; the newest seals what is new.
 
 They come from NOETL_MASTER_KEY, from the file NOETL_MASTER_KEY_FILE, or from a file in the user's data folder that is
-made with the first credential. There is no default key.
+made with the first credential, or when a server first starts. There is no default key.
 """
 
 from __future__ import annotations
@@ -86,16 +86,26 @@ def take_from_environment() -> None:
         _taken[VARIABLE] = written
 
 
+def key_file(environment: Mapping[str, str]) -> Path:
+    """Where the keys are, or would be, when they are not in a variable."""
+    chosen = environment.get(FILE_VARIABLE)
+    return Path(chosen).expanduser() if chosen else home() / FILE
+
+
+def has_master_keys(environment: Mapping[str, str]) -> bool:
+    taken = VARIABLE in _taken and environment is os.environ
+    return bool(environment.get(VARIABLE)) or taken or key_file(environment).exists()
+
+
 def load_master_keys(environment: Mapping[str, str], *, create: bool = False) -> MasterKeys:
     """The keys of this installation; without any, and with `create`, a file with a first one is made."""
     taken = _taken.get(VARIABLE) if environment is os.environ else None
     if written := environment.get(VARIABLE) or taken:
         return MasterKeys(_keys(written.replace(",", "\n"), VARIABLE))
-    chosen = environment.get(FILE_VARIABLE)
-    path = Path(chosen).expanduser() if chosen else home() / FILE
+    path = key_file(environment)
     if path.exists():
         return _from_file(path)
-    if chosen and not create:
+    if environment.get(FILE_VARIABLE) and not create:
         raise BackendError(f"the master key file {path} is not there")
     keys = MasterKeys([], file=path)
     return keys.with_new_key() if create else keys

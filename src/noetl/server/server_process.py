@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -23,11 +25,12 @@ from noetl.base.outages import Outage
 from noetl.control.background.garbage_collection import sweeper
 from noetl.control.claiming.pools import EVERY
 from noetl.server.access.listen_address import check_bind
+from noetl.server.access.origins import trusted_proxies
 from noetl.server.app import build
 from noetl.server.cleanup import housekeeping
-from noetl.server.access.origins import trusted_proxies
 from noetl.server.configuration import ServerSettings
 from noetl.server.connections import BoundedProtocol, ConnectionLimits, Connections
+from noetl.server.first_key import make_first_key
 from noetl.server.logs import configure_logging, log
 from noetl.server.open_files import connections_within, raise_limit
 from noetl.server.services import Services, serving_services
@@ -46,12 +49,14 @@ _TOLD = 10
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that listens. `first_token` is the admin's of a store that had none; it is shown once."""
+    """A server that listens. `first_token` is the admin's of a store that had none; it is shown once. `first_key` is
+    the file of the master key that was made for a store that had none."""
 
     url: str
     host: str
     port: int
     first_token: str | None
+    first_key: Path | None
     services: Services
 
     def __repr__(self) -> str:
@@ -82,6 +87,8 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
         tls = settings.tls_cert is not None
         check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
         first = await services.access.tokens.first()
+        # where the author sits at the terminal, the key is made with the first credential
+        key = None if settings.local else await make_first_key(services.store, services.clock, os.environ)
         server = _Server(_config(services))
         with bound(settings.host, settings.port) as listening:
             async with asyncio.TaskGroup() as group:
@@ -96,6 +103,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
                     host=settings.host,
                     port=port,
                     first_token=first,
+                    first_key=key,
                     services=services,
                 )
                 await _stop(services, server, http)

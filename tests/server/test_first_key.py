@@ -1,0 +1,113 @@
+"""The first master key: made once for a store, by the server that starts first, and never a second one beside it."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from pathlib import Path
+
+import pytest
+
+from noetl.base.clock import ManualClock
+from noetl.secrets.master_keys import load_master_keys
+from noetl.secrets.vault import Vault
+from noetl.server.first_key import make_first_key
+from noetl.store.memory import MemoryStore
+from tests.cli.processes_here import Here
+
+CLOCK = ManualClock()
+
+
+def machine(folder: Path, name: str) -> dict[str, str]:
+    """The environment of a server on a machine of its own."""
+    (folder / name).mkdir()
+    return {"NOETL_MASTER_KEY_FILE": str(folder / name / "master.key")}
+
+
+async def test_a_server_makes_a_key_that_only_its_user_can_read(tmp_path: Path) -> None:
+    store, here = MemoryStore(), machine(tmp_path, "one")
+
+    file = await make_first_key(store, CLOCK, here)
+    again = await make_first_key(store, CLOCK, here)
+
+    assert file == tmp_path / "one" / "master.key"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert again is None
+
+
+async def test_a_second_machine_makes_none_and_says_which_key_it_misses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, one, two = MemoryStore(), machine(tmp_path, "one"), machine(tmp_path, "two")
+    await make_first_key(store, CLOCK, one)
+    key_id = load_master_keys(one).newest_id
+
+    with caplog.at_level(logging.WARNING):
+        made = await make_first_key(store, CLOCK, two)
+
+    assert made is None
+    assert not (tmp_path / "two" / "master.key").exists()
+    assert f"under master key {key_id}, which is not here" in caplog.text
+    assert str(tmp_path / "two" / "master.key") in caplog.text
+
+
+async def test_a_store_with_credentials_from_before_gets_no_other_key(tmp_path: Path) -> None:
+    store, one, two = MemoryStore(), machine(tmp_path, "one"), machine(tmp_path, "two")
+    keys = load_master_keys(one, create=True)
+    await Vault(store.credentials, keys, CLOCK).set("api", "a long enough value", kind="text")
+
+    assert await make_first_key(store, CLOCK, two) is None
+    assert not (tmp_path / "two" / "master.key").exists()
+
+
+async def test_a_key_of_the_environment_is_taken_as_it_is(tmp_path: Path) -> None:
+    store, two = MemoryStore(), machine(tmp_path, "two")
+    given = {"NOETL_MASTER_KEY": base64.b64encode(b"k" * 32).decode(), **machine(tmp_path, "one")}
+
+    assert await make_first_key(store, CLOCK, given) is None
+    assert not (tmp_path / "one" / "master.key").exists()
+    assert await make_first_key(store, CLOCK, two) is None
+
+
+async def test_of_two_machines_that_start_at_once_one_key_remains(tmp_path: Path) -> None:
+    class Late(MemoryStore):
+        """Another server stores its key's id after this one has looked."""
+
+    store, one, two = Late(), machine(tmp_path, "one"), machine(tmp_path, "two")
+    looked = store.credentials.list
+
+    async def list_and_be_overtaken() -> list[object]:
+        store.credentials.list = looked  # type: ignore[method-assign]
+        await make_first_key(store, CLOCK, one)
+        return list(await looked())
+
+    store.credentials.list = list_and_be_overtaken  # type: ignore[method-assign,assignment]
+
+    assert await make_first_key(store, CLOCK, two) is None
+    assert (tmp_path / "one" / "master.key").exists()
+    assert not (tmp_path / "two" / "master.key").exists()
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_server(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = Here(tmp_path)
+    try:
+        place.server(NOETL_MASTER_KEY_FILE=str(tmp_path / "file" / "master.key"))
+        with place.client() as client:
+            assert client.list() is not None
+    finally:
+        place.end()
+
+    assert "no master key could be made" in place.logs()
+
+
+def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: Path) -> None:
+    place = Here(tmp_path)
+    try:
+        place.server("--context", "team")
+        done = place.call("credential", "set", "api", "--server", "team", "--from-env", "VALUE", VALUE="long enough")
+    finally:
+        place.end()
+
+    assert done.returncode == 0, done.stderr
+    assert f"made a master key for credentials: {place.home / 'master.key'}" in place.logs()
