@@ -51,4 +51,9 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
 
 
 def test_all_sections_are_there() -> None:
-    assert [name for name, _ in SECTIONS] == ["With a private certificate", "On PostgreSQL", "A cluster"]
+    assert [name for name, _ in SECTIONS] == [
+        "Credentials and webhooks",
+        "With a private certificate",
+        "On PostgreSQL",
+        "A cluster",
+    ]

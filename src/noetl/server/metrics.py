@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,6 +14,8 @@ from noetl.store.contract import Commit, Store
 
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SMOOTHING = 0.2
+MAX_POOLS = 100
+DEFAULT_POOL, OTHER_POOLS = "default", "other pools"
 
 
 class Meters:
@@ -28,6 +30,7 @@ class Meters:
         self.untraced = Counter("noetl_traces_dropped", "Executions that the collector was not told.", registry=one)
         self.kept = Gauge("noetl_executions", "Executions of the store.", ["status"], registry=one)
         self.orders = Gauge("noetl_orders", "Open orders of the store.", ["state"], registry=one)
+        self.pool_orders = Gauge("noetl_pool_orders", "Open orders of a pool.", ["pool", "state"], registry=one)
         self.events = Counter("noetl_events", "Events committed here.", registry=one)
         self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=one)
         self.turns = Histogram(
@@ -40,6 +43,7 @@ class Meters:
         self.streams = Gauge("noetl_streams", "Live streams that somebody reads.", registry=one)
         self.incidents = Gauge("noetl_incidents", "Records that broke whoever touched them.", registry=one)
         self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
+        self._pools: set[str] = set()  # those that have had orders
         self.commit_s = 0.0  # of late, smoothed; what overload is told by
 
     def count_events(self, events: Sequence[Event]) -> None:
@@ -49,6 +53,20 @@ class Meters:
                 self.started.inc()
             elif isinstance(event.payload, PlaybookProcessed):
                 self.ended.labels(event.payload.status.value).inc()
+
+    def saw_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
+        """Set the figures of open orders, in all and by pool. A pool without orders keeps its series, at 0, since an
+        autoscaler does nothing about one that is missing. Playbooks name pools, so past MAX_POOLS the rest are counted
+        together."""
+        self._pools |= {DEFAULT_POOL, *ready, *leased}
+        named = sorted(self._pools, key=lambda pool: (pool != DEFAULT_POOL, pool))[:MAX_POOLS]
+        for state, found in (("ready", ready), ("leased", leased)):
+            self.orders.labels(state).set(sum(found.values()))
+            for pool in named:
+                self.pool_orders.labels(pool, state).set(found.get(pool, 0))
+            if len(self._pools) > MAX_POOLS:
+                rest = sum(number for pool, number in found.items() if pool not in named)
+                self.pool_orders.labels(OTHER_POOLS, state).set(rest)
 
     def committed(self, seconds: float) -> None:
         self.commits.observe(seconds)

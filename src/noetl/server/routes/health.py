@@ -80,8 +80,7 @@ async def _looked_up(services: Services) -> None:
     meters, store, now = services.meters, services.store, services.clock.now()
     for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
         meters.kept.labels(status).set(number)
-    meters.orders.labels("ready").set(sum((await store.unclaimed(now=now)).values()))
-    meters.orders.labels("leased").set(sum((await store.leased(now=now)).values()))
+    meters.saw_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
     rows = await services.roster.list()
     meters.incidents.set(len(await store.key_values.list(INCIDENT)))
     meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))
