@@ -77,7 +77,7 @@ docs: $(READY) ## rewrite the generated pages of docs/
 	@$(PY) -m tools.docs
 
 docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
-	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
 ui: $(READY) ## build the web UI into the package
 	@sh tools/ui.sh

@@ -24,6 +24,39 @@ def slug(text: str, separator: str) -> str:
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
 
 
+def on_config(config: Any) -> Any:
+    config["nav"] = expanded(config["nav"], named(config["nav"]), Path(config["docs_dir"]))
+    return config
+
+
+def named(nav: list[Any]) -> set[str]:
+    """Every page that the navigation names itself."""
+    found: set[str] = set()
+    for entry in nav:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            found |= named(value) if isinstance(value, list) else {value}
+    return found
+
+
+def expanded(nav: list[Any], known: set[str], docs: Path) -> list[Any]:
+    """The navigation with each `folder/*` replaced by the pages of that folder."""
+    whole: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, dict):
+            whole.append(
+                {
+                    name: expanded(value, known, docs) if isinstance(value, list) else value
+                    for name, value in entry.items()
+                }
+            )
+        elif entry.endswith("/*"):
+            pages = (path.relative_to(docs).as_posix() for path in sorted(docs.glob(f"{entry}.md")))
+            whole += [page for page in pages if page not in known]
+        else:
+            whole.append(entry)
+    return whole
+
+
 def on_files(files: Files, *, config: Any) -> Files:
     for path in sorted((ROOT / "examples").rglob("*")):
         if path.suffix in (".yaml", ".md"):
