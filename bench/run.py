@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import cluster, promises  # noqa: E402
+from bench import cluster, promises, restart  # noqa: E402
 from bench.embedded import embedded  # noqa: E402
 from bench.language import language  # noqa: E402
 from bench.peers.comparison import compared  # noqa: E402
@@ -27,6 +27,7 @@ GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "cluster": cluster.measured,
     "promises": promises.measured,
     "peers": compared,
+    "restart": restart.measured,
 }
 _USUAL = ("language", "embedded")
 
@@ -74,7 +75,7 @@ def main() -> None:
     options.add_argument("--cluster", action="store_true", help="with PostgreSQL, NATS, a server and a worker as well")
     options.add_argument("--peers", action="store_true", help="ours, Restate and DBOS in turn (installs them)")
     chosen = options.parse_args()
-    more = [*(("cluster", "promises") if chosen.cluster else ()), *(("peers",) if chosen.peers else ())]
+    more = [*(("cluster", "promises", "restart") if chosen.cluster else ()), *(("peers",) if chosen.peers else ())]
     names = chosen.group or [*_USUAL, *more]
     before = load()
     rows = [row for name in names for row in GROUPS[name](3 if chosen.quick else 9)]

@@ -167,9 +167,8 @@ def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
     from noetl.base.addresses.policy import AddressPolicy
     from noetl.base.addresses.proxies import outbound_proxies
-    from noetl.tools.http.tool import HttpTool
     from noetl.tools.permissions import Permissions, denied_kinds
-    from noetl.tools.registry import Registry
+    from noetl.tools.registry import guarded_registry
 
     permissions = Permissions(
         kinds=frozenset(settings.allow),
@@ -182,7 +181,7 @@ def _tools(settings: Settings) -> Registry:
             proxies=outbound_proxies(settings.proxy, settings.no_proxy, os.environ),
         ),
     )
-    return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
+    return guarded_registry(permissions)
 
 
 def _stop_on_signal(station: RemoteWorker) -> None:

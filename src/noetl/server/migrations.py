@@ -1,19 +1,25 @@
-"""Migrations that clients ask for: the v10 form of a text, with what happened to it (MIG-05)."""
+"""Migrations that clients ask for: the v10 form of a text, with what happened to it (MIG-05).
+
+The migrator is imported by the first text that is migrated: a server that starts does not need it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl.base.source import Source
-from noetl.language.checking import Checked
-from noetl.language.conversion import Conversion, Outcome, convert
-from noetl.language.migrating.notes import Note
 from noetl.language.reading.playbook import Dialect
 from noetl.server.playbook_texts import refused
 from noetl.server.problem_details import ProblemDetails
 from noetl.tools.kinds import load_kinds
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked
+    from noetl.language.conversion import Conversion
+    from noetl.language.migrating.notes import Note
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +42,19 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
 
 async def conversion_of(name: str, text: str, dialect: Dialect | None = None) -> Conversion:
     """The conversion of a text, made away from the event loop."""
-    source = Source(name, text)
-    return await asyncio.to_thread(lambda: convert(source, kinds=load_kinds(), dialect=dialect))
+
+    def convert_text() -> Conversion:
+        from noetl.language.conversion import convert
+
+        return convert(Source(name, text), kinds=load_kinds(), dialect=dialect)
+
+    return await asyncio.to_thread(convert_text)
 
 
 def migrated(done: Conversion) -> Migrated:
     """What a client is told of a conversion. Problem 422 where there is no text to give."""
+    from noetl.language.conversion import Outcome
+
     if done.text is None or done.outcome is Outcome.REFUSED:
         raise refused(done.before if not done.before.ok else done.after or done.before)
     return Migrated(

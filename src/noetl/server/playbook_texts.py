@@ -1,20 +1,25 @@
-"""Playbook texts that clients send: read from a JSON body or as they are, and checked away from the event loop."""
+"""Playbook texts that clients send: read from a JSON body or as they are, and checked away from the event loop.
+
+The checker is imported by the first text that is checked: a server that starts does not need it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import Request
 
 from noetl.base.source import Source
-from noetl.language.checking import Checked, check
 from noetl.language.reading.playbook import Dialect
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.views.diagnostics import all_shown
 from noetl.tools.kinds import load_kinds
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked
 
 
 class PlaybookText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,10 +48,14 @@ def decoded(body: bytes) -> str:
 
 async def checked(text: PlaybookText, *, proofs: bool = True) -> Checked:
     """Everything known about a text; nothing of it is run (RELIABILITY 2.2)."""
-    source = Source(text.name, text.source)
-    return await asyncio.to_thread(
-        lambda: check(source, kinds=load_kinds(), dialect=text.dialect, strict=text.strict, proofs=proofs)
-    )
+
+    def check_text() -> Checked:
+        from noetl.language.checking import check
+
+        source = Source(text.name, text.source)
+        return check(source, kinds=load_kinds(), dialect=text.dialect, strict=text.strict, proofs=proofs)
+
+    return await asyncio.to_thread(check_text)
 
 
 def refused(found: Checked, *, migration: str | None = None) -> ProblemDetails:

@@ -27,7 +27,6 @@ from noetl.events.executions import PlaybookProcessed
 from noetl.events.large_values import put_back
 from noetl.events.orders import LeaseTerms
 from noetl.events.payloads import Payload
-from noetl.language.checking import check
 from noetl.net.net import Net
 from noetl.secrets.master_keys import load_master_keys
 from noetl.server.access.access import Access
@@ -47,7 +46,7 @@ from noetl.store.wakeups.contract import Wakeups
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions, denied_kinds
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Registry, guarded_registry
 
 if TYPE_CHECKING:
     from noetl.server.workers import Roster
@@ -103,9 +102,7 @@ def tools_of(settings: ServerSettings) -> Registry:
         sandbox=settings.sandbox,
         addresses=addresses_of(settings),
     )
-    from noetl.tools.http.tool import HttpTool
-
-    return Registry({"http": HttpTool(permissions.addresses)}, permissions=permissions)
+    return guarded_registry(permissions)
 
 
 def addresses_of(settings: ServerSettings) -> AddressPolicy:
@@ -116,6 +113,8 @@ def addresses_of(settings: ServerSettings) -> AddressPolicy:
 
 def compiled_file(file: Path) -> Net:
     """The net of a file without errors, for playbooks that lie beside the one that calls them."""
+    from noetl.language.checking import check  # nothing at a server's start needs it
+
     checked = check(Source(str(file), file.read_text("utf-8")), kinds=load_kinds(), proofs=False)
     if checked.net is None:
         raise PlaybookError(f"{file.name} has errors")

@@ -5,7 +5,7 @@ Built-in kinds and those of plug-ins (entry points of the group `noetl.tools`) c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -41,19 +41,19 @@ _DRIVERS = {"postgres": "asyncpg", "storage": "obstore"}  # the module of an ext
 
 
 class Registry:
-    """Tools by kind, one instance each. `more` adds kinds, by import path or ready made, for tests and embedders;
+    """Tools by kind, one instance each. `more` adds kinds: an import path, a tool, or a function that makes one;
     `extras` names the extra whose packages a kind needs; `permissions` turn on what is off by default."""
 
     def __init__(
         self,
-        more: Mapping[str, str | Tool] | None = None,
+        more: Mapping[str, str | Tool | Callable[[], Tool]] | None = None,
         *,
         extras: Mapping[str, str] | None = None,
         permissions: Permissions | None = None,
     ) -> None:
         self.permissions = permissions or Permissions()
         self.addresses = AddressGuard(self.permissions.addresses)
-        self._paths: dict[str, str | Tool] = {**BUILT_IN, **(more or {})}
+        self._paths: dict[str, str | Tool | Callable[[], Tool]] = {**BUILT_IN, **(more or {})}
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
 
@@ -102,7 +102,7 @@ class Registry:
             known = ", ".join(sorted(self._paths))
             raise ToolError("tool.unknown_kind", f'nobody here runs tool kind "{kind}"; this worker runs {known}')
         if not isinstance(path, str):
-            return path
+            return path() if callable(path) else path
         module, _, name = path.partition(":")
         try:
             made: Tool = getattr(import_module(module), name)()
@@ -124,6 +124,17 @@ class Registry:
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()
+
+
+def guarded_registry(permissions: Permissions) -> Registry:
+    """The tools of a server or a worker: HTTP requests go only where `permissions` allow."""
+
+    def make_http() -> Tool:
+        from noetl.tools.http.tool import HttpTool  # a sixth of a server's start, and most servers run no task
+
+        return HttpTool(permissions.addresses)
+
+    return Registry({"http": make_http}, permissions=permissions)
 
 
 def is_installed(extra: str) -> bool:

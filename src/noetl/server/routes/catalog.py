@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from difflib import unified_diff
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.language.proving.certificate import Certificate, analyse
 from noetl.net.encoding import from_json
+from noetl.net.net import Net
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import migrated_text, offered
@@ -20,9 +20,13 @@ from noetl.server.playbook_texts import PlaybookText, checked, decoded, refused
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import services_of
 from noetl.server.start_requests import registered
+from noetl.server.views.certificates import shown_certificate
 from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.server.views.executions import catalog_id
 from noetl.store.catalog import CatalogRow
+
+if TYPE_CHECKING:
+    from noetl.language.proving.certificate import Certificate
 
 router = APIRouter(tags=["catalogue"])
 Version = Annotated[str, Query(description="A number, or the author's label.", max_length=200)]
@@ -169,9 +173,9 @@ async def certificate(request: Request, path: str, version: Version | None = Non
     if row.source is not None:
         found = await checked(PlaybookText(source=row.source))
         if found.certificate is not None:
-            return Json(_certificate_fields(found.certificate))
+            return Json(shown_certificate(found.certificate))
     net = from_json(await services.store.net(row.net_hash))
-    return Json(_certificate_fields(await asyncio.to_thread(analyse, net, {})))
+    return Json(shown_certificate(await asyncio.to_thread(_proved, net)))
 
 
 @router.get("/api/catalog/{path:path}", **shows(VersionDetail, summary="The newest version of a playbook"))
@@ -193,7 +197,7 @@ async def _text(request: Request, path: str, version: str | None) -> str:
     return row.source
 
 
-def _certificate_fields(found: Certificate) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(found)
-    told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
-    return told
+def _proved(net: Net) -> Certificate:
+    from noetl.language.proving.certificate import analyse  # nothing at a server's start needs it
+
+    return analyse(net, {})

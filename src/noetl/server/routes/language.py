@@ -1,4 +1,7 @@
-"""Routes of the language: checking, formatting, migrating and drawing a text. None of them runs any of it."""
+"""Routes of the language: checking, formatting, migrating and drawing a text. None of them runs any of it.
+
+Each part of the language is imported by the first request for it: a server that starts needs none.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,6 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from noetl.base.source import Source
-from noetl.language.drawing.dot import dot
-from noetl.language.drawing.drawing import draw
-from noetl.language.drawing.layout import lay_out
-from noetl.language.drawing.mermaid import mermaid
-from noetl.language.drawing.svg import svg
-from noetl.language.drawing.text_tree import ladder
-from noetl.language.formatting.formatter import FormatError, format_text
-from noetl.language.json_schema.playbook import playbook_schema
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
 from noetl.server.bodies import read
@@ -60,6 +55,8 @@ async def validate(request: Request) -> Response:
 
 @router.post("/api/format", **shows(Formatted, reads=PlaybookText, summary="Format a playbook"))
 async def formatted(request: Request) -> Response:
+    from noetl.language.formatting.formatter import FormatError, format_text
+
     text = await text_of(request)
     try:
         told = await asyncio.to_thread(format_text, Source(text.name, text.source))
@@ -89,6 +86,8 @@ async def graph(request: Request) -> Response:
 
 @router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
 async def schema() -> Response:
+    from noetl.language.json_schema.playbook import playbook_schema
+
     return Json(playbook_schema(load_kinds()))
 
 
@@ -98,16 +97,18 @@ async def drawing_response(net: Net, form: GraphFormat) -> Response:
 
 
 def _drawing_response(net: Net, form: GraphFormat) -> Response:
-    drawing = draw(net)
+    from noetl.language.drawing import dot, drawing, layout, mermaid, svg, text_tree
+
+    found = drawing.draw(net)
     match form:
         case "json":
-            return Json({"drawing": drawing, "layout": lay_out(drawing)})
+            return Json({"drawing": found, "layout": layout.lay_out(found)})
         case "svg":
-            text = svg(drawing)
+            text = svg.svg(found)
         case "mermaid":
-            text = mermaid(drawing)
+            text = mermaid.mermaid(found)
         case "dot":
-            text = dot(drawing)
+            text = dot.dot(found)
         case _:
-            text = ladder(drawing)
+            text = text_tree.ladder(found)
     return Response(text, media_type=_MEDIA[form])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl.language.proving.certificate import Certificate
 from noetl.server.views.diagnostics import all_shown
+
+if TYPE_CHECKING:
+    from noetl.language.proving.certificate import Certificate
 
 
 def shown_certificate(found: Certificate) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source
-from noetl.language.checking import Checked
 from noetl.language.migrating.fixes import Fix, fix_for
 from noetl.net.encoding import content_hash
 from noetl.net.net import Net
 from noetl.net.tasks import tasks_of
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked
 
 
 class DiagnosticView(msgspec.Struct, frozen=True, kw_only=True):
