@@ -246,14 +246,32 @@ def test_it_is_run_again_from_a_step(open_at: Open, here: Site, chain: str, pict
     expect(page).to_have_url(f"{here.url}/executions/{chain}")
 
 
+def test_running_again_has_the_form_of_a_start_with_what_was_given(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/chain", n=2)
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}")
+    page.get_by_role("button", name="Run again").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("n integer")).to_have_value("2")
+    expect(dialog.get_by_label("who string")).to_have_value("world")
+    dialog.get_by_label("who string").fill("moon")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_url(lambda url: execution_id not in url)
+    again = page.url.split("/")[-1]
+
+    assert here.ended(again) == "completed"
+    assert here.api.get(f"executions/{again}").json()["payload"] == {"n": 2, "who": "moon"}
+
+
 def test_what_the_server_refuses_is_said_in_its_words(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}")
     page.get_by_role("button", name="Run again").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Inputs").fill("{not json")
+    dialog.get_by_role("button", name="JSON").click()
+    dialog.get_by_label("Inputs as JSON").fill("{not json")
     dialog.get_by_role("button", name="Run", exact=True).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("no JSON")
-    dialog.get_by_label("Inputs").fill("{}")
+    expect(dialog.get_by_role("alert")).to_contain_text("not JSON")
+    dialog.get_by_label("Inputs as JSON").fill("{}")
     dialog.get_by_label("Version").fill("99")
     dialog.get_by_role("button", name="Run", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("99")

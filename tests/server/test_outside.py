@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.server.access.identity import Role
 from tests.server.talking import Talk, talking
 from tests.server.test_executions import until_status
@@ -151,6 +153,7 @@ async def test_schedules_are_told_paused_and_backfilled() -> None:
         dry = await talk.post(f"{url}/backfill", {**span, "dry_run": True})
         asked = await talk.post(f"{url}/backfill", span)
 
+        assert listed["running"] is None
         assert (listed["cron"], listed["timezone"]) == ("0 3 * * *", "Europe/Berlin")
         assert all("T03:00:00+" in one for one in coming)
         assert (paused["paused"], paused["next"], resumed["paused"]) == (True, [], False)
@@ -162,3 +165,18 @@ async def test_schedules_are_told_paused_and_backfilled() -> None:
         assert (await talk.post(f"{url}/backfill", turned, 422))["detail"] == "until: it is before since"
         long_ago = {"since": "0001-01-01T00:00:00Z", "until": "0001-01-02T00:00:00Z", "dry_run": True}
         assert (await talk.post(f"{url}/backfill", long_ago))["times"] == []
+
+
+async def test_a_schedule_names_its_run_only_while_it_goes_on() -> None:
+    async with talking() as talk:
+        await talk.client.post("/api/catalog", json={"source": SCHEDULED})
+        execution_id = (await talk.post("/api/executions", {"path": "jobs/nightly"}, 201))["execution_id"]
+        await until_status(talk, execution_id, "completed")
+        store = ScheduleStore(talk.services.store.key_values)
+        schedule, (thing,) = await store.get("jobs/nightly"), await store.key_values_of("schedule")
+
+        await store.replace(thing, msgspec.structs.replace(schedule, running=execution_id), at=0.0)
+
+        assert (await store.get("jobs/nightly")).running == execution_id
+
+        assert (await talk.get("/api/schedules/jobs/nightly"))["running"] is None

@@ -15,6 +15,19 @@ export function when(value: string | number | null | undefined, now = new Date()
   return at.toDateString() === now.toDateString() ? TIME.format(at) : `${DAY.format(at)} ${TIME.format(at)}`;
 }
 
+/** A moment in a zone, by the clock on the wall there: "17 Nov, 02:30". */
+export function wallTime(value: string, timeZone: string): string {
+  const form = { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", timeZone } as const;
+  try {
+    return new Intl.DateTimeFormat(undefined, form).format(moment(value));
+  } catch {
+    return utc(value); // a zone that this browser does not know
+  }
+}
+
+/** The zone in which this browser shows times. */
+export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 /** The same moment in UTC, for the title of a place that shows it. */
 export function utc(value: string | number | null | undefined): string {
   return value === null || value === undefined || value === "" ? "" : moment(value).toISOString();

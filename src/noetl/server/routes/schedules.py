@@ -26,7 +26,7 @@ MOST = 10_000  # times of one backfill
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` are its coming times in its zone; none while it is paused."""
+    """`next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on."""
 
     path: str
     version: int
@@ -82,7 +82,7 @@ async def schedules(request: Request) -> Response:
     found, backfills = await timetable.schedules(), await timetable.backfills()
     return Json(
         ScheduleList(
-            schedules=[_schedule_view(services, one, 1) for one in found],
+            schedules=[await _schedule_view(services, one, 1) for one in found],
             backfills=[
                 BackfillView(
                     backfill_id=one.backfill_id,
@@ -100,7 +100,7 @@ async def schedules(request: Request) -> Response:
 @router.get("/api/schedules/{path:path}", **shows(ScheduleView, summary="One schedule with its coming times"))
 async def schedule(request: Request, path: str, count: Annotated[int, Query(ge=1, le=1000)] = 5) -> Response:
     services = services_of(request)
-    return Json(_schedule_view(services, await _schedule(services, path), count))
+    return Json(await _schedule_view(services, await _schedule(services, path), count))
 
 
 @router.post("/api/schedules/{path:path}/pause", **shows(ScheduleView, summary="Pause a schedule"))
@@ -109,7 +109,9 @@ async def pause(request: Request, path: str) -> Response:
     services = services_of(request)
     await _schedule(services, path)
     return Json(
-        _schedule_view(services, await ScheduleStore(services.store.key_values).pause(path, at=services.clock.now()), 5)
+        await _schedule_view(
+            services, await ScheduleStore(services.store.key_values).pause(path, at=services.clock.now()), 5
+        )
     )
 
 
@@ -119,7 +121,7 @@ async def resume(request: Request, path: str) -> Response:
     services = services_of(request)
     await _schedule(services, path)
     return Json(
-        _schedule_view(
+        await _schedule_view(
             services, await ScheduleStore(services.store.key_values).resume(path, at=services.clock.now()), 5
         )
     )
@@ -169,7 +171,13 @@ async def _schedule(services: Services, path: str) -> Schedule:
         raise unknown("schedule", path) from None
 
 
-def _schedule_view(services: Services, one: Schedule, count: int) -> ScheduleView:
+async def _running(services: Services, one: Schedule) -> str | None:
+    """The execution that the schedule started and that goes on. The schedule itself keeps the last one it started."""
+    row = await services.store.execution(one.running) if one.running is not None else None
+    return row.execution_id if row is not None and row.finished_at is None else None
+
+
+async def _schedule_view(services: Services, one: Schedule, count: int) -> ScheduleView:
     after = max(services.clock.now(), one.kept)
     coming = () if one.paused else islice(times(one.cron, one.timezone, after=after), count)
     return ScheduleView(
@@ -181,7 +189,7 @@ def _schedule_view(services: Services, one: Schedule, count: int) -> ScheduleVie
         overlap=one.overlap.value,
         jitter_s=one.jitter_s,
         paused=one.paused,
-        running=one.running,
+        running=await _running(services, one),
         queued=[rfc3339(at) for at in one.queued],
         skipped=one.skipped,
         next=[as_written(at, one.timezone) for at in coming],

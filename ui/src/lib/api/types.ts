@@ -3277,7 +3277,7 @@ export interface components {
         };
         /**
          * ScheduleView
-         * @description `next` are its coming times in its zone; none while it is paused.
+         * @description `next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on.
          */
         ScheduleView: {
             cron: string;

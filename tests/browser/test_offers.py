@@ -1,0 +1,67 @@
+"""What is offered and said: nobody is offered what they may not do, times name their zone, an old net looks old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Picture, Visitor
+from tests.browser.editing import type_into_editor
+from tests.browser.playbooks import CHAIN
+from tests.browser.serving import Site
+
+
+def test_a_viewer_is_offered_only_what_a_viewer_may_do(visitor: Visitor, here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=55)
+    here.until_waiting(execution_id, "approve")
+    task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
+    page = visitor(here.make_token("val", "viewer"), "/executions")
+    menu = page.get_by_role("navigation")
+    page.locator("tbody tr").first.wait_for()
+    expect(menu.get_by_role("link", name="Workers")).to_be_visible()
+    for name in ("Credentials", "Audit"):
+        expect(menu.get_by_role("link", name=name)).to_have_count(0)
+    expect(page.get_by_role("button", name="Start a playbook")).to_have_count(0)
+    expect(page.get_by_role("checkbox")).to_have_count(0)
+    page.goto(f"{here.url}/tasks/{task_id}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Approve 55?")
+    for name in ("Claim", "Complete"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.goto(f"{here.url}/catalog/edit/tests/chain")
+    expect(page.locator(".step")).to_have_count(3)
+    for name in ("Format", "Register", "Start"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+
+
+def test_times_of_a_schedule_are_those_of_its_zone_and_say_so(open_at: Callable[[str], Page]) -> None:
+    page = open_at("/schedules")
+    row = page.locator("tbody tr", has_text="tests/nightly")
+    expect(row.locator(".next")).to_contain_text("02:30")
+    expect(row.locator(".next")).to_contain_text("Europe/Berlin")
+    row.get_by_role("button", name="Backfill").click()
+    expect(page.get_by_role("dialog")).to_contain_text("your time,")
+
+
+def test_the_net_of_an_older_text_is_not_shown_as_the_net_of_a_broken_one(
+    open_at: Callable[[str], Page], picture: Picture
+) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator(".step")).to_have_count(3)
+    type_into_editor(page, CHAIN.replace("step: each, args", "step: nowhere, args"))
+    expect(page.locator(".facts")).to_contain_text("1 error")
+
+    expect(page.get_by_text("This is the net of the text before its errors")).to_be_visible()
+    assert page.locator(".net").evaluate("(net) => getComputedStyle(net).filter") == "grayscale(1)"
+    picture(page, "stale-net")
+
+
+def test_a_token_in_the_address_of_an_open_page_signs_in(visitor: Visitor, here: Site) -> None:
+    page = visitor()
+    expect(page.get_by_role("navigation")).to_contain_text("admin")
+    token = here.make_token("tom", "viewer")
+
+    page.evaluate("(token) => { location.hash = `token=${token}` }", token)
+
+    expect(page.get_by_role("navigation")).to_contain_text("tom")
+    assert "token" not in page.url
