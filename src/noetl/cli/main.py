@@ -17,7 +17,7 @@ try:
     import click
 
     from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError
-    from noetl.cli.examples import with_examples
+    from noetl.cli.help_examples import with_examples
     from noetl.cli.terminal import color_option
 except KeyboardInterrupt:  # most of the first tenth of a second is spent here
     raise SystemExit(INTERRUPTED) from None
@@ -27,6 +27,8 @@ except RuntimeError as problem:  # that is what Python 3.11 makes of it while a 
     raise SystemExit(INTERRUPTED) from None
 
 COMMANDS = {
+    "init": "Make a project with a playbook that runs.",
+    "examples": "List and copy playbooks that ship with NoETL.",
     "run": "Run a playbook here.",
     "register": "Put playbooks into the catalogue.",
     "executions": "List what has been run.",

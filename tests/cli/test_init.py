@@ -1,0 +1,85 @@
+"""`noetl init` and `noetl examples`: what a new project gets, and that it works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from noetl.cli import main
+from noetl.cli.example_files import example_files
+
+
+def noetl(*arguments: str) -> str:
+    ran = CliRunner().invoke(main.noetl, arguments)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+def test_a_new_project_runs_and_its_tests_pass(tmp_path: Path) -> None:
+    project = tmp_path / "My Shop"
+
+    told = noetl("init", str(project))
+
+    assert told.rstrip().endswith("noetl run playbooks/hello.yaml")
+    assert "path: my_shop/hello" in (project / "playbooks" / "hello.yaml").read_text()
+    ran = noetl("run", "-q", "--db", str(tmp_path / "store.db"), str(project / "playbooks" / "hello.yaml"))
+    assert json.loads(ran) == {"greeting": "hello, world"}
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=project, capture_output=True, text=True
+    )
+    assert "2 passed" in tested.stdout, tested.stdout + tested.stderr
+
+
+@pytest.mark.parametrize("template", [one.name for one in example_files()])
+def test_every_template_checks_without_a_warning(template: str, tmp_path: Path) -> None:
+    noetl("init", str(tmp_path / "p"), "--template", template)
+
+    noetl("check", "--strict", str(tmp_path / "p"))
+
+
+def test_a_playbook_that_another_calls_comes_with_it(tmp_path: Path) -> None:
+    noetl("init", str(tmp_path / "shop"), "--template", "nested")
+
+    names = {file.name for file in (tmp_path / "shop" / "playbooks").iterdir()}
+    assert names == {"nested.yaml", "shop_total.yaml"}
+    assert "path: shop/shop_total" in (tmp_path / "shop" / "playbooks" / "nested.yaml").read_text()
+
+
+def test_files_that_are_there_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "noetl.toml").write_text("port = 1\n")
+    (tmp_path / ".gitignore").write_text("mine\n")
+
+    refused = CliRunner().invoke(main.noetl, ["init", str(tmp_path)])
+
+    assert refused.exit_code != 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".gitignore", "noetl.toml"]
+    noetl("init", str(tmp_path), "--force")
+    assert (tmp_path / "noetl.toml").read_text() != "port = 1\n"
+
+
+def test_the_plug_in_template_is_a_package(tmp_path: Path) -> None:
+    noetl("init", str(tmp_path / "mine"), "--template", "plugin")
+
+    assert 'entry-points."noetl.tools"' in (tmp_path / "mine" / "pyproject.toml").read_text()
+
+
+def test_examples_are_listed_shown_and_copied(tmp_path: Path) -> None:
+    listed = json.loads(noetl("examples", "list", "-o", "json"))
+
+    assert {"hello", "fan_out", "saga"} <= {one["name"] for one in listed}
+    assert all(one["summary"] for one in listed)
+    assert noetl("examples", "show", "hello").startswith("# yaml-language-server")
+    noetl("examples", "copy", "nested", str(tmp_path))
+    assert (tmp_path / "shop_total.yaml").is_file()
+
+
+def test_an_unknown_example_is_answered_with_those_there_are() -> None:
+    refused = CliRunner().invoke(main.noetl, ["examples", "show", "helo"])
+
+    assert refused.exit_code != 0
+    assert "hello" in str(refused.exception)
