@@ -86,6 +86,29 @@ def test_pure_packages_reach_nothing_outside(path: Path) -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
 
 
+def test_no_test_module_imports_another() -> None:
+    """What tests share is in a module that is named for it, so that it can be found, and moved tests break nothing."""
+    shared = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for module in imported_names(path)
+        if module.startswith("tests.") and any(part.startswith("test_") for part in module.split("."))
+    }
+
+    assert shared == set()
+
+
+def imported_names(path: Path) -> set[str]:
+    """Modules and what is imported from them, which may be a module too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/style.md"])
 def test_the_pages_list_the_same_packages(page: str) -> None:
     text = (ROOT / page).read_text()

@@ -114,3 +114,18 @@ def until(look: Callable[[], Found | None], within_s: float = 110) -> Found:
             return found
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
+
+
+SLOW = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: slow, path: tests/slow }
+workflow:
+  - step: start
+    tool:
+      - { name: wait, kind: python, args: { s: "{{ workload.s }}" }, code: "import time; time.sleep(s); result = 1" }
+    next: { arcs: [{ step: after }] }
+  - step: after
+    tool: [{ name: more, kind: python, code: "result = 'and more'" }]
+workload: { s: 1 }
+"""

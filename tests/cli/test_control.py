@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.gated_run import Gated
 from tests.cli.running import call
 from tests.cli.stored import stored
-from tests.cli.test_interruption import Gated
 from tests.cli.waiting_run import until_present
 
 

@@ -12,23 +12,10 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.processes import Record, is_alive, leave, listed, own_record, stop
-from tests.cli.processes_here import Here, here, until
+from tests.cli.processes_here import SLOW, Here, here, until
 from tests.process_liveness import is_alive as lives
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
-SLOW = """
-apiVersion: noetl.io/v10
-kind: Playbook
-metadata: { name: slow, path: tests/slow }
-workflow:
-  - step: start
-    tool:
-      - { name: wait, kind: python, args: { s: "{{ workload.s }}" }, code: "import time; time.sleep(s); result = 1" }
-    next: { arcs: [{ step: after }] }
-  - step: after
-    tool: [{ name: more, kind: python, code: "result = 'and more'" }]
-workload: { s: 1 }
-"""
 
 
 @pytest.mark.req("CLI-01")

@@ -19,9 +19,8 @@ from noetl.events.control import StepRate
 from tests.cli.running import call
 from tests.cli.waiting_run import WaitingRun, told
 from tests.engine_script import Conversation, playbook
-from tests.side_runs.sagas import ORDER
-from tests.side_runs.test_handlers import talk_of
-from tests.side_runs.test_side_runs_in_sight import undoing
+from tests.side_runs.handled_playbook import talk_of
+from tests.side_runs.sagas import ORDER, undoing
 
 UNDOING = """
 workflow:

@@ -8,8 +8,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
-from tests.control.outside.test_delivery import LISTENING
-from tests.control.waiting import SIGNAL, TIMER
+from tests.control.waiting import LISTENING, SIGNAL, TIMER
 from tests.engine_script import playbook
 
 

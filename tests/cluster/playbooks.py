@@ -93,3 +93,13 @@ workflow:
   - step: poison
     tool: [{_effect("poison")}]
 """
+
+
+ONE = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: one, path: cluster/one }
+workflow:
+  - { step: start, tool: { kind: python, code: pass }, next: { arcs: [{ step: last }] } }
+  - { step: last, tool: { kind: python, code: pass } }
+"""

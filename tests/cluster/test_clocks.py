@@ -16,33 +16,10 @@ from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster, until
 from tests.cluster.playbooks import ALARM, CHAIN, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task
+from tests.cluster.wrong_clock import WrongClock
 
 pytestmark = pytest.mark.timeout(300)
 HOUR_S = 3_600
-WRONG = """
-import time
-_right = time.time
-def _believed():
-    with open({path!r}) as file:
-        return _right() + float(file.read() or 0)
-time.time = _believed
-"""
-
-
-class WrongClock:
-    """`environment` is that of whoever believes it; `set` says how far it is off."""
-
-    def __init__(self, folder: Path, ahead_s: float) -> None:
-        folder.mkdir()
-        self._file = folder / "ahead_s"
-        self.set(ahead_s)
-        (folder / "sitecustomize.py").write_text(WRONG.format(path=str(self._file)))
-        self.environment = {"PYTHONPATH": str(folder)}
-
-    def set(self, ahead_s: float) -> None:
-        fresh = self._file.with_suffix(".new")
-        fresh.write_text(str(ahead_s))
-        fresh.replace(self._file)
 
 
 def _waited_s(log: Log) -> float:

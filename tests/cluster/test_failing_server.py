@@ -13,7 +13,7 @@ from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster
 from tests.cluster.playbooks import CHAIN, LOOP
 from tests.cluster.watching import ends_of
-from tests.faults.test_failing_store import METHODS
+from tests.faults.store_methods import METHODS
 
 NUMBER = 3
 WHEN = {2: "before", 4: "after"}  # a method fails, by how often it was called

@@ -15,15 +15,7 @@ from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check
 from tests.cluster.herd import Herd, until
 from tests.cluster.machines import Cluster, cluster
-
-ONE = """
-apiVersion: noetl.io/v10
-kind: Playbook
-metadata: { name: one, path: cluster/one }
-workflow:
-  - { step: start, tool: { kind: python, code: pass }, next: { arcs: [{ step: last }] } }
-  - { step: last, tool: { kind: python, code: pass } }
-"""
+from tests.cluster.playbooks import ONE
 
 
 def _open(postgres: Postgres) -> int:

@@ -29,8 +29,8 @@ from noetl.worker.heartbeat import Heartbeat
 from noetl.worker.leases import HeldLeases
 from noetl.worker.retry_delay import RetryingControlPlane
 from tests.contracts.stores import fresh_url
+from tests.control.control_plane import CHAIN, ControlPlane, Counting
 from tests.control.servers import BACKENDS, servers
-from tests.control.test_executions import CHAIN, ControlPlane, Counting
 from tests.engine_script import Conversation, net_of
 
 LEASED = """

@@ -21,8 +21,7 @@ from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import Cluster, cluster, until
-from tests.cluster.playbooks import WIDE
-from tests.cluster.test_herd import ONE
+from tests.cluster.playbooks import ONE, WIDE
 from tests.cluster.watching import ends_of
 
 ITEMS, RACES = 30, 3

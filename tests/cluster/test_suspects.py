@@ -16,8 +16,8 @@ from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster, until
 from tests.cluster.playbooks import POISON
-from tests.cluster.test_clocks import WrongClock
 from tests.cluster.watching import ends_of, has_begun_a_task
+from tests.cluster.wrong_clock import WrongClock
 
 TTL_S = 300.0
 CRASH = "worker.before_tool=poison"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl.store.contract import Commit, ConflictError, OrderRow, OrderState, Store, StoreSpace
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 def waking(execution_id: str, wake_at: float | None, *, seq: int = 1) -> Commit:

@@ -9,7 +9,7 @@ from noetl.events.control import Emitted
 from noetl.events.steps import CtxPatched, StepDone
 from noetl.events.waits import TimerScheduled
 from noetl.store.contract import SingleRow, Store
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 async def write(store: Store, execution_id: str, *, at: float, path: str = "p", status: str = "running") -> None:

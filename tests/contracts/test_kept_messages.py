@@ -9,7 +9,7 @@ import pytest
 
 from noetl.store.contract import ConflictError, Store, TakenError
 from noetl.store.waits import KeptRow
-from tests.contracts.test_waits import message, step
+from tests.contracts.commits import message, step
 
 NOW = 5.0
 

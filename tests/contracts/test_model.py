@@ -20,8 +20,8 @@ from noetl.base.errors import BackendError
 from noetl.store.contract import Commit, OrderRow, OrderState, Store, StoreSpace
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.waits import MESSAGE, MessageRow, WaitRow, canonical
+from tests.contracts.commits import commit, event
 from tests.contracts.stores import BACKENDS, opened
-from tests.contracts.test_store import commit, event
 
 EXECUTIONS, NUMBERS, POOLS = ("x1", "x2"), st.integers(1, 3), ("a", "b")
 MOMENTS = st.integers(0, 20).map(float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.store.contract import Store
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 async def test_requests_wait_in_order_until_they_are_answered_once(store: Store) -> None:

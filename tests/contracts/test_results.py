@@ -17,7 +17,7 @@ from noetl.store.contract import ResultStore
 from noetl.store.memory import MemoryStore
 from noetl.store.results import nats_objects
 from noetl.store.results.files import MemoryResults
-from tests.control.background.test_retention import ended
+from tests.control.background.ended_executions import ended
 from tests.results.places import PLACES, kept_in
 
 VALUES = [{"é": [1, None]}, "text", [1.5], 7, None, "x" * 400_000]

@@ -8,7 +8,7 @@ import pytest
 from noetl.events.steps import CtxPatched
 from noetl.store.contract import OrderState, Store
 from noetl.store.waits import MessageRow
-from tests.contracts.test_store import commit, event, order
+from tests.contracts.commits import commit, event, order
 
 CHECKSUM, OTHER = "a" * 64, "b" * 64
 

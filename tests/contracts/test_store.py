@@ -8,55 +8,11 @@ import msgspec
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import CtxPatched, StepDone, StepFailed
-from noetl.events.taxonomy import EventSource
-from noetl.events.tokens import TokenEnqueued
-from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, Store, TakenError
-
-
-def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: object = None) -> Event:
-    return Event(
-        execution_id=execution_id,
-        seq=seq,
-        event_id=event_id or f"e{seq}",
-        ts=1000.0 + seq,
-        source=EventSource.SERVER,
-        payload=payload or TokenEnqueued(token_id=f"t{seq}"),  # type: ignore[arg-type]
-        trace_id="t" + execution_id,
-        parent_id="cause",
-        step="a",
-        step_run_id="r1",
-    )
-
-
-def commit(*events: Event, after: int = 0, orders: tuple[OrderRow, ...] = (), status: str = "running") -> Commit:
-    execution_id = events[0].execution_id
-    row = ExecutionRow(
-        execution_id=execution_id,
-        trace_id="t" + execution_id,
-        path="p",
-        name="n",
-        net_hash="h",
-        status=status,
-        last_seq=after + len(events),
-        created_at=1000.0,
-    )
-    return Commit(after=after, execution=row, events=events, orders=orders, net=b"{}" if after == 0 else None)
-
-
-def order(state: OrderState = OrderState.READY, epoch: int = 0, *, until: float | None = None) -> OrderRow:
-    return OrderRow(
-        order_id="o1",
-        execution_id="x1",
-        step_run_id="r1",
-        state=state,
-        lease_owner="w" if state is OrderState.LEASED else None,
-        lease_epoch=epoch,
-        lease_until=until,
-    )
+from noetl.store.contract import ConflictError, OrderState, Store, TakenError
+from tests.contracts.commits import commit, event, order
 
 
 @pytest.mark.req("EVT-02")

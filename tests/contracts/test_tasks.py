@@ -9,7 +9,7 @@ import pytest
 
 from noetl.store.contract import Store
 from noetl.store.human_tasks import TaskRow, TaskState
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 def task(task_id: str, *, at: float = 1.0, execution_id: str = "x1", **about: Any) -> TaskRow:

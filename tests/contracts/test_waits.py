@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
-from noetl.store.contract import Commit, Store, TakenError
-from noetl.store.waits import MESSAGE, SIGNAL, MessageRow, WaitRow, canonical, parts_of
-from tests.contracts.test_store import commit, event
+from noetl.store.contract import Store, TakenError
+from noetl.store.waits import MESSAGE, SIGNAL, WaitRow, canonical, parts_of
+from tests.contracts.commits import message, step
 
 
 def wait(wait_id: str, *, at: float = 1.0, name: str = "paid", kind: str = MESSAGE, **correlation: Any) -> WaitRow:
@@ -23,15 +22,6 @@ def wait(wait_id: str, *, at: float = 1.0, name: str = "paid", kind: str = MESSA
         correlation=canonical(correlation),
         opened_at=at,
     )
-
-
-def message(message_id: str, *, name: str = "paid", at: float = 1.0, until: float = 100.0, **data: Any) -> MessageRow:
-    return MessageRow(message_id=message_id, name=name, sent_at=at, expires_at=until, **data)
-
-
-def step(seq: int, *, execution_id: str = "x1", **changes: Any) -> Commit:
-    one = commit(event(seq, execution_id=execution_id), after=seq - 1)
-    return msgspec.structs.replace(one, **changes)
 
 
 def ids(rows: list[WaitRow]) -> list[str]:

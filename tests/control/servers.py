@@ -12,7 +12,7 @@ from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.stores import fresh_url
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 BACKENDS = ("memory", "sqlite", "postgres")
 

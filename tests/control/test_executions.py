@@ -2,87 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, RefusedError
-from noetl.control.executions import Executions
 from noetl.engine.pipeline.progress import task_run_id
-from noetl.events.envelope import Event
-from noetl.events.orders import Entry, Order, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
 from noetl.events.steps import StepDone
 from noetl.events.tasks import Decided, TaskProcessed
-from noetl.store.contract import Commit, ConflictError
-from noetl.store.memory import MemoryStore
-from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
-from tests.engine_script import net_of
-
-CHAIN = """
-workflow:
-  - step: start
-    tool: {kind: python, code: x}
-    next: {arcs: [{step: b}]}
-  - step: b
-    tool: {kind: python, code: x}
-"""
-
-
-class Counting(MemoryStore):
-    """A store that counts its commits, and can be made to refuse them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.commits: list[Sequence[Commit]] = []
-        self.broken: list[Exception] = []
-
-    async def commit(self, commits: Sequence[Commit]) -> None:
-        if self.broken:
-            raise self.broken.pop(0)
-        await super().commit(commits)
-        self.commits.append(commits)
-
-
-class ControlPlane:
-    """A conductor with everything beside it that a test looks at."""
-
-    def __init__(self, store: Any = None, *, shared: bool = False, clock: ManualClock | None = None) -> None:
-        self.store = store if store is not None else Counting()
-        self.clock = clock or ManualClock()
-        self.heard: list[Event] = []
-        self.bell = MemoryWakeups()
-        self.conductor = Executions(
-            self.store, MemoryResults(), self.bell, self.clock, watch=self.heard.extend, shared=shared
-        )
-
-    async def start(self, text: str = CHAIN, *, execution_id: str = "x1") -> None:
-        await self.conductor.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
-
-    async def turn(
-        self, *reports: Report, capacity: int = 1, worker_id: str = "w1", pools: tuple[str, ...] = ("default",)
-    ) -> TurnAnswer:
-        turn = Turn(worker_id=worker_id, reports=reports, capacity=capacity, pools=pools)
-        return await self.conductor.turn(turn)
-
-    async def claim(self) -> Order:
-        [order] = (await self.turn()).orders
-        return order
-
-    def done(self, order: Order, result: object = None, *, worker_id: str = "w1") -> Report:
-        return self.report(order, StepDone(result=TaskResult(result=result)), worker_id=worker_id)
-
-    def report(self, order: Order, *entries: Entry, worker_id: str = "w1") -> Report:
-        return Report(
-            order_id=order.order_id,
-            execution_id=order.execution_id,
-            lease_epoch=order.lease_epoch,
-            worker_id=worker_id,
-            entries=tuple(Timed(self.clock.now(), entry) for entry in entries),
-        )
+from noetl.store.contract import ConflictError
+from tests.control.control_plane import ControlPlane
 
 
 @pytest.mark.req("SRV-05")

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.base.errors import InvalidError
 from tests.contracts.stores import BACKENDS, opened
-from tests.control.test_executions import ControlPlane as Desk
+from tests.control.control_plane import ControlPlane as Desk
 from tests.control.waiting import ControlPlane
 
 WAYS = {

@@ -14,7 +14,7 @@ from noetl.engine.commands import ChangeLimit
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.stores import opened
-from tests.control.limits.test_playbook_concurrency import limited, statuses
+from tests.control.limits.limited_playbooks import limited, statuses
 from tests.control.waiting import ControlPlane
 from tests.engine_script import net_of
 

@@ -13,7 +13,7 @@ from noetl.events.orders import ReportResult
 from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone
 from noetl.events.tasks import TaskStarted
-from tests.control.test_executions import CHAIN, ControlPlane
+from tests.control.control_plane import CHAIN, ControlPlane
 from tests.engine_script import Conversation
 
 LOOP = """

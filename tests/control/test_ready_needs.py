@@ -8,7 +8,7 @@ import pytest
 
 from noetl.control.claiming.ready_orders import Ready, ReadyOrders
 from noetl.control.claiming.worker_abilities import WorkerAbilities
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 PYTHON, BOTH = frozenset({"python"}), frozenset({"python", "duckdb"})
 

@@ -16,9 +16,8 @@ from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
 from noetl.store.contract import SingleRow
 from noetl.store.memory import MemoryStore
+from tests.control.control_plane import CHAIN, FORK, ControlPlane
 from tests.control.servers import BACKENDS, servers
-from tests.control.test_executions import CHAIN, ControlPlane
-from tests.control.test_steering import FORK
 from tests.engine_script import net_of
 
 backends = pytest.mark.parametrize("backend", BACKENDS)

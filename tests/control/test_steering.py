@@ -13,17 +13,8 @@ from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecuti
 from noetl.events.control import PlaybookCancelled
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ConflictError
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import FORK, ControlPlane
 from tests.narrowing import payloads, present
-
-FORK = """
-workflow:
-  - step: start
-    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b, spec: {priority: 5}}, {step: c, spec: {priority: 1}}]}
-  - {step: a, tool: {kind: python, code: x}}
-  - {step: b, tool: {kind: python, code: x}}
-  - {step: c, tool: {kind: python, code: x}}
-"""
 
 
 @pytest.mark.req("ADV-03")

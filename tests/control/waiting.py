@@ -82,3 +82,20 @@ class ControlPlane:
     async def ran(self, execution_id: str = "x1") -> list[str | None]:
         events = await self.store.events(execution_id)
         return [event.step for event in events if event.event_type == "step.scheduled"]
+
+
+LISTENING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: gateway, path: tests/gateway}
+workflow:
+  - step: start
+    spec: {eval_mode: on_event, case_mode: exclusive}
+    case:
+      - when: "{{ event.name == 'parcel.arrived' }}"
+        then: [{next: {next: [{step: open_it}]}}]
+      - when: "{{ event.name == 'signal.received' and event.data.name == 'stop' }}"
+        then: [{next: {next: [{step: abort}]}}]
+  - {step: open_it, tool: {kind: noop}}
+  - {step: abort, tool: {kind: noop}}
+"""

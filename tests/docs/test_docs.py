@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,8 @@ from noetl.base.diagnostics import Severity
 from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
+from tests.docs.pages import FENCE, ROOT, pattern, whole
 
-ROOT = Path(__file__).parents[2]
 # The specification's fixtures have tests of their own, and checks.md shows mistakes on purpose (it is generated).
 PAGES = [
     ROOT / "README.md",
@@ -32,9 +31,6 @@ PAGES = [
         if "spec" not in p.relative_to(ROOT / "docs").parts[:1] and p.name != "checks.md"
     ),
 ]
-FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
-
-HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: page, path: docs/page }\nworkflow:\n"
 
 
 def blocks(language: str) -> list[object]:
@@ -46,14 +42,6 @@ def blocks(language: str) -> list[object]:
                 line = text[: match.start()].count("\n") + 1
                 found.append(pytest.param(match[2].strip(), match[3], id=f"{page.relative_to(ROOT)}:{line}"))
     return found
-
-
-def whole(form: str, text: str) -> str:
-    if form == "step":
-        return HEAD + textwrap.indent(text, "  ")
-    if form == "task":
-        return HEAD + "  - step: start\n    tool:\n" + textwrap.indent(text, "      ")
-    return text
 
 
 @pytest.mark.req("DOC-14")
@@ -101,14 +89,3 @@ def test_every_console_example_prints_what_it_says(form: str, text: str, tmp_pat
         printed = done.stdout + done.stderr
 
         assert re.fullmatch(pattern(expected), printed.rstrip() + "\n"), f"$ {command}\n{printed}"
-
-
-def pattern(expected: str) -> str:
-    lines = []
-    for line in expected.rstrip().split("\n"):
-        lines.append("(?:.*\n)*?" if line.strip() == "…" else _pattern(line.rstrip()) + "[ ]*\n")
-    return "".join(lines) if expected.strip() else r"\s*"
-
-
-def _pattern(line: str) -> str:
-    return re.sub(r"…\\ m?s\b", "…", re.escape(line)).replace("…", ".*")

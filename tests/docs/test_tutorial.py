@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import pattern
+from tests.docs.pages import pattern
 from tools.demo_api import DemoApi
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from noetl.events.control import Emitted
 from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import readable
 from noetl.store.sqlite.store import SqliteStore
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 from tests.playbook_runs import run_here
 
 

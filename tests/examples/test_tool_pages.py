@@ -11,7 +11,7 @@ import pytest
 from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
-from tests.docs.test_docs import FENCE, ROOT, whole
+from tests.docs.pages import FENCE, ROOT, whole
 from tools.tool_pages import EXAMPLES, form, tool_page, tool_pages
 
 FINE = {"W_TOOL_KIND", "W_KEYCHAIN"}  # kinds of plug-ins, and credentials that a snippet cannot declare

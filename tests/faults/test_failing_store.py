@@ -28,6 +28,7 @@ from noetl.store.sqlite.store import SqliteStore
 from noetl.store.wakeups.memory import MemoryWakeups
 from tests.cluster.checkers import fenced_changes_nothing, items_count_once, no_gaps, one_end_each
 from tests.engine_script import net_of
+from tests.faults.store_methods import METHODS
 
 WORK = """
 workload: {numbers: [1, 2, 3, 4]}
@@ -43,20 +44,6 @@ EXECUTIONS = ("x1", "x2", "x3")
 SHARE = 0.25  # of its calls
 TRIES = 20
 PATIENCE = 600  # turns, and moments in between
-METHODS = (
-    "claimable",
-    "commit",
-    "due",
-    "events",
-    "execution",
-    "held_by",
-    "leased",
-    "net",
-    "next_due",
-    "orders",
-    "positions",
-    "renew",
-)
 NESTED = ("children",)  # called where there are nested executions only
 
 

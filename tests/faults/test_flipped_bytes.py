@@ -17,7 +17,7 @@ from noetl.store.inspection import SqlStore, inspected
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.stores import fresh_url
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 from tests.faults.processes import noetl, written
 
 CANARY = "canary-0123456789"

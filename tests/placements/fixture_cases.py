@@ -10,12 +10,11 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from tests.fixtures import test_runs_pagination as v10_pages
-from tests.fixtures import test_runs_v2_case as v2_case
-from tests.fixtures import test_runs_v2_eval as v2_eval
+from tests.fixtures import v2_case_surroundings as v2_case
+from tests.fixtures import v2_eval_surroundings as v2_eval
+from tests.fixtures import v10_surroundings as v10_pages
 from tests.fixtures.running import FIXTURES, failing, fixture
-from tests.fixtures.test_runs_sagas import INSERT
-from tests.fixtures.test_runs_v10 import HOTELS, rooms
+from tests.fixtures.v10_surroundings import HOTELS, INSERT, rooms
 from tests.placements.cases import Case, Line, Say, hurried, until
 from tests.servers.http import Script, reply
 

@@ -12,8 +12,8 @@ from tests.crash_runs import Recording
 from tests.engine_script import net_of
 from tests.fixtures.logs import check_log
 from tests.fixtures.running import fixture
-from tests.fixtures.test_runs_waits_crashes import CASES, Speak, _messages, drive, rows
 from tests.fixtures.virtual_time import run_virtually
+from tests.fixtures.waits_driver import CASES, Speak, drive, messages_of, rows
 from tests.placements.open_waits import opened_still
 
 
@@ -28,7 +28,7 @@ def test_stopping_after_any_commit_leads_to_the_same_end(backend: str, case: str
 async def _stopped_everywhere(backend: str, folder: Path, net: Net, say: Speak) -> None:
     whole = Recording()
     undisturbed = await drive(whole, net, say, resumed=False)
-    messages = await _messages(whole)
+    messages = await messages_of(whole)
     for length in range(1, len(whole.commits)):
         own = folder / str(length)
         own.mkdir()

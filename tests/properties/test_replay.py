@@ -6,9 +6,6 @@ report, lost leases. `Conversation` compares after every command; here every sin
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -19,75 +16,17 @@ from noetl.engine.execution import Execution
 from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import Event
 from tests.engine_script import Conversation
-
-NAMES = ("start", "a", "b", "c")
-GUARDS = (None, "{{ true }}", "{{ false }}", "{{ ctx.n > 2 }}", "{{ event.name == 'step.failed' }}", "{{ args.x }}")
-
-
-@st.composite
-def arcs(draw: st.DrawFn) -> dict[str, Any]:
-    arc: dict[str, Any] = {"step": draw(st.sampled_from(NAMES)), "args": {"x": draw(st.booleans())}}
-    guard = draw(st.sampled_from(GUARDS))
-    return arc | ({"when": guard} if guard else {})
-
-
-@st.composite
-def steps(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    step: dict[str, Any] = {"step": name}
-    match draw(st.sampled_from(["none", "noop", "python", "python"])):
-        case "noop":
-            write = {"do": "continue", "set_ctx": {"n": "{{ (ctx.n | default(0)) + 1 }}"}}
-            step["tool"] = {"kind": "noop", "spec": {"policy": {"rules": [{"else": {"then": write}}]}}}
-        case "python":
-            step["tool"] = [{"name": f"t{i}", "kind": "python", "code": "x"} for i in range(draw(st.integers(1, 2)))]
-    if draw(st.booleans()):
-        step["next"] = {
-            "spec": {"mode": draw(st.sampled_from(["exclusive", "inclusive"]))},
-            "arcs": draw(st.lists(arcs(), min_size=1, max_size=3)),
-        }
-    if draw(st.integers(0, 5)) == 0:
-        rule = {"when": "{{ args.x }}", "then": {"allow": True}}
-        step["spec"] = {"policy": {"admit": {"rules": [rule]}}}
-    return step
-
-
-@st.composite
-def playbooks(draw: st.DrawFn) -> str:
-    limits = {"executor": {"spec": {"policy": {"limits": {"max_step_runs": 25, "max_task_runs": 30}}}}}
-    return json.dumps(limits | {"workflow": [draw(steps(name)) for name in NAMES]})
-
-
-def act(talk: Conversation, choose: st.DataObject) -> None:
-    """One move of a worker: claim, report a task or an end, lose a lease."""
-    name = choose.draw(st.sampled_from(sorted(name for name, run in talk.names.items() if run in _open(talk))))
-    run = talk.run(name)
-    if run.lease_epoch == 0 or choose.draw(st.integers(0, 6)) == 0:
-        talk.claim(name)
-        return
-    following = "t1" if run.position.task == "t0" and len(talk.plan.step(run.step).tasks) > 1 else None
-    if following:
-        entries = talk.task(name, {"n": 1}, next=following, set_ctx={"n": choose.draw(st.integers(0, 5))})
-        report = talk.report_of(name, *entries)
-        talk.report(report)
-        talk.report(report)
-    elif choose.draw(st.booleans()):
-        talk.done(name, choose.draw(st.integers()))
-    else:
-        talk.failed(name)
-
-
-def _open(talk: Conversation) -> set[str]:
-    return set(talk.execution.orders.values())
+from tests.properties.random_playbooks import act, as_yaml, open_runs, playbooks
 
 
 @pytest.mark.req("EVT-07")
 @settings(max_examples=60, deadline=None)
 @given(text=playbooks(), choose=st.data())
 def test_replay_equals_the_live_state_at_every_prefix(text: str, choose: st.DataObject) -> None:
-    talk = Conversation(_yaml(text))
+    talk = Conversation(as_yaml(text))
     talk.start()
     for _ in range(60):
-        if not _open(talk):
+        if not open_runs(talk):
             break
         act(talk, choose)
 
@@ -97,11 +36,6 @@ def test_replay_equals_the_live_state_at_every_prefix(text: str, choose: st.Data
         assert replayed("x1", "t1", [_stored(one) for one in talk.log[:length]]) == live
     assert live == talk.execution
     _check_log(talk)
-
-
-def _yaml(text: str) -> str:
-    document = json.loads(text)
-    return "\n".join(f"{key}: {json.dumps(value)}" for key, value in document.items())
 
 
 def _stored(event: Event) -> Event:
@@ -120,4 +54,4 @@ def _check_log(talk: Conversation) -> None:
     is_over = talk.status != "running"
     assert is_over is not bool(talk.execution.tokens), "open means that a token is somewhere"
     if not is_over:
-        assert _open(talk), "an open execution waits for a worker, and for nothing else here"
+        assert open_runs(talk), "an open execution waits for a worker, and for nothing else here"

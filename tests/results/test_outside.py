@@ -19,18 +19,15 @@ from noetl.events.executions import ExecutionRequested
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
 from noetl.events.outcomes import TaskResult
-from noetl.events.steps import StepDone
 from noetl.operations.embedded import arun, resume
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults, MemoryResults
 from noetl.store.results.object_store import ObjectResults
 from noetl.store.wakeups.memory import MemoryWakeups
-from tests.control.test_executions import CHAIN
-from tests.engine_script import net_of, playbook
+from tests.engine_script import playbook
+from tests.results.large_results import LARGE, done, start
 from tests.servers.s3 import ObjectServer
-
-LARGE = "x" * 200_000
 
 LOOP = """
 executor: {spec: {policy: {results: {reference_first: true}}}}
@@ -76,20 +73,6 @@ async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Asy
     store = Watched(lambda: {path.rpartition("/")[2].removesuffix(".json") for path in objects.objects})
     async with conducting(store, ObjectResults(objects.named(monkeypatch))) as conductor:
         yield conductor, store
-
-
-async def start(conductor: Executions, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
-    await conductor.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
-
-
-def done(order: Order, result: Any = 1) -> Report:
-    return Report(
-        order_id=order.order_id,
-        execution_id=order.execution_id,
-        lease_epoch=order.lease_epoch,
-        worker_id="w1",
-        entries=(Timed(1.0, StepDone(result=TaskResult(result=result))),),
-    )
 
 
 async def claim(conductor: Executions) -> Order:

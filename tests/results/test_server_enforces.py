@@ -19,7 +19,7 @@ from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.worker_protocol import read_turn
 from noetl.store.contract import Commit
 from noetl.store.results.files import MemoryResults
-from tests.control.test_executions import ControlPlane, Counting
+from tests.control.control_plane import ControlPlane, Counting
 
 FIVE_MB = "f" * 5_000_000
 READING = """

@@ -17,7 +17,7 @@ from noetl.events.steps import StepDone
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 from tests.engine_script import net_of
 from tests.secrets.vaults import new_keychain, new_vault
 

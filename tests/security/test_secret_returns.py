@@ -22,7 +22,7 @@ from noetl.store.results.files import MemoryResults
 from noetl.worker.remote_values import RemoteValues
 from tests.engine_script import playbook
 from tests.server.talking import Talk, WorkerClient, talking
-from tests.server.test_worker_protocol import done, turn
+from tests.server.worker_turns import done, turn
 
 SECRET = "correct-horse-battery"
 TWO_STEPS = """

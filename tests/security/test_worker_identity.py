@@ -20,7 +20,7 @@ from noetl.worker.identity import own_worker_id
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from tests.server.live import live
 from tests.server.talking import Talk, WorkerClient, talking
-from tests.server.test_worker_protocol import CHILD, WORK, done, turn
+from tests.server.worker_turns import CHILD, WORK, done, turn
 
 pytestmark = pytest.mark.req("WRK-09", "SRV-04")
 

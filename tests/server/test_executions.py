@@ -9,27 +9,8 @@ import pytest
 
 from noetl.server.access.identity import Role
 from tests.engine_script import playbook
-from tests.server.talking import Talk, talking
-
-HELD = """
-workflow:
-  - step: start
-    tool: {kind: noop}
-    next: {arcs: [{step: work}]}
-  - step: work
-    tool: [{name: work, kind: python, code: "result = 1"}]
-    next: {arcs: [{step: end}]}
-  - step: end
-    tool: {kind: noop}
-"""
-
-
-async def until_status(talk: Talk, execution_id: str, status: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
-        while (told := await talk.get(f"/api/executions/{execution_id}"))["status"] != status:
-            await asyncio.sleep(0.02)
-    found: dict[str, Any] = told
-    return found
+from tests.server.held_executions import HELD, until_status
+from tests.server.talking import talking
 
 
 @pytest.mark.req("SRV-02", "SRV-09")

@@ -12,7 +12,7 @@ from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
 from noetl.store.sqlite.store import SqliteStore
 from tests.server.talking import PROTOCOL, Talk, talking
-from tests.server.test_worker_protocol import begun, done, turn
+from tests.server.worker_turns import begun, done, turn
 
 TABLES = ("event", "execution", "orders", "wait", "task", "message", "request", "net", "catalog", "credential")
 

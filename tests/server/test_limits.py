@@ -9,8 +9,8 @@ import pytest
 from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
 from noetl.server.access.identity import Role
+from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
-from tests.server.test_executions import until_status
 
 PATH = "tests/test"
 ONE_AT_ONCE = """

@@ -21,13 +21,13 @@ from noetl.store.open_store import open_store
 from noetl.tools.registry import Registry
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from tests.fixtures.running import PASSWORD, Tables, fixture
-from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
+from tests.fixtures.v2_eval_surroundings import ELIDED, ROWS, TABLES, A, B
+from tests.server.held_executions import until_status
 from tests.server.live import live
 from tests.server.logging_kept import logging_kept
-from tests.server.test_executions import until_status
+from tests.servers.certificates import certificate  # noqa: F401  a fixture
 from tests.servers.http import HttpServer
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
-from tests.tools.test_http_tls import certificate  # noqa: F401  a fixture
 
 HELD = """
 workflow:

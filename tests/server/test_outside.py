@@ -10,8 +10,8 @@ import pytest
 
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.server.access.identity import Role
+from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
-from tests.server.test_executions import until_status
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

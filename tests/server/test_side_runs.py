@@ -10,8 +10,8 @@ import pytest
 
 from noetl.tools.contract import ToolContext, ToolResult
 from tests.playbook_runs import Scripted, broken
+from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
-from tests.server.test_executions import until_status
 
 BESIDE = """
 workflow:

@@ -16,10 +16,10 @@ from noetl.server.event_stream import EventStream
 from noetl.store.contract import MovedExecution
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
+from tests.server.held_executions import HELD
 from tests.server.live import live
 from tests.server.talking import talking
-from tests.server.test_executions import HELD
 
 
 class Heard(msgspec.Struct):

@@ -11,61 +11,11 @@ import msgspec
 import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
-from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
-from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
-from noetl.events.steps import StepDone
-from noetl.events.tasks import Decided, TaskProcessed
+from noetl.events.orders import ReportResult, Turn
 from noetl.net.encoding import from_json
 from noetl.server.access.identity import Role
-from tests.server.talking import Talk, WorkerClient, talking
-
-WORK = """
-workflow:
-  - step: start
-    tool: [{name: work, kind: python, code: "result = 1"}]
-    next: {arcs: [{step: end}]}
-  - step: end
-    tool: {kind: noop}
-"""
-
-
-async def turn(worker: WorkerClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any) -> TurnAnswer:
-    asked = Turn(worker_id=worker.worker_id, reports=reports, capacity=capacity, **more)
-    answer = await sent(worker, msgspec.json.encode(asked), wait_s)
-    assert answer.status_code == 200, answer.text
-    return msgspec.json.decode(answer.content, type=TurnAnswer)
-
-
-async def sent(worker: httpx2.AsyncClient, body: bytes, wait_s: float = 0) -> httpx2.Response:
-    headers = {"content-type": "application/json"}
-    return await worker.post("/api/orders/turn", content=body, params={"wait_s": wait_s}, headers=headers)
-
-
-def done(worker: WorkerClient, order: Order, result: Any = 1, **more: Any) -> Report:
-    task_run_id = f"{order.step_run_id}/work"
-    meta = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id=order.trace_id, task_run_id=task_run_id)
-    processed = TaskProcessed(
-        task="work",
-        visit=1,
-        attempt=1,
-        task_run_id=task_run_id,
-        outcome=Outcome(status=Status.SUCCESS, meta=meta, result=result),
-        decision=Decided(rule="default", do="continue"),
-    )
-    entries = (Timed(2.0, processed), Timed(2.0, StepDone(result=TaskResult(result=result))))
-    return Report(
-        order_id=order.order_id,
-        execution_id=order.execution_id,
-        lease_epoch=order.lease_epoch,
-        worker_id=worker.worker_id,
-        entries=entries,
-        **more,
-    )
-
-
-async def begun(talk: Talk, text: str = WORK) -> tuple[WorkerClient, str]:
-    await talk.register(text)
-    return await talk.as_worker(), str((await talk.start())["execution_id"])
+from tests.server.talking import talking
+from tests.server.worker_turns import CHILD, WORK, begun, done, sent, turn
 
 
 @pytest.mark.req("WRK-01", "EVT-06")
@@ -224,14 +174,6 @@ async def test_large_values_are_stored_by_their_checksum_and_read_in_parts() -> 
         assert tail.content == body[-3:]
         assert beyond.status_code == 416
         assert known.status_code == 304
-
-
-CHILD = """
-apiVersion: noetl.io/v10
-kind: Playbook
-metadata: {name: child, path: tests/child}
-workflow: [{step: start, tool: [{name: work, kind: python, code: "result = 1"}]}]
-"""
 
 
 async def ended(worker: httpx2.AsyncClient, call: dict[str, Any]) -> httpx2.Response:

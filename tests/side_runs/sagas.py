@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from noetl.engine.commands import CancelExecution
 from noetl.events.envelope import Event
+from tests.engine_script import Conversation
 
 ORDER = """
 workflow:
@@ -47,3 +49,13 @@ def ended(events: Sequence[Event]) -> list[tuple[str, str | None]]:
 
 def tasks(events: Sequence[Event]) -> list[Any]:
     return [event.payload for event in events if event.event_type == "task.processed"]
+
+
+def undoing() -> Conversation:
+    talk = Conversation(ORDER)
+    talk.start()
+    talk.done("start", {"id": 1})
+    talk.done("charge", {"id": 2})
+    talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
+    [talk.names["undo#1"]] = talk.execution.side_runs
+    return talk

@@ -13,20 +13,7 @@ from noetl.tools.contract import ToolContext, ToolResult
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted, broken, run_here
-
-TEXT = """
-workload: {table: orders}
-workflow:
-  - step: start
-    tool:
-      - {name: first, kind: python, code: x}
-      - name: insert
-        kind: python
-        code: x
-        args: {row: "{{ first.id }}", table: "{{ workload.table }}"}
-        spec: {async: true}
-      - {name: second, kind: python, code: x, args: {ref: "{{ insert }}"}}
-"""
+from tests.side_runs.async_playbook import ASYNC
 
 
 class Slow(Scripted):
@@ -46,7 +33,7 @@ class Slow(Scripted):
 
 @pytest.mark.req("TOOL-12")
 def test_the_next_task_starts_before_the_work_ends_and_the_execution_ends_after_it() -> None:
-    ran = run_here(TEXT, tool=Slow(first={"id": 7}, insert="inserted", second=2))
+    ran = run_here(ASYNC, tool=Slow(first={"id": 7}, insert="inserted", second=2))
 
     accepted = next(one for one in ran.payloads("task.processed") if one.task == "insert")
     assert accepted.deferred
@@ -62,7 +49,7 @@ def test_the_next_task_starts_before_the_work_ends_and_the_execution_ends_after_
 
 @pytest.mark.req("TOOL-12")
 def test_work_that_fails_beside_its_pipeline_fails_the_execution() -> None:
-    ran = run_here(TEXT, first={"id": 7}, insert=broken(message="no such table"))
+    ran = run_here(ASYNC, first={"id": 7}, insert=broken(message="no such table"))
 
     assert ran.result.status == "failed"
     assert ran.result.error is not None
@@ -72,7 +59,7 @@ def test_work_that_fails_beside_its_pipeline_fails_the_execution() -> None:
 
 @pytest.mark.req("TOOL-12")
 def test_inputs_that_cannot_be_rendered_are_an_ordinary_error() -> None:
-    ran = run_here(TEXT.replace("{{ first.id }}", "{{ 1 // first.id }}"), first={"id": 0})
+    ran = run_here(ASYNC.replace("{{ first.id }}", "{{ 1 // first.id }}"), first={"id": 0})
 
     assert ran.types().count("task.async_started") == 0
     assert ran.result.status == "failed"
@@ -95,7 +82,7 @@ workflow:
 
 @pytest.mark.req("TOOL-12", "SRV-12")
 async def test_stopping_after_any_commit_runs_the_work_to_its_end() -> None:
-    net, whole = net_of(TEXT), Recording()
+    net, whole = net_of(ASYNC), Recording()
     answers: dict[str, Any] = {"first": {"id": 7}, "insert": "inserted", "second": 2}
     await drive(net, whole, Scripted(**answers), resumed=False)
 

@@ -10,35 +10,9 @@ from noetl.engine.commands import InjectEvent
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from tests.engine_script import Conversation
+from tests.side_runs.handled_playbook import TEXT, talk_of
 
-TEXT = """
-workflow:
-  - step: start
-    tool: {kind: python, code: x}
-    on_event:
-      spec: {interrupting: false}
-      handlers:
-        - event: audit.required
-          then:
-            - name: audit
-              kind: python
-              code: x
-              args: {who: "{{ event.data.who }}"}
-              spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {audited: "{{ outcome.result }}"}}}}]}}
-        - {event: audit.required, when: "{{ event.data.who == 'bob' }}", then: [{name: warn, kind: python, code: x}]}
-    next:
-      arcs: [{step: end, when: "{{ event.name == 'step.interrupted' }}", args: {e: "{{ event.data }}"}}, {step: done}]
-  - step: done
-  - step: end
-"""
 INTERRUPTING = TEXT.replace("interrupting: false", "interrupting: true")
-
-
-def talk_of(text: str = TEXT) -> Conversation:
-    talk = Conversation(text)
-    talk.start()
-    talk.claim("start")
-    return talk
 
 
 def inject(talk: Conversation, who: str = "ann", name: str = "audit.required") -> list[str]:

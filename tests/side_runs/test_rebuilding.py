@@ -11,8 +11,8 @@ from noetl.store.rebuild import derived_rows
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted, broken
+from tests.side_runs.async_playbook import ASYNC as ASYNC
 from tests.side_runs.sagas import ORDER
-from tests.side_runs.test_async_tasks import TEXT as ASYNC
 
 
 @pytest.mark.req("EVT-01", "SAGA-03", "TOOL-12")

@@ -9,13 +9,13 @@ from noetl.base.clock import rfc3339
 from noetl.control.views.side_run_views import SideRunView, sentences_of, side_runs_of
 from noetl.control.views.token_views import sentences_of as all_sentences
 from noetl.control.views.token_views import tokens_of
-from noetl.engine.commands import CancelExecution, InjectEvent
+from noetl.engine.commands import InjectEvent
 from noetl.events.outcomes import Error
 from noetl.events.tasks import TaskProcessed
 from noetl.store.contract import OrderRow, OrderState
 from tests.engine_script import Conversation
-from tests.side_runs.sagas import ORDER
-from tests.side_runs.test_handlers import talk_of
+from tests.side_runs.handled_playbook import talk_of
+from tests.side_runs.sagas import ORDER, undoing
 
 
 def orders(talk: Conversation) -> list[OrderRow]:
@@ -37,16 +37,6 @@ def orders(talk: Conversation) -> list[OrderRow]:
 
 def views(talk: Conversation) -> list[SideRunView]:
     return side_runs_of(talk.execution, orders(talk), talk.clock.now())
-
-
-def undoing() -> Conversation:
-    talk = Conversation(ORDER)
-    talk.start()
-    talk.done("start", {"id": 1})
-    talk.done("charge", {"id": 2})
-    talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
-    [talk.names["undo#1"]] = talk.execution.side_runs
-    return talk
 
 
 @pytest.mark.req("SAGA-02", "TOK-01")

@@ -21,8 +21,8 @@ from noetl.store.postgres.address import address_of
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.migration import known_migrations
 from noetl.store.postgres.store import PostgresStore
+from tests.contracts.commits import commit, event, order
 from tests.contracts.stores import fresh_url
-from tests.contracts.test_store import commit, event, order
 from tests.servers.postgres import server
 
 

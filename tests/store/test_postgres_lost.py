@@ -20,8 +20,8 @@ from noetl.store.postgres.failures import UncertainError
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.waits import MessageRow
 from noetl.tools.registry import Registry
+from tests.contracts.commits import commit, event, order
 from tests.contracts.stores import fresh_url
-from tests.contracts.test_store import commit, event, order
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted
 from tests.servers.cutting import Line, cutting

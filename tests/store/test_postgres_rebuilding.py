@@ -12,7 +12,7 @@ from noetl.base.errors import BackendError
 from noetl.events.orders import ReportResult
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
-from tests.store.test_rebuild import World, rows
+from tests.store.stored_world import World, rows
 
 
 @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
 from noetl.store.sqlite.migration import known_migrations, refuse_others
 from noetl.store.sqlite.store import SqliteStore
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 @pytest.fixture

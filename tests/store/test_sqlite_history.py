@@ -10,7 +10,7 @@ import pytest
 from noetl.base.errors import BackendError
 from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore
-from tests.contracts.test_store import commit, event
+from tests.contracts.commits import commit, event
 
 
 @pytest.fixture

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from noetl.base.addresses.connections import GuardedBackend
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import OPEN, Address, literal
 from noetl.base.errors import ToolError
+from tests.servers.certificates import NAME, certificate  # noqa: F401  a fixture
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool
-
-NAME = "api.example"
 
 
 async def here(host: str, port: int) -> Sequence[Address]:
@@ -29,34 +23,8 @@ async def here(host: str, port: int) -> Sequence[Address]:
     return [address]
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for `api.example` that nobody but itself has signed, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
-    return path
-
-
 @pytest.fixture
-def tls(certificate: Path) -> ssl.SSLContext:
+def tls(certificate: Path) -> ssl.SSLContext:  # noqa: F811
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     return tls
@@ -87,7 +55,9 @@ async def test_a_connection_that_was_not_checked_serves_no_request_that_wants_it
 
 
 async def test_the_name_is_kept_for_tls_though_the_address_is_reached(
-    tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    tls: ssl.SSLContext,
+    certificate: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     asked: list[str | None] = []

@@ -27,7 +27,7 @@ from tests.cluster.checkers import check
 from tests.cluster.machines import cluster
 from tests.cluster.watching import ends_of
 from tests.contracts.stores import fresh_url
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 from tests.faults.processes import noetl
 from tests.upgrade.goldens import POSTGRES, text_of
 

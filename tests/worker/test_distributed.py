@@ -15,7 +15,7 @@ from noetl.events.envelope import Event
 from noetl.events.tokens import TokenClaimed
 from tests.cli.processes_here import Here, here
 from tests.fixtures.running import PASSWORD, Tables, fixture
-from tests.fixtures.test_runs_v2_eval import ELIDED, ROWS, TABLES, A, B
+from tests.fixtures.v2_eval_surroundings import ELIDED, ROWS, TABLES, A, B
 from tests.narrowing import payloads
 from tests.servers import postgres
 from tests.servers.http import HttpServer, reply

@@ -18,8 +18,7 @@ from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from noetl.worker.server_connection import PlainServerConnection
 from tests.playbook_runs import Scripted
-from tests.worker.test_remote_control_plane import TWO
-from tests.worker.wire_app import wire_server
+from tests.worker.wire_app import TWO, wire_server
 
 
 class Heart:

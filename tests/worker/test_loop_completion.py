@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.playbook_runs import Ran, Scripted, run_here
-from tests.worker.test_loop_runs import Gate, always, unhurried, x_of
+from tests.worker.loop_gate import Gate, always, unhurried, x_of
 
 __all__ = ["unhurried"]
 

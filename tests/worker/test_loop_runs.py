@@ -16,11 +16,13 @@ from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
-from noetl.worker import pipeline_run
 from noetl.worker.worker import Worker
 from tests.engine_script import net_of
 from tests.narrowing import payloads
 from tests.playbook_runs import Ran, Scripted, broken, run_here
+from tests.worker.loop_gate import Gate, always, unhurried, x_of
+
+__all__ = ["unhurried"]
 
 
 def loop(
@@ -61,41 +63,8 @@ def loop(
     return run_here(f"{executor}workflow: {json.dumps(workflow)}\n", payload, tool=tool, **answers)
 
 
-def x_of(inputs: Any, context: Any) -> Any:
-    return inputs["args"]["x"]
-
-
-def always(**then: Any) -> dict[str, Any]:
-    return {"else": {"then": {"do": "continue", **then}}}
-
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has happened is told early where a tool takes long: on a machine that stood still meanwhile this would come
-    between iterations whose order is what a test is about."""
-    monkeypatch.setattr(pipeline_run, "RIDE_S", 3600.0)
-
-
 PARALLEL = {"mode": "parallel"}
 BEST_EFFORT = {"spec": {"policy": {"failure": {"mode": "best_effort"}}}}
-
-
-class Gate(Scripted):
-    """Holds every run until `free` of them are in, or nobody else comes; counts how many are in at once."""
-
-    def __init__(self, **answers: Any) -> None:
-        super().__init__(**answers)
-        self.inside = self.most = 0
-
-    async def run(self, inputs: Any, context: Any) -> Any:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
-        try:
-            for _ in range(20):
-                await asyncio.sleep(0)
-            return await super().run(inputs, context)
-        finally:
-            self.inside -= 1
 
 
 @pytest.mark.req("LOOP-01", "LOOP-02", "LOOP-08", "LOOP-09")

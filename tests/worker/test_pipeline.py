@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,28 +9,8 @@ import pytest
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Meta, Outcome
 from noetl.events.tasks import TaskProcessed
-from tests.playbook_runs import Ran, Scripted, broken, run_here
-
-
-def task(name: str, *rules: dict[str, Any], kind: str = "python", **more: Any) -> dict[str, Any]:
-    policy = {"spec": {"policy": {"rules": list(rules)}}} if rules else {}
-    code = {"code": "scripted"} if kind == "python" else {}
-    return {"name": name, "kind": kind, **code, **more, **policy}
-
-
-def always(do: str, **then: Any) -> dict[str, Any]:
-    return {"else": {"then": {"do": do, **then}}}
-
-
-def pipeline(
-    *tasks: dict[str, Any], limits: dict[str, int] | None = None, tool: Scripted | None = None, **answers: Any
-) -> Ran:
-    workflow = [
-        {"step": "start", "tool": list(tasks), "next": {"arcs": [{"step": "after"}]}},
-        {"step": "after", "tool": {"kind": "noop", "args": {"got": "{{ start.data }}"}}},
-    ]
-    executor = {"spec": {"policy": {"limits": limits or {}}}}
-    return run_here(f"executor: {json.dumps(executor)}\nworkflow: {json.dumps(workflow)}\n", tool=tool, **answers)
+from tests.playbook_runs import Scripted, broken, run_here
+from tests.worker.pipelines import always, pipeline, task
 
 
 @pytest.mark.req("PIPE-02", "PIPE-09", "TASK-05")

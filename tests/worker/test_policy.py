@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.playbook_runs import broken
-from tests.worker.test_pipeline import always, pipeline, task
+from tests.worker.pipelines import always, pipeline, task
 
 ERROR = "{{ outcome.status == 'error' }}"
 

@@ -24,19 +24,7 @@ from noetl.worker.server_connection import ServerConnection
 from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
 from tests.worker.orders import an_order
-from tests.worker.wire_app import WireServer, wire_server
-
-TWO = """
-apiVersion: noetl.io/v10
-kind: Playbook
-metadata: { name: two, path: tests/two }
-workflow:
-  - step: start
-    tool: [{ name: a, kind: python, code: x }, { name: b, kind: python, code: x }]
-    next: { arcs: [{ step: then }] }
-  - step: then
-    tool: [{ name: c, kind: python, code: x }]
-"""
+from tests.worker.wire_app import TWO, WireServer, wire_server
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from noetl.worker.remote_control_plane import DOUBT_S, RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.server_connection import ServerConnection
 from tests.worker.orders import an_order
-from tests.worker.test_http1 import Script, Server, plain
+from tests.worker.scripted_server import Script, Server, plain
 
 NOTHING = plain(msgspec.json.encode(TurnAnswer()))
 

@@ -192,3 +192,16 @@ async def wire_server() -> AsyncIterator[WireServer]:
         http.should_exit = True
         await serving
         listening.close()
+
+
+TWO = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: two, path: tests/two }
+workflow:
+  - step: start
+    tool: [{ name: a, kind: python, code: x }, { name: b, kind: python, code: x }]
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: [{ name: c, kind: python, code: x }]
+"""

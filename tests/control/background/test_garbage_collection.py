@@ -17,7 +17,7 @@ from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
 from noetl.store.contract import SingleRow
 from noetl.store.memory import MemoryStore
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 
 class Numbers:

@@ -11,11 +11,10 @@ import pytest
 
 from noetl.control.background.retention import Retention, kept_for
 from noetl.events.references import Reference
-from noetl.events.steps import CtxPatched
 from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults
-from tests.contracts.test_store import commit, event
+from tests.control.background.ended_executions import ended
 
 DAY = 86_400.0
 NOW = 1_000 * DAY
@@ -24,18 +23,6 @@ NOW = 1_000 * DAY
 class At:
     def now(self) -> float:
         return NOW
-
-
-async def ended(
-    store: Store, name: str, at: float | None, *values: Any, retention: Any = None, path: str = "p"
-) -> None:
-    patches = [CtxPatched(patch={"v": one}) for one in values]
-    events = [event(number, execution_id=name, payload=one) for number, one in enumerate(patches, 2)]
-    one = commit(event(1, execution_id=name), *events)
-    metadata = {} if retention is None else {"retention": retention}
-    row = msgspec.structs.replace(one.execution, finished_at=at, status="completed", net_hash=f"n{retention}{path}")
-    net = msgspec.json.encode({"path": path, "metadata": metadata})
-    await store.commit([msgspec.structs.replace(one, execution=row, net=net)])
 
 
 def retention(store: Store, results: FileResults, default_s: float | None = 90 * DAY) -> Retention:

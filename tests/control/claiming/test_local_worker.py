@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.errors import BackendError
 from noetl.events.orders import Order
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 
 class Hands:

@@ -10,7 +10,7 @@ import pytest
 from noetl.base.errors import BackendError
 from noetl.events.orders import Order, Turn
 from noetl.store.contract import Commit
-from tests.control.test_executions import ControlPlane, Counting
+from tests.control.control_plane import ControlPlane, Counting
 
 
 async def present() -> bool:

@@ -10,7 +10,7 @@ from noetl.control.background.garbage_collection import sweeper
 from noetl.control.claiming.poison_orders import EMPTIED_S
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import Order
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 ONE = "workflow:\n  - {step: start, tool: {kind: python, code: x}}"
 TTL_S = 31

@@ -14,8 +14,8 @@ from noetl.base.errors import RefusedError
 from noetl.control.claiming.pools import Pool, PoolRate, Pools
 from noetl.events.orders import Order
 from noetl.store.memory import MemoryStore
+from tests.control.control_plane import CHAIN, ControlPlane
 from tests.control.servers import BACKENDS, servers
-from tests.control.test_executions import CHAIN, ControlPlane
 from tests.engine_script import Conversation, net_of
 
 FIVE = """

@@ -14,7 +14,7 @@ from noetl.control.commit.group_commit import DecideAgainError
 from noetl.engine.commands import PauseExecution
 from noetl.events.orders import ReportResult
 from noetl.store.contract import Commit, ConflictError, TakenError
-from tests.control.test_executions import CHAIN, ControlPlane, Counting
+from tests.control.control_plane import CHAIN, ControlPlane, Counting
 from tests.engine_script import net_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.control.commit import decisions
 from noetl.control.commit.memory_use import Bounds, KeptBytes
-from tests.control.test_executions import CHAIN, ControlPlane
+from tests.control.control_plane import CHAIN, ControlPlane
 from tests.engine_script import net_of
 
 SMALL = Bounds(most=10, most_bytes=1_000_000, most_over=3, most_over_bytes=100_000, least=2)

@@ -22,10 +22,10 @@ from noetl.events.orders import Order, Report, ReportResult
 from noetl.events.outcomes import TaskResult
 from noetl.store.contract import Commit, SingleRow
 from noetl.store.memory import MemoryStore
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 from tests.engine_script import Conversation
 from tests.narrowing import present
-from tests.properties.test_replay import _open, _yaml, act, playbooks
+from tests.properties.random_playbooks import act, as_yaml, open_runs, playbooks
 
 LONG = """
 workflow:
@@ -155,10 +155,10 @@ async def test_what_was_stored_and_never_answered_is_found_in_the_tail() -> None
 def test_a_base_is_the_log_at_every_point_and_nobody_who_goes_on_from_it_changes_it(
     text: str, choose: st.DataObject
 ) -> None:
-    talk = Conversation(_yaml(text))
+    talk = Conversation(as_yaml(text))
     talk.start()
     for _ in range(60):
-        if not _open(talk):
+        if not open_runs(talk):
             break
         act(talk, choose)
     base = Snapshot(Execution(execution_id="x1", trace_id="t1"))

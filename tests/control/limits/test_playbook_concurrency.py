@@ -16,26 +16,11 @@ from noetl.events.envelope import Event
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
+from tests.control.limits.limited_playbooks import limited, statuses
 from tests.control.waiting import ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 from tests.narrowing import payloads
-
-ONE = """
-workload: {{customer: ann, naps: 1h}}
-executor: {{spec: {{concurrency: {{{limited}}}}}}}
-workflow:
-  - step: start
-    timer: {{duration: "{{{{ workload.naps }}}}"}}
-"""
-
-
-def limited(how: str = "limit: 1") -> str:
-    return ONE.format(limited=how)
-
-
-async def statuses(control_plane: ControlPlane, *ids: str) -> list[str]:
-    return [await control_plane.status(one) for one in ids]
 
 
 async def paused_because(control_plane: ControlPlane, execution_id: str) -> list[str | None]:

@@ -19,26 +19,10 @@ from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from noetl.store.waits import MessageRow
-from tests.control.waiting import MESSAGE, SIGNAL, TIMER, ControlPlane
+from tests.control.waiting import LISTENING, MESSAGE, SIGNAL, TIMER, ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 from tests.narrowing import payloads
-
-LISTENING = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: gateway, path: tests/gateway}
-workflow:
-  - step: start
-    spec: {eval_mode: on_event, case_mode: exclusive}
-    case:
-      - when: "{{ event.name == 'parcel.arrived' }}"
-        then: [{next: {next: [{step: open_it}]}}]
-      - when: "{{ event.name == 'signal.received' and event.data.name == 'stop' }}"
-        then: [{next: {next: [{step: abort}]}}]
-  - {step: open_it, tool: {kind: noop}}
-  - {step: abort, tool: {kind: noop}}
-"""
 
 
 def message(number: int, **correlation: Any) -> MessageRow:

@@ -9,7 +9,7 @@ import pytest
 
 import noetl.tools
 from noetl.events.orders import Order
-from tests.control.test_executions import ControlPlane
+from tests.control.control_plane import ControlPlane
 
 FIRST = """
 workflow:

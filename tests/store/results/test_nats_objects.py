@@ -26,7 +26,7 @@ from noetl.store.results import nats_objects
 from noetl.store.results.nats_bucket import OvertakenError
 from noetl.store.results.nats_objects import NatsResults
 from noetl.store.wakeups.memory import MemoryWakeups
-from tests.results.test_outside import LARGE, done, start
+from tests.results.large_results import LARGE, done, start
 from tests.servers.nats import Server, server
 from tests.servers.ports import free_port
 
