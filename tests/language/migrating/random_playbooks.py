@@ -1,5 +1,8 @@
 """Random playbooks of every older spelling, from one seed each: forward steps, tools that answer by a script.
 
+Steps of `v2-case` are of two sorts: `usual` ones follow one of the patterns that people write, with random conditions,
+values, options and targets; `any` ones combine every part with every other, which people hardly do.
+
 Every tool call carries an `id` of its own, so that a run can be told apart from another by its calls alone, whatever
 the steps around them are called. Steps only lead forward: each run ends.
 """
@@ -11,6 +14,11 @@ from typing import Any
 
 import yaml
 
+DONE, ERROR = "{{ event.name == 'call.done' }}", "{{ event.name == 'call.error' }}"
+DONE_OF_HTTP = "{{ event.name == 'call.done' and response.status_code in [200, 201] }}"
+ERROR_OF_HTTP = "{{ event.name == 'call.error' and response.status_code in [404, 429] }}"
+ANY_STEPS = 0.03  # the share of steps without a pattern in the usual playbooks
+FORKS, RARE_FORKS = 0.2, 0.06  # the share of ways out that fork
 NAMES = ("start", "b", "c", "d")
 CASE_GUARDS = (
     "{{ event.name == 'call.done' }}",
@@ -45,6 +53,7 @@ class Playbooks:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self._calls = 0
+        self._forks = FORKS
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -56,8 +65,10 @@ class Playbooks:
         self._calls += 1
         return self._calls
 
-    def document(self, dialect: str) -> dict[str, Any]:
-        write = {"v2-case": self.case_step, "v2-eval": self.eval_step}[dialect]
+    def document(self, dialect: str, *, usual: bool = True) -> dict[str, Any]:
+        self._forks = RARE_FORKS if usual else FORKS
+        case = self.usual_step if usual else self.case_step
+        write = {"v2-case": case, "v2-eval": self.eval_step}[dialect]
         names = NAMES[: self.random.randint(2, len(NAMES))]
         steps = [write(name, names[number + 1 :]) for number, name in enumerate(names)]
         return {
@@ -82,7 +93,106 @@ class Playbooks:
         names = self.random.sample(("x", "y", "z"), self.random.randint(0, 2))
         return {name: self.pick(*values) for name in names}
 
-    # v2-case ---------------------------------------------------------------------------------------------------
+    # v2-case as people write it --------------------------------------------------------------------------------
+
+    def usual_step(self, name: str, later: tuple[str, ...]) -> dict[str, Any]:
+        if self.chance(ANY_STEPS):
+            return self.case_step(name, later)
+        pattern = self.pick(
+            self.plain_call,
+            self.stored_call,
+            self.routed_call,
+            self.working_call,
+            self.storing_call,
+            self.handled_call,
+            self.flagged_call,
+            self.looped_call,
+            self.decision,
+        )
+        step = {"step": name, **pattern(later)}
+        if "tool" in step and self.chance(0.2):
+            step["retry"] = self.case_retry()
+        if "tool" in step and "case" not in step and self.chance(0.1):
+            step["spec"] = {"on_error": "continue"}
+        return step
+
+    def call(self, **more: Any) -> dict[str, Any]:
+        return {"tool": self.tool(("{{ vars.x }}", "{{ workload.w }}", 5, "plain")), **more}
+
+    def plain_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        return self.call(next=self.target(later))
+
+    def stored_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """A call whose result goes into a table, into variables, or both."""
+        parts = {"sink": self.sink(), "vars": self.values(CASE_VALUES[:4]) or {"x": 1}}
+        kept = self.pick(("sink",), ("vars",), ("sink", "vars"))
+        return self.call(**{key: parts[key] for key in kept}, next=self.target(later))
+
+    def routed_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """Rules that set variables and lead on, after a success and after an error."""
+        success = [{"when": self.pick(DONE, DONE_OF_HTTP), "then": self.way(later)}]
+        failure = [{"when": self.pick(ERROR, ERROR_OF_HTTP), "then": self.way(later)}]
+        more = {"next": self.target(later)} if self.chance(0.5) else {}
+        return self.call(case=self.pick(success, failure, success + failure), **more)
+
+    def way(self, later: tuple[str, ...]) -> dict[str, Any]:
+        written = {"set": self.values(CASE_VALUES[:4]) or {"x": 1}} if self.chance(0.4) else {}
+        return {**written, "next": self.target(later)}
+
+    def tasks(self) -> list[dict[str, Any]]:
+        return [{f"t{self.call_id()}": {"tool": self.tool(CASE_VALUES[:4])}} for _ in range(self.random.randint(1, 2))]
+
+    def working_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """A rule that runs tasks after every success, with a way out of its own or that of the step."""
+        last = [{"next": {"next": self.target(later)}}]
+        rules: list[dict[str, Any]] = [{"when": DONE, "then": [*self.tasks(), *self.pick(last, [])]}]
+        if self.chance(0.5):
+            rules.append({"when": self.pick(ERROR, ERROR_OF_HTTP), "then": self.way(later)})
+        return self.call(case=rules, next=self.target(later))
+
+    def storing_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """A rule that stores, sets and leads on."""
+        then = {"sink": self.sink(), **self.way(later)}
+        failure = [{"when": ERROR, "then": self.way(later)}] if self.chance(0.5) else []
+        return self.call(case=[{"when": self.pick(DONE, DONE_OF_HTTP), "then": then}, *failure])
+
+    def handled_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """Tasks after an error, and then on."""
+        then = [*self.tasks(), {"next": {"next": self.target(later)}}]
+        return self.call(case=[{"when": self.pick(ERROR, ERROR_OF_HTTP), "then": then}], next=self.target(later))
+
+    def flagged_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """Inclusive rules: each sets what it is about."""
+        guards = self.random.sample(
+            (DONE, DONE_OF_HTTP, "{{ event.name == 'call.done' and workload.w > 2 }}"), self.random.randint(1, 3)
+        )
+        rules = [{"when": guard, "then": {"set": self.values(CASE_VALUES[:4]) or {"x": 1}}} for guard in guards]
+        return self.call(spec={"case_mode": "inclusive"}, case=rules, next=self.target(later))
+
+    def looped_call(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """Each element stored, or worked on, and on from there."""
+        loop = self.pick(
+            {"in": "{{ workload.xs }}", "iterator": "item"},
+            {"collection": [1, 2], "element": "item", "spec": {"mode": "sequential"}},
+            {"in": [1, 2], "iterator": "item", "mode": "parallel", "spec": {"batch_size": 2}},
+        )
+        work = self.pick(
+            {},
+            {"sink": self.sink()},
+            {"vars": self.values(("{{ workload.w }}", 5)) or {"x": 1}},
+            {"case": [{"when": DONE, "then": self.tasks()}]},
+            {"case": [{"when": DONE, "then": {"sink": self.sink()}}]},
+        )
+        return self.call(loop=loop, **work, next=self.target(later))
+
+    def decision(self, later: tuple[str, ...]) -> dict[str, Any]:
+        """No call: where to go is read from variables."""
+        when = "{{ event.name == 'step.exit' and vars.x == 1 }}"
+        last = self.pick({"else": {"next": self.target(later)}}, None)
+        rules = [{"when": when, "then": self.way(later)}, *([last] if last else [])]
+        return {"case": rules, "next": self.target(later)}
+
+    # v2-case of any shape --------------------------------------------------------------------------------------
 
     def case_step(self, name: str, later: tuple[str, ...]) -> dict[str, Any]:
         step: dict[str, Any] = {"step": name}
@@ -145,7 +255,7 @@ class Playbooks:
     def target(self, later: tuple[str, ...]) -> Any:
         targets = (*later, "end")
         one = self.pick(*targets)
-        if self.chance(0.2) and len(targets) > 1:
+        if self.chance(self._forks) and len(targets) > 1:
             return [{"step": name} for name in self.random.sample(targets, 2)]
         if self.chance(0.3):
             return [{"step": one, "args": self.values(("{{ workload.w }}", 7)) or {"x": 1}}]
@@ -164,7 +274,8 @@ class Playbooks:
             for number, label in enumerate(labels)
         ]
         if self.chance(0.2):
-            step["loop"] = {"in": "{{ workload.xs }}", "iterator": "item", "spec": self.pick({}, {"mode": "parallel"})}
+            modes: list[dict[str, Any]] = [{}] if "set_vars" in str(step["tool"]) else [{}, {"mode": "parallel"}]
+            step["loop"] = {"in": "{{ workload.xs }}", "iterator": "item", "spec": self.pick(*modes)}
         if self.chance(0.2):
             step["spec"] = {"next_mode": self.pick("inclusive", "exclusive")}
         step["next"] = [self.eval_arc(later) for _ in range(self.random.randint(1, 3))] if later else []

@@ -1,7 +1,9 @@
 """Differential: a random playbook and its migrated form do the same, or the migration says that they would not.
 
 The original and the migrated text run side by side in the engine, on a memory store and a clock that is moved by hand.
-`make test` runs a few hundred seeds of each spelling, `make test-deep` 5,000 of them in all.
+Status, error, result, `ctx`, delays and the calls with their inputs are compared, in order; the order does not count in
+playbooks with parallel branches or iterations. `make test` runs a few hundred seeds of each spelling, `make test-deep`
+5,000 of them, and 1,000 of steps that combine any parts.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from tests.worker.case_running import answer, refused, run_case
 
 KINDS = load_kinds()
 IS_DEEP = os.environ.get("NOETL_DEEP") == "1"
-SEEDS = {"v2-case": 120, "v2-eval": 60, "v10-io": 60, "mixed": 60}
+SEEDS = {"v2-case": 180, "v2-eval": 60, "v10-io": 60, "mixed": 60, "any": 60}
 if IS_DEEP:
-    SEEDS = {"v2-case": 2520, "v2-eval": 1020, "v10-io": 480, "mixed": 1020}
+    SEEDS = {"v2-case": 2520, "v2-eval": 1020, "v10-io": 480, "mixed": 1020, "any": 1020}
 CHUNK = 60
+COMPARED = 0.9  # of the playbooks that are generated; the rest is reported by the migration, not written
 
 
 class SeededTool(Scripted):
@@ -72,7 +75,7 @@ class Did(msgspec.Struct, frozen=True):
 def did(text: str, seed: int) -> Did:
     tool = SeededTool(seed)
     ran = run_case(text, tool=tool)
-    calls = sorted((identity, repr(sorted(inputs.items()))) for identity, inputs in tool.calls)
+    calls = [(identity, repr(sorted(inputs.items()))) for identity, inputs in tool.calls]
     error = ran.result.error
     return Did(
         status=ran.result.status.value,
@@ -80,7 +83,7 @@ def did(text: str, seed: int) -> Did:
         result=ran.result.result,
         ctx=ran.result.ctx,
         calls=calls,
-        delays=sorted(delay for delay in ran.slept if delay),
+        delays=[delay for delay in ran.slept if delay],
     )
 
 
@@ -114,28 +117,44 @@ def as_v10_io(migrated: str) -> str:
     return text_of(document).replace("outcome.", "output.")
 
 
+def is_parallel(text: str) -> bool:
+    """Whether a playbook can have several tokens or iterations at once, whose calls come in any order."""
+    waiting: list[Any] = [yaml.safe_load(text)["workflow"]]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            targets = node.get("next")
+            if "parallel" in (node.get("mode"), node.get("next_mode")) or node.get("next_mode") == "inclusive":
+                return True
+            if isinstance(targets, list) and len(targets) > 1:
+                return True
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return False
+
+
+def unordered(one: Did) -> Did:
+    return msgspec.structs.replace(one, calls=sorted(one.calls), delays=sorted(one.delays))
+
+
 def differences(old: Did, new: Did) -> list[str]:
-    """What differs. A step variable of v2-eval is a key of `ctx` in v10, and a step that fails after the work of a rule
-    has the error of its policy: notes of the migration say both."""
-    if old.error is not None and new.error == "policy.fail":
-        new = msgspec.structs.replace(new, error=old.error)
-    found = [
+    return [
         f"{name}: {getattr(old, name)} / {getattr(new, name)}"
-        for name in ("status", "error", "result", "calls", "delays")
+        for name in Did.__struct_fields__
         if getattr(old, name) != getattr(new, name)
     ]
-    known = {key: value for key, value in new.ctx.items() if key in old.ctx or (not key.endswith("_v") and key != "v")}
-    return found + ([f"ctx: {old.ctx} / {known}"] if known != old.ctx else [])
 
 
-def compared(kind: str, seed: int) -> list[str] | None:
-    """The differences of one seed; None where there is nothing to compare."""
+def texts(kind: str, seed: int) -> tuple[str, str] | None:
+    """A playbook and its migrated form; None where the migration reports a place that needs a person."""
     playbooks = Playbooks(seed)
-    dialect = {"mixed": playbooks.pick("v2-case", "v2-eval"), "v10-io": "v2-eval"}.get(kind, kind)
-    document = playbooks.document(dialect)
+    dialect = {"mixed": playbooks.pick("v2-case", "v2-eval"), "v10-io": "v2-eval", "any": "v2-case"}.get(kind, kind)
+    document = playbooks.document(dialect, usual=kind != "any")
     text = text_of(document)
     done = convert(Source("test.yaml", text), kinds=KINDS)
-    if not done.before.ok or done.outcome is Outcome.BLOCKED:
+    assert done.before.ok, [one.message for one in done.before.refusals]
+    if done.outcome is Outcome.BLOCKED:
         return None
     assert done.outcome is Outcome.MIGRATED, [one.message for one in done.after.refusals] if done.after else text
     assert done.text is not None
@@ -148,7 +167,18 @@ def compared(kind: str, seed: int) -> list[str] | None:
         if done.outcome not in (Outcome.MIGRATED, Outcome.UNCHANGED):
             return None  # a reported refusal is no silent difference
     assert done.text is not None
-    return differences(did(text, seed), did(done.text, seed))
+    return text, done.text
+
+
+def compared(kind: str, seed: int) -> list[str] | None:
+    """The differences of one seed; None where there is nothing to compare."""
+    pair = texts(kind, seed)
+    if pair is None:
+        return None
+    old, new = did(pair[0], seed), did(pair[1], seed)
+    if is_parallel(pair[0]):
+        old, new = unordered(old), unordered(new)
+    return differences(old, new)
 
 
 @pytest.mark.req("MIG-02", "MIG-03", "MIG-06")
@@ -159,4 +189,15 @@ def test_a_playbook_and_its_migrated_form_do_the_same(kind: str, first: int) -> 
     found = {seed: compared(kind, seed) for seed in range(first, first + CHUNK)}
 
     assert {seed: one for seed, one in found.items() if one} == {}
-    assert any(one == [] for one in found.values()), "nothing was compared"
+    assert any(one is not None for one in found.values()), "nothing was compared"
+
+
+@pytest.mark.req("MIG-03")
+@pytest.mark.parametrize("kind", [kind for kind in SEEDS if kind != "any"])
+def test_nine_of_ten_usual_playbooks_are_compared(kind: str) -> None:
+    """The others need a person, and the migration says where."""
+    seeds = range(SEEDS[kind] if IS_DEEP else 120)
+
+    count = sum(texts(kind, seed) is not None for seed in seeds)
+
+    assert count >= COMPARED * len(seeds)

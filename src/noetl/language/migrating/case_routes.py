@@ -26,6 +26,7 @@ class ArcTarget(msgspec.Struct, frozen=True):
     args: Mapping | None = None
     extra: tuple[FragmentEntry, ...] = ()
     options: tuple[FragmentEntry, ...] = ()
+    writes: tuple[FragmentEntry, ...] = ()  # what the arc sets in ctx when it is taken
     origin: str = ""
 
 
@@ -136,6 +137,8 @@ class RouterPieces:
         if parts:
             entries.append(FragmentEntry("when", literal(template(joined(parts)))))
         entries += _args(choice.copier, target)
+        if target.writes:
+            entries.append(FragmentEntry("set_ctx", Mapped(target.writes, flow=True)))
         if target.options:
             entries.append(FragmentEntry("spec", Mapped(target.options, flow=True)))
         return Item(Mapped(tuple(entries), flow=len(entries) == 1 or target.origin == ""), target.origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from noetl.language.migrating.case_step import CaseStep
 from noetl.language.migrating.case_tasks import TaskNames
@@ -13,7 +13,7 @@ from noetl.language.migrating.names import paths
 from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.nodes import Mapping, Node, scalars
-from noetl.language.reading.playbook import CaseExit, Playbook, StepSyntax, TaskSyntax
+from noetl.language.reading.playbook import ArcSyntax, CaseExit, Playbook, StepSyntax, TaskSyntax
 
 
 class CaseSteps:
@@ -29,7 +29,7 @@ class CaseSteps:
         names = TaskNames({step.name for step in self.playbook.steps})
         readers = Counter(root for step in self.playbook.steps for root in _roots(step.node) - {step.name})
         bare = not any(step.name == "end" and step.tasks for step in self.playbook.steps)
-        forks = any(_forks(step) for step in self.playbook.steps)
+        several = _with_other_tokens(self.playbook.steps)
         items: list[Item] = []
         for step in self.playbook.steps:
             if step.node.span.start in self._v10:
@@ -37,7 +37,9 @@ class CaseSteps:
                 continue
             last = bare and _leads_to_end(step.node)  # then its result is the execution's (O-08)
             read = readers[step.name] > 0 or last
-            items += CaseStep(step, self.copier, self.notes, names, read_elsewhere=read, forks=forks).items()
+            items += CaseStep(
+                step, self.copier, self.notes, names, read_elsewhere=read, forks=step.name in several
+            ).items()
         return [*items, *self._implicit_end()]
 
     def task(self, task: TaskSyntax) -> Mapped:
@@ -52,12 +54,34 @@ class CaseSteps:
         return [Item(Mapped((FragmentEntry("step", Literal("end")),)))] if ended else []
 
 
-def _forks(step: StepSyntax) -> bool:
-    """Whether a step can send several tokens on."""
-    ways = [step.router.arcs if step.router is not None else ()]
+def _with_other_tokens(steps: Sequence[StepSyntax]) -> set[str]:
+    """The steps that can run while the execution has other tokens: what a fork leads to, and all that follows."""
+    following = {step.name: set(_targets(step, steps)) for step in steps}
+    found: set[str] = set()
+    waiting = [name for step in steps if _forks(step) for name in following[step.name]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += following.get(name, ())
+    return found
+
+
+def _ways(step: StepSyntax) -> list[tuple[ArcSyntax, ...]]:
     actions = [action for rule in (step.case.rules if step.case else ()) for action in rule.actions]
-    ways += [action.targets for action in actions if isinstance(action, CaseExit)]
-    return step.case_mode == "inclusive" or any(len(targets) > 1 for targets in ways)
+    taken = [action.targets for action in actions if isinstance(action, CaseExit)]
+    return [*taken, step.router.arcs] if step.router is not None else taken
+
+
+def _targets(step: StepSyntax, steps: Sequence[StepSyntax]) -> Iterator[str]:
+    for arc in (arc for way in _ways(step) for arc in way):
+        yield from (other.name for other in steps) if arc.template else (str(arc.target.value),)
+
+
+def _forks(step: StepSyntax) -> bool:
+    """Whether a step can send several tokens on. The iterations of a loop can lead to several places."""
+    looped = step.loop is not None and step.case is not None
+    return looped or any(len(targets) > 1 for targets in _ways(step))
 
 
 def _leads_to_end(step: Mapping) -> bool:

@@ -39,7 +39,8 @@ def step_vars(step: StepSyntax, notes: Notes) -> VarPlacement:
         notes.blocked(written[name], "the name of this variable is computed", "give it one, or write set_ctx")
     homes: dict[str, str] = {}
     for name in dict.fromkeys([*written, *shared, *sorted(read)]):
-        if name in shared or name in routed or step.loop is not None or name not in written:
+        outlives = step.loop is not None and name in read  # the next iteration may read it
+        if name in shared or name in routed or outlives or name not in written:
             homes[name] = f"ctx.{prefix(step.name)}_{name}"
         else:
             homes[name] = f"iter.{_free_name(step, name)}"

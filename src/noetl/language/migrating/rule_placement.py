@@ -32,7 +32,7 @@ from noetl.language.migrating.case_tasks import (
     setting_task,
 )
 from noetl.language.migrating.document_editor import item_id
-from noetl.language.migrating.fragments import Copier, Item, Mapped
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Mapped
 from noetl.language.migrating.names import paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.split_rules import Apart
@@ -60,8 +60,8 @@ class CaseSorting:
 
     @property
     def works(self) -> int:
-        """How many rules do more than lead on."""
-        return sum(bool(parts.works) for parts in self._rules)
+        """How many rules run tasks, which can fail."""
+        return sum(bool(parts.tasks) for parts in self._rules)
 
     @property
     def is_success_and_failure(self) -> bool:
@@ -92,7 +92,7 @@ class CaseSorting:
             self._otherwise(parts, guard, position)
         elif guard.only(ENTER) and self.looks.step.tasks:
             self._ahead(parts, guard, taken)
-        elif not parts.works:
+        elif not parts.works or self._sets_on_the_way(parts):
             self._lead(parts, guard, taken)
         elif self._is_certain(parts, guard, taken):
             self._follow(parts, guard)
@@ -109,6 +109,14 @@ class CaseSorting:
         else:
             message = "this rule decides per iteration where the step leads, and a v10 router decides once"
             self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")
+
+    def _sets_on_the_way(self, parts: RuleParts) -> bool:
+        """Whether the arc itself can set what the rule sets: nothing else happens between the rule and the way out."""
+        step, transition = self.looks.step, parts.transition
+        if transition is None or not parts.sets or parts.tasks or transition.guard is not None:
+            return False
+        computed = any(arc.template for arc in transition.targets)
+        return not (self.looks.looped or step.sink or computed or self._is_before_vars(parts))
 
     def _is_certain(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> bool:
         """Whether every successful call, and nothing else, comes to this rule."""
@@ -139,6 +147,9 @@ class CaseSorting:
         if self.looks.looped and guard.rest:
             hint = "collect what decides with set_ctx, and guard next.arcs with it"
             self.notes.blocked(parts.rule, "this rule decides per iteration where the step leads", hint)
+        if self.looks.looped and self.looks.step.vars is not None and guard.after_failure:
+            message = "the vars were written although an iteration failed, and v10 writes set_ctx after a success only"
+            self.notes.differs(parts.rule, message, "write them with set_ctx on the arc guarded by step.failed, too")
         self.choices.append(self._choice(parts, guard, self._condition(parts, guard, taken)))
 
     def _ahead(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
@@ -154,7 +165,8 @@ class CaseSorting:
     def _follow(self, parts: RuleParts, guard: Guard) -> None:
         """Tasks after every successful call join the pipeline."""
         self._note_failures(parts, guard)
-        in_turn = bool(parts.tasks) or self.looks.looped or self._is_before_vars(parts)
+        several = sum(bool(other.sets) for other in self._rules) > 1  # a choose may come before or after this one
+        in_turn = bool(parts.tasks) or several or self.looks.looped or self._is_before_vars(parts)
         items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
@@ -264,7 +276,8 @@ class CaseSorting:
 
     def _failure_choices(self) -> list[Choice]:
         """Where the rules on call.error lead, for the steps that came out of this one."""
-        leading = [parts for parts in self._rules if not parts.works and parts.transition is not None]
+        plain = [parts for parts in self._rules if not parts.works or self._sets_on_the_way(parts)]
+        leading = [parts for parts in plain if parts.transition is not None]
         on_error = [(parts, parts.guard) for parts in leading if parts.guard is not None and parts.guard.only(ERROR)]
         return [self._choice(parts, guard, self._condition(parts, guard, [])) for parts, guard in on_error]
 
@@ -291,8 +304,14 @@ class CaseSorting:
         self._check_reads(parts, self._tasks(), [template(when), *_texts(arc.args for arc in transition.targets)])
         targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
         origin = item_id(parts.rule.node)
-        first = [msgspec.structs.replace(target, origin=origin) for target in targets[:1]]
+        writes = self._writes(parts, copier) if self._sets_on_the_way(parts) else ()
+        first = [msgspec.structs.replace(target, origin=origin, writes=writes) for target in targets[:1]]
         return Choice(when, guard, (*first, *targets[1:]), copier)
+
+    def _writes(self, parts: RuleParts, copier: Copier) -> tuple[FragmentEntry, ...]:
+        """What the rule sets, in the words of an arc; of one name the last value."""
+        entries = [copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values]
+        return tuple({entry.key: entry for entry in entries}.values())
 
     def _check_turns(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
         """A rule of two events, of which another took the one, still has the other: an arc is only looked at once."""

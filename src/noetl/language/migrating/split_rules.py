@@ -30,7 +30,7 @@ _LABELS = {DONE: "done", ERROR: "error", EXIT: "exit"}
 
 
 class Apart:
-    """Builds such steps for one v2-case step. `forks`: the playbook can have several tokens at once."""
+    """Builds such steps for one v2-case step. `forks`: other tokens can be there while it runs."""
 
     def __init__(self, looks: Looks, copier: Copier, notes: Notes, names: TaskNames, *, forks: bool) -> None:
         self.looks, self.copier, self.notes, self.names, self.forks = looks, copier, notes, names, forks
@@ -63,7 +63,7 @@ class Apart:
 
     def _check_ends(self, parts: RuleParts) -> None:
         """Where several tokens end, the execution's result is told by the names of their last steps."""
-        if self.forks:
+        if self.forks or (parts.transition is not None and len(parts.transition.targets) > 1):
             message = "this rule would be a step of its own, and the results of several ends are told by their steps"
             self.notes.differs(parts.rule, message, "let the step lead on first, and do this in a step after it")
 

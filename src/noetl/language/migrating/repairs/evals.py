@@ -1,14 +1,21 @@
-"""Repairs of `eval`: v2-eval's rules of a task as a policy, with its default for unmatched errors written out."""
+"""Repairs of `eval`: v2-eval's rules of a task as a policy, with its default for unmatched errors written out; and the
+variables of a step."""
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from collections.abc import Iterator
+
+from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.names import paths
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (
     made_list,
     made_mapping,
     made_text,
+    with_items,
     with_key,
+    with_names,
     with_value,
     without_keys,
 )
@@ -67,9 +74,66 @@ def _otherwise(at: Node) -> Mapping:
     return made_mapping([("else", made_mapping([("then", _do("continue", at))], at))], at)
 
 
-def name_variables(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """A step's variables live in `ctx`, where they stay after the step."""
-    if "set_vars" not in node or "set_ctx" in node:
+def place_variables(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A step's variables: in `iter` where only its pipeline reads them, else in `ctx` under a key of the step's own."""
+    written = {name for block in _blocks(node) for name in block.values}
+    if not written:
         return node
-    rewriting.note(node.keys["set_vars"], "set_vars (a variable of this step)", "set_ctx, which stays after the step")
-    return with_key(node, "set_vars", "set_ctx")
+    homes = _homes(node, written)
+    placed = _placed(node, homes, rewriting)
+    names = {f"vars.{name}": f"{store}.{key}" for name, (store, key) in homes.items()}
+    renamed = with_names(placed, names)
+    assert isinstance(renamed, Mapping)
+    return renamed
+
+
+def _homes(step: Mapping, written: set[str]) -> dict[str, tuple[str, str]]:
+    """Where each variable lives, and its key there."""
+    named = step.get("step")
+    label = prefix(str(named.value)) if isinstance(named, Scalar) else "step"
+    routed, read = _reads(step.get("next")), _reads(step)
+    kept = routed | (read if "loop" in step else set())  # the next iteration may read it
+    return {name: ("ctx", f"{label}_{name}") if name in kept else ("iter", name) for name in sorted(written)}
+
+
+def _reads(node: Node | None) -> set[str]:
+    """The variables that templates below `node` read."""
+    texts = [str(scalar.value) for scalar in scalars(node)] if node is not None else []
+    return {path[1] for text in texts for path in paths(text) if path[0] == "vars" and len(path) > 1}
+
+
+def _blocks(node: Node) -> Iterator[Mapping]:
+    """Every `set_vars` below `node`."""
+    if isinstance(node, Mapping):
+        block = node.get("set_vars")
+        if isinstance(block, Mapping):
+            yield block
+        for value in node.values.values():
+            yield from _blocks(value)
+    elif isinstance(node, Sequence):
+        for item in node:
+            yield from _blocks(item)
+
+
+def _placed(node: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
+    for key, value in node.values.items():
+        if isinstance(value, Mapping):
+            node = with_value(node, key, _placed(value, homes, rewriting))
+        elif isinstance(value, Sequence):
+            items = [_placed(item, homes, rewriting) if isinstance(item, Mapping) else item for item in value]
+            node = with_value(node, key, with_items(value, items))
+    block = node.get("set_vars")
+    return _moved(node, block, homes, rewriting) if isinstance(block, Mapping) else node
+
+
+def _moved(node: Mapping, block: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
+    """`node` with the entries of its `set_vars` under `set_iter` and `set_ctx`."""
+    at = node.keys["set_vars"]
+    changed = without_keys(node, "set_vars")
+    for name, place, value in block.items():
+        store, key = homes[name]
+        rewriting.note(place, f"{name} of set_vars (a variable of this step)", f"{store}.{key}")
+        held = changed.get(f"set_{store}")
+        home = held if isinstance(held, Mapping) else made_mapping((), at)
+        changed = with_value(changed, f"set_{store}", with_value(home, key, value, place), at)
+    return changed

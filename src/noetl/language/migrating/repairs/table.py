@@ -26,6 +26,7 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("step-inputs", Where.STEP, "`kind`, `url`, … on a step", "`tool: {kind, url, …}`", steps.move_inputs),
     _row("step-policy", Where.STEP, "`policy` on a step", "`spec.policy`", steps.move_policy),
     _row("step-when", Where.STEP, "`when` on a step", "`spec.policy.admit.rules`", conditions.write_admission),
+    _row("set-vars", Where.STEP, "`set_vars`", "`set_iter`, or `set_ctx`", evals.place_variables),
     _row("step-case", Where.STEP, "`case` that only leads on", "`next.arcs`", routes.write_arcs),
     _row("next-names", Where.STEP, "`next: [a, b]`", "`next: {spec: {mode: inclusive}, arcs}`", routes.write_fork),
     _row("step-mode", Where.STEP, "`spec.next_mode`, `spec.case_mode`", "`next.spec.mode`", routes.move_mode),
@@ -41,7 +42,6 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("rule-guard", Where.RULE, "a condition without braces", "`{{ … }}`", conditions.write_braces),
     _row("arc-expr", Where.ARC, "`expr`", "`when`", conditions.name_expression),
     _row("arc-guard", Where.ARC, "a condition without braces", "`{{ … }}`", conditions.write_braces),
-    _row("set-vars", Where.ACTION, "`set_vars`", "`set_ctx`", evals.name_variables),
 )
 
 # What may be put right before it is known which dialect reads the rest: a document that lacks nothing else is then

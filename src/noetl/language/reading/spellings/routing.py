@@ -47,7 +47,7 @@ def _arcs_of(node: Node | None) -> Sequence | None:
             len(node) == 1 and isinstance(node.items[0], Scalar) and isinstance(node.items[0].value, str)
         ):
             return made_list([made_mapping([("step", node.items[0])], node.items[0])], node)
-        case Sequence() if len(node) and all(isinstance(item, Mapping) for item in node):
+        case Sequence() if all(isinstance(item, Mapping) for item in node):
             return node
     return None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.rules import read_pairs
 from noetl.language.reading.spellings.trees import made_text, with_key, with_names, with_value
 
+_OLDER_STORE = "vars"
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
 
 
@@ -17,6 +18,38 @@ def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys["vars"], '"vars" of a step', '"set_ctx"')
     node = with_key(node, "vars", "set_ctx")
     return with_value(node, "set_ctx", with_names(node.values["set_ctx"], _EVENT_NAMES))
+
+
+def _read_vars_from_ctx(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`vars` in a template is the older word for `ctx`, unless the document calls something of its own so."""
+    workflow = node.get("workflow")
+    if not isinstance(workflow, Sequence) or _OLDER_STORE in _own_names(node, workflow):
+        return node
+    changed = with_names(workflow, {_OLDER_STORE: "ctx"})
+    if changed is workflow:
+        return node
+    rewriting.note(node.keys["workflow"], "vars.NAME in templates", "ctx.NAME")
+    return with_value(node, "workflow", changed)
+
+
+def _own_names(root: Mapping, workflow: Sequence) -> set[str]:
+    """The names that a document gives: keys of its workload, its steps, iterators and arguments; and `vars`, where
+    tasks write variables of their step."""
+    workload = root.get("workload")
+    found = set(workload.values) if isinstance(workload, Mapping) else set()
+    waiting: list[Node] = [workflow]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Sequence):
+            waiting.extend(node)
+        elif isinstance(node, Mapping):
+            waiting.extend(node.values.values())
+            given = (node.get(key) for key in ("step", "name", "iterator", "element"))
+            found |= {str(one.value) for one in given if isinstance(one, Scalar)}
+            found |= {_OLDER_STORE} if {"set_vars", "set_shared"} & node.values.keys() else set()
+            args = node.get("args")
+            found |= set(args.values) if isinstance(args, Mapping) else set()
+    return found
 
 
 def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -43,6 +76,29 @@ def _name_log(node: Mapping, rewriting: Rewriting) -> Mapping:
 _ABOUT = renames("a step or task", {"description": "desc"})
 
 SPELLINGS = (
+    Spelling(
+        id="vars-reads",
+        where=Where.DOCUMENT,
+        older="`{{ vars.name }}`",
+        canonical="`{{ ctx.name }}`",
+        dialects=(V10,),
+        refused_by_v10=True,
+        before="""
+- step: start
+  tool: {kind: noop, args: {n: 1}}
+  vars: {seen: "{{ result.n }}"}
+  next: {arcs: [{step: b, args: {n: "{{ vars.seen }}"}}]}
+- step: b
+""",
+        after="""
+- step: start
+  tool: {kind: noop, args: {n: 1}}
+  set_ctx: {seen: "{{ event.result.n }}"}
+  next: {arcs: [{step: b, args: {n: "{{ ctx.seen }}"}}]}
+- step: b
+""",
+        rewrite=_read_vars_from_ctx,
+    ),
     Spelling(
         id="step-vars",
         where=Where.STEP,
