@@ -1,4 +1,5 @@
-"""Names that were given up for plainer ones: fails where one of them is still in use (docs/glossary.md).
+"""Names that were given up for plainer ones: fails where one of them is still in use (docs/glossary.md), and where two
+public classes have the same name.
 
 Looks at module names, classes, functions, routes, event names and the texts of the UI.
 """
@@ -27,7 +28,7 @@ MODULES = {
     },
     "engine": {
         "errands": "side_runs", "hearing": "event_rules", "holding": "concurrency_limits", "settling": "settle",
-        "carrying": "payload_transfer", "deciding": "decide", "evolution": "evolve",
+        "carrying": "payload_transfer", "deciding": "decide",
     },
     "worker": {
         "office": "control_plane", "post": "report_queue", "line": "server_connection", "wire": "http1",
@@ -64,7 +65,12 @@ SYMBOLS = {
     "Suspects": "PoisonOrders", "Survey": "Recovery", "Clockwork": "BackgroundJobs", "Mailroom": "MessageQueue",
     "Audience": "Subscriptions", "Summons": "PendingHandler", "Office": "ControlPlane", "Post": "ReportQueue",
     "Station": "RemoteWorker", "Egress": "ReportWriter", "Cabinet": "CredentialStore", "Shelf": "KeyValues",
-    "_told": "a name that says what it returns", "told": "a name that says what it returns",
+}  # fmt: skip
+# Functions: a participle or a metaphor alone does not say what is returned or done.
+FUNCTIONS = {
+    "told", "look", "shown", "kept", "found", "made", "asked", "given", "taken", "said", "wanted", "seen", "heard",
+    "hear", "say", "tell", "ring", "forlorn", "lent", "beside", "apart", "meant", "brought", "bring", "carried",
+    "thing", "things", "whose", "forged",
 }  # fmt: skip
 WORDS = re.compile(r"errand|mailroom|carriage", re.I)
 
@@ -82,16 +88,30 @@ def uses() -> Iterator[str]:
                     yield f"{place}:{node.lineno}: {node.name} should be {SYMBOLS[node.name]}"
                 elif WORDS.search(node.name):
                     yield f"{place}:{node.lineno}: {node.name} has an old word"
+                elif not isinstance(node, ast.ClassDef) and node.name.strip("_") in FUNCTIONS:
+                    yield f"{place}:{node.lineno}: {node.name} needs a name that says what it returns or does"
     for path in sorted([*SCREENS.rglob("*.svelte"), *SCREENS.rglob("*.ts")]):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if WORDS.search(line):
                 yield f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
 
 
+def duplicates() -> Iterator[str]:
+    """Every public class whose name another public class has too, as a line to print."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    for name, found in sorted(places.items()):
+        if len(found) > 1:
+            yield f"{name} is the name of {len(found)} classes: {', '.join(found)}"
+
+
 def main() -> int:
-    found = list(uses())
+    found = [*uses(), *duplicates()]
     print(*found, sep="\n")
-    print(f"{len(found)} old names in use" if found else "no old name is in use")
+    print(f"{len(found)} names to change" if found else "no old name is in use, and no public class name twice")
     return 1 if found else 0
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from noetl.base.errors import BackendError, UnreachableError
+from noetl.base.errors import BackendError, StoreUnreachableError
 from noetl.base.outages import Outage, log_failure
 
 LOG = logging.getLogger("noetl.test")
@@ -54,8 +54,8 @@ def test_what_was_begun_before_the_last_success_is_no_other_outage(caplog: pytes
 def test_a_store_out_of_reach_is_written_by_its_connections_and_not_by_those_who_use_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    outage().failed(UnreachableError("no store"))
-    log_failure(LOG, UnreachableError("no store"), "execution %s could not be woken", "e1")
+    outage().failed(StoreUnreachableError("no store"))
+    log_failure(LOG, StoreUnreachableError("no store"), "execution %s could not be woken", "e1")
     log_failure(LOG, BackendError("full"), "execution %s could not be woken", "e1")
 
     assert caplog.messages == ["execution e1 could not be woken: full"]

@@ -12,7 +12,7 @@ import pytest
 
 import noetl
 from noetl.client import ApiError, AsyncClient, Client, UnreachableError
-from noetl.client.history import RemoteRecords, RemoteResults
+from noetl.client.history import RemoteRecords, ServerResults
 from noetl.client.requests import make_token
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import readable
@@ -252,7 +252,7 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
 
     def loaded() -> Any:
         with Client(server.url, server.first_token) as client:
-            return RemoteResults(client).load(reference)
+            return ServerResults(client).load(reference)
 
     assert await asyncio.to_thread(loaded) in ("x" * 100_000, {"data": "x" * 100_000})
 

@@ -61,7 +61,7 @@ class BackendError(NoetlError):
     """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""
 
 
-class UnreachableError(BackendError):
+class StoreUnreachableError(BackendError):
     """The store does not answer. Its connections have written that to the log already."""
 
 

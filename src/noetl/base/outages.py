@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 
-from noetl.base.errors import UnreachableError
+from noetl.base.errors import StoreUnreachableError
 
 
 class Outage:
@@ -27,7 +27,7 @@ class Outage:
     def failed(self, problem: BaseException, *, began_at: float | None = None) -> None:
         """Something could not be done. `began_at` is when it was begun (monotonic): what was begun before the last
         success says nothing about now, and would be written as another outage."""
-        if self._is_on or isinstance(problem, UnreachableError):
+        if self._is_on or isinstance(problem, StoreUnreachableError):
             return
         if began_at is not None and began_at < self._worked_at:
             return
@@ -44,5 +44,5 @@ class Outage:
 
 def log_failure(log: logging.Logger, problem: BaseException, text: str, *values: object) -> None:
     """Write what could not be done for one record, unless nothing can be done now: the store is out of reach."""
-    if not isinstance(problem, UnreachableError):
+    if not isinstance(problem, StoreUnreachableError):
         log.warning(f"{text}: %s", *values, problem)

@@ -50,12 +50,12 @@ def accepted(source: Source, *, strict: bool = False, migrates: bool = False) ->
 def _migrated(source: Source, kinds: Kinds) -> Source | None:
     """The text as v10, with a word about it; None where it cannot be had."""
     from noetl.cli.migration_report import print_migration, print_refusal
-    from noetl.language.conversion import Outcome, convert
+    from noetl.language.conversion import ConversionOutcome, convert
 
     done = convert(source, kinds=kinds)
-    if done.outcome is Outcome.UNCHANGED:
+    if done.outcome is ConversionOutcome.UNCHANGED:
         return source
-    if done.outcome is not Outcome.MIGRATED or done.after is None:
+    if done.outcome is not ConversionOutcome.MIGRATED or done.after is None:
         print_refusal(done)
         return None
     print_migration(done)
@@ -65,7 +65,7 @@ def _migrated(source: Source, kinds: Kinds) -> Source | None:
 
 def _offer_migration(checked: Checked, kinds: Kinds) -> None:
     """Say that --migrate would do, where it would."""
-    from noetl.language.conversion import Outcome, convert
+    from noetl.language.conversion import ConversionOutcome, convert
 
-    if convert(checked.source, kinds=kinds).outcome is Outcome.MIGRATED:
+    if convert(checked.source, kinds=kinds).outcome is ConversionOutcome.MIGRATED:
         click.echo("noetl migrate can rewrite this playbook as v10; --migrate does it for this command only", err=True)

@@ -52,12 +52,12 @@ def command(
 
 def _offer_migration(checked: list[Checked]) -> None:
     """Name the refused files that `noetl migrate` can rewrite."""
-    from noetl.language.conversion import Outcome, convert
+    from noetl.language.conversion import ConversionOutcome, convert
     from noetl.tools.kinds import load_kinds
 
     refused = [one.source for one in checked if not one.ok and one.source.name != "<stdin>"]
     for source in refused:
-        if convert(source, kinds=load_kinds()).outcome is Outcome.MIGRATED:
+        if convert(source, kinds=load_kinds()).outcome is ConversionOutcome.MIGRATED:
             click.echo(f"noetl migrate {visible(source.name)} can rewrite it as v10", err=True)
 
 

@@ -72,7 +72,7 @@ def _migrate_file(
 ) -> tuple[Conversion | None, int]:
     """What happened to one file, and the exit code it asks for."""
     from noetl.cli.migration_report import print_migration, print_refusal
-    from noetl.language.conversion import Outcome, convert
+    from noetl.language.conversion import ConversionOutcome, convert
 
     try:
         source = read_source(name)
@@ -80,7 +80,7 @@ def _migrate_file(
         error.show()
         return None, Unreadable.exit_code
     done = convert(source, kinds=kinds, extensions=True, dialect=dialect)
-    is_done = done.outcome in (Outcome.MIGRATED, Outcome.UNCHANGED)
+    is_done = done.outcome in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED)
     (print_migration if is_done else print_refusal)(done)
     if done.text is not None and (is_done or (printing.force and done.blocked)):
         _give(name, source, done.text, printing)

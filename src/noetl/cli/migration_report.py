@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.terminal import visible
-from noetl.language.conversion import Conversion, Outcome
+from noetl.language.conversion import Conversion, ConversionOutcome
 
 if TYPE_CHECKING:
     from noetl.base.source import Source
     from noetl.language.migrating.notes import Note
 
 _COLORS = {
-    Outcome.UNCHANGED: "cyan",
-    Outcome.MIGRATED: "green",
-    Outcome.BLOCKED: "yellow",
-    Outcome.REFUSED: "red",
+    ConversionOutcome.UNCHANGED: "cyan",
+    ConversionOutcome.MIGRATED: "green",
+    ConversionOutcome.BLOCKED: "yellow",
+    ConversionOutcome.REFUSED: "red",
 }
 
 
@@ -53,21 +53,21 @@ def table(done: Sequence[tuple[str, Conversion]]) -> list[str]:
     for name, (_, one) in zip(names, done, strict=True):
         word = click.style(f"{one.outcome.value:<14}", fg=_COLORS[one.outcome])
         rows.append(f"{name:<{width}}  {word}  {_reason(one)}".rstrip())
-    counts = {outcome: sum(one.outcome is outcome for _, one in done) for outcome in Outcome}
+    counts = {outcome: sum(one.outcome is outcome for _, one in done) for outcome in ConversionOutcome}
     told = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count)
     return [*rows, f"{len(done)} files: {told}"]
 
 
 def _reason(done: Conversion) -> str:
     """The first thing to know about a file, with its place, and how many more there are."""
-    if done.outcome is Outcome.BLOCKED:
+    if done.outcome is ConversionOutcome.BLOCKED:
         found = [f"line {note.span.line}: {note.message}" for note in done.blocked]
-    elif done.outcome is Outcome.REFUSED:
+    elif done.outcome is ConversionOutcome.REFUSED:
         checked = done.before if done.after is None else done.after
         found = [f"line {one.span.line}: {one.code}: {one.message}" for one in checked.refusals]
     else:
         dialect = done.before.dialect
-        return f"from {dialect}" if done.outcome is Outcome.MIGRATED and dialect is not None else ""
+        return f"from {dialect}" if done.outcome is ConversionOutcome.MIGRATED and dialect is not None else ""
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return visible(found[0]) + more if found else ""
 

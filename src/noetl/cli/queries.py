@@ -129,9 +129,9 @@ def results_of(db: str | None) -> Results:
     from noetl.cli.connection import server_meant
 
     if (there := server_meant(db)) is not None:
-        from noetl.client.history import RemoteResults
+        from noetl.client.history import ServerResults
 
-        return RemoteResults(there.client())
+        return ServerResults(there.client())
     from noetl.store.open_store import open_results
 
     return open_results(db)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noetl.cli.connection import Reached
     from noetl.cli.live import LiveView
     from noetl.client import AsyncClient
-    from noetl.client.models import Result, Started
+    from noetl.client.models import Result, StartedExecution
 
 
 def is_file(name: str) -> bool:
@@ -64,7 +64,7 @@ class RemoteRun:
         return checked.source.text if checked is not None else None
 
 
-def print_warnings_of(started: Started) -> None:
+def print_warnings_of(started: StartedExecution) -> None:
     """What the server says about the playbook that it runs; a local file has been shown with its lines already."""
     for found in started.diagnostics:
         place = f"{visible(started.catalog_id or started.path)}:{found.get('line')}:{found.get('column')}"
@@ -80,7 +80,7 @@ def followed(
     quiet: bool,
     within_s: float | None = None,
     *,
-    started: Started | None = None,
+    started: StartedExecution | None = None,
 ) -> int:
     """Show an execution there as it goes, and say how it ended. `started` is told where it was begun just now."""
     from noetl.cli.follow import watched

@@ -13,7 +13,7 @@ from noetl.store.human_tasks import TaskRow, TaskState
 
 if TYPE_CHECKING:
     from noetl.client import Client
-    from noetl.client.models import TaskInfo
+    from noetl.operations.api_shapes import TaskView
 
 _PAGE = 500
 
@@ -76,7 +76,7 @@ def act(there: Reached, task_id: str, action: str, values: dict[str, Any], versi
     return server_answer(there, done)
 
 
-def row_of(told: TaskInfo) -> TaskRow:
+def row_of(told: TaskView) -> TaskRow:
     from noetl.client.streams import seconds_of
 
     fields = msgspec.structs.asdict(told)

@@ -169,7 +169,7 @@ async def _rerun_state(
     consent: Consent,
 ) -> RerunState:
     from noetl.control.nested.reruns import with_approvals
-    from noetl.engine.approvals import Inputs
+    from noetl.engine.approvals import ApprovedInputs
     from noetl.engine.rerun_state import rerun_state, why_not
     from noetl.events.envelope import with_stored_values
     from noetl.net.encoding import content_hash
@@ -182,4 +182,6 @@ async def _rerun_state(
     taken = rerun_state(row.execution_id, row.trace_id, events, net, step)
     if taken is None:
         raise QueryRefused(f'execution {row.execution_id} never entered step "{visible(step)}"')
-    return await with_approvals(history, events, taken, Inputs(net_hash=content_hash(net), payload=inputs), consent)
+    return await with_approvals(
+        history, events, taken, ApprovedInputs(net_hash=content_hash(net), payload=inputs), consent
+    )

@@ -17,7 +17,7 @@ from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.cli.schedule_tables import Times
-    from noetl.client.models import ScheduleList
+    from noetl.operations.api_shapes import ScheduleList
 
 _SHOWN = 20  # times of a dry run that are listed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from noetl.cli.connection import Reached, server_answer
 from noetl.cli.requests import using
-from noetl.client.models import Backfilled, BackfillInfo, ScheduleInfo, ScheduleList
 from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView
 
 if TYPE_CHECKING:
     from noetl.events.schedules import Backfill as Wanted
@@ -30,7 +30,7 @@ class Times:
             using(self._db, _listed) if self._there is None else server_answer(self._there, lambda it: it.schedules())
         )
 
-    def of(self, path: str, count: int = 1) -> ScheduleInfo:
+    def of(self, path: str, count: int = 1) -> ScheduleView:
         """One schedule with its coming times; also those that a paused one would have."""
         if self._there is None:
             return using(self._db, lambda store: _of(store, path, count))
@@ -61,7 +61,7 @@ class Times:
 async def _listed(store: Store) -> ScheduleList:
     timetable = ScheduleStore(store.key_values)
     backfills = [
-        BackfillInfo(
+        BackfillView(
             backfill_id=one.backfill_id, path=one.path, started=one.started, known=one.known, running=len(one.running)
         )
         for one in await timetable.backfills()
@@ -69,16 +69,16 @@ async def _listed(store: Store) -> ScheduleList:
     return ScheduleList(schedules=[_schedule_info(one, 1) for one in await timetable.schedules()], backfills=backfills)
 
 
-async def _of(store: Store, path: str, count: int) -> ScheduleInfo:
+async def _of(store: Store, path: str, count: int) -> ScheduleView:
     kept = await ScheduleStore(store.key_values).get(path)
     told = _schedule_info(kept, count)
     return told if not told.paused else _with_times(told, kept.kept, count)
 
 
-def _schedule_info(kept: Kept, count: int) -> ScheduleInfo:
+def _schedule_info(kept: Kept, count: int) -> ScheduleView:
     from noetl.base.clock import rfc3339
 
-    told = ScheduleInfo(
+    told = ScheduleView(
         path=kept.path,
         version=kept.version,
         cron=kept.cron,
@@ -90,11 +90,12 @@ def _schedule_info(kept: Kept, count: int) -> ScheduleInfo:
         running=kept.running,
         queued=[rfc3339(at) for at in kept.queued],
         skipped=kept.skipped,
+        next=[],
     )
     return told if kept.paused else _with_times(told, kept.kept, count)
 
 
-def _with_times(told: ScheduleInfo, after: float, count: int) -> ScheduleInfo:
+def _with_times(told: ScheduleView, after: float, count: int) -> ScheduleView:
     import msgspec
 
     from noetl.control.schedule.cron import as_written, times

@@ -17,21 +17,20 @@ from noetl.client.administration import AsyncAdministration
 from noetl.client.errors import error_of, unreachable
 from noetl.client.limits import AsyncLimits
 from noetl.client.messages_and_tasks import AsyncOutside
-from noetl.client.models import (
-    EventPage,
-    ExecutionInfo,
-    ExecutionPage,
-    LogLine,
-    LogPage,
-    PlaybookInfo,
-    Result,
-    Started,
-    Steered,
-)
-from noetl.client.requests import Request
+from noetl.client.models import PlaybookInfo, Result, StartedExecution
+from noetl.client.requests import ApiRequest
 from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
+from noetl.operations.api_shapes import (
+    EventPage,
+    ExecutionDetail,
+    ExecutionPage,
+    LogLine,
+    LogPage,
+    Steered,
+    VersionView,
+)
 from noetl.worker.backoff import delay_s
 
 T = TypeVar("T")
@@ -70,7 +69,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def send(self, request: Request[T]) -> T:
+    async def send(self, request: ApiRequest[T]) -> T:
         """Send it, again where that is safe, and give what the answer says."""
         tries = 0
         while True:
@@ -165,14 +164,14 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
         text = source.read_text("utf-8") if isinstance(source, Path) else source
         return await self.send(requests.register(text))
 
-    async def playbooks(self, *, limit: int = 200) -> Listed[PlaybookInfo]:
+    async def playbooks(self, *, limit: int = 200) -> Listed[VersionView]:
         """The newest version of each playbook, by path."""
         return await self.send(requests.playbooks(limit))
 
     async def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
         return await self.send(requests.playbook(path, version))
 
-    async def versions(self, path: str) -> Listed[PlaybookInfo]:
+    async def versions(self, path: str) -> Listed[VersionView]:
         """All versions of a playbook, the newest first."""
         return await self.send(requests.versions(path))
 
@@ -190,7 +189,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
         version: str | int | None = None,
         wait: bool | float = False,
         key: str | None = None,
-    ) -> Started:
+    ) -> StartedExecution:
         """Begin an execution. With `wait` its end is awaited: for ever, or for so many seconds. `key` makes a repeated
         call find the first one's execution; without it each call begins another."""
         started = await self.send(requests.start(path, payload or {}, version, 0.0, key))
@@ -216,7 +215,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
             return None
         return await self.result(execution_id)
 
-    async def get(self, execution_id: str) -> ExecutionInfo:
+    async def get(self, execution_id: str) -> ExecutionDetail:
         return await self.send(requests.execution(execution_id))
 
     async def list(
@@ -280,7 +279,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
         payload: Mapping[str, Any] | None = None,
         from_step: str | None = None,
         approve: bool = False,
-    ) -> Started:
+    ) -> StartedExecution:
         """The same once more, with another version or payload where one is given, from the start or from a step. With
         `approve` you approve anew what people had approved before that step for other inputs."""
         return await self.send(requests.rerun(execution_id, version, payload, from_step, approve))

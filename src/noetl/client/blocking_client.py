@@ -16,21 +16,20 @@ from noetl.client.administration import Administration
 from noetl.client.errors import error_of, unreachable
 from noetl.client.limits import LimitCalls
 from noetl.client.messages_and_tasks import Outside
-from noetl.client.models import (
-    EventPage,
-    ExecutionInfo,
-    ExecutionPage,
-    LogLine,
-    LogPage,
-    PlaybookInfo,
-    Result,
-    Started,
-    Steered,
-)
-from noetl.client.requests import Request
+from noetl.client.models import PlaybookInfo, Result, StartedExecution
+from noetl.client.requests import ApiRequest
 from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
+from noetl.operations.api_shapes import (
+    EventPage,
+    ExecutionDetail,
+    ExecutionPage,
+    LogLine,
+    LogPage,
+    Steered,
+    VersionView,
+)
 from noetl.worker.backoff import delay_s
 
 T = TypeVar("T")
@@ -69,7 +68,7 @@ class Client(Outside, LimitCalls, Administration):
     def close(self) -> None:
         self._http.close()
 
-    def send(self, request: Request[T]) -> T:
+    def send(self, request: ApiRequest[T]) -> T:
         """Send it, again where that is safe, and give what the answer says."""
         tries = 0
         while True:
@@ -160,14 +159,14 @@ class Client(Outside, LimitCalls, Administration):
         text = source.read_text("utf-8") if isinstance(source, Path) else source
         return self.send(requests.register(text))
 
-    def playbooks(self, *, limit: int = 200) -> Listed[PlaybookInfo]:
+    def playbooks(self, *, limit: int = 200) -> Listed[VersionView]:
         """The newest version of each playbook, by path."""
         return self.send(requests.playbooks(limit))
 
     def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
         return self.send(requests.playbook(path, version))
 
-    def versions(self, path: str) -> Listed[PlaybookInfo]:
+    def versions(self, path: str) -> Listed[VersionView]:
         """All versions of a playbook, the newest first."""
         return self.send(requests.versions(path))
 
@@ -185,7 +184,7 @@ class Client(Outside, LimitCalls, Administration):
         version: str | int | None = None,
         wait: bool | float = False,
         key: str | None = None,
-    ) -> Started:
+    ) -> StartedExecution:
         """Begin an execution. With `wait` its end is awaited: for ever, or for so many seconds. `key` makes a repeated
         call find the first one's execution; without it each call begins another."""
         started = self.send(requests.start(path, payload or {}, version, 0.0, key))
@@ -209,7 +208,7 @@ class Client(Outside, LimitCalls, Administration):
             return None
         return self.result(execution_id)
 
-    def get(self, execution_id: str) -> ExecutionInfo:
+    def get(self, execution_id: str) -> ExecutionDetail:
         return self.send(requests.execution(execution_id))
 
     def list(
@@ -273,7 +272,7 @@ class Client(Outside, LimitCalls, Administration):
         payload: Mapping[str, Any] | None = None,
         from_step: str | None = None,
         approve: bool = False,
-    ) -> Started:
+    ) -> StartedExecution:
         """The same once more, with another version or payload where one is given, from the start or from a step. With
         `approve` you approve anew what people had approved before that step for other inputs."""
         return self.send(requests.rerun(execution_id, version, payload, from_step, approve))

@@ -12,10 +12,10 @@ from noetl.client import requests
 from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
 from noetl.client.errors import ApiError
-from noetl.client.models import ExecutionInfo
 from noetl.client.streams import event_of, seconds_of
 from noetl.events.envelope import Event
 from noetl.events.references import Reference
+from noetl.operations.api_shapes import ExecutionView
 from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
 from noetl.store.results.files import opened
 
@@ -77,7 +77,7 @@ class RemoteRecords:
             counts[row.status] = counts.get(row.status, 0) + 1
         return counts
 
-    async def _all(self) -> AsyncIterator[ExecutionInfo]:
+    async def _all(self) -> AsyncIterator[ExecutionView]:
         cursor: str | None = None
         while True:
             page = await self._client.list(limit=_PAGE, cursor=cursor)
@@ -89,7 +89,7 @@ class RemoteRecords:
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         told = await self._client.send(requests.execution_with_children(execution_id))
-        return [_row(msgspec.convert(child, ExecutionInfo)) for child in told.get("children", ())]
+        return [_row(msgspec.convert(child, ExecutionView)) for child in told.get("children", ())]
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         page = await self._client.list(limit=_AMONG)
@@ -105,7 +105,7 @@ class RemoteRecords:
         await self._client.close()
 
 
-class RemoteResults:
+class ServerResults:
     """Large values of a server, one request each."""
 
     def __init__(self, client: Client) -> None:
@@ -122,7 +122,7 @@ class RemoteResults:
         return opened(reference, body)
 
 
-def _row(told: ExecutionInfo) -> ExecutionRow:
+def _row(told: ExecutionView) -> ExecutionRow:
     return ExecutionRow(
         execution_id=told.execution_id,
         trace_id=told.trace_id,

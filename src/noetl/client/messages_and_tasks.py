@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.client import requests
-from noetl.client.models import Backfilled, KeptPage, ScheduleInfo, ScheduleList, TaskInfo, TaskPage, TimerInfo
 from noetl.client.sender import Sends, SendsLater
+from noetl.operations.api_shapes import (
+    Backfilled,
+    ScheduleList,
+    ScheduleView,
+    StoredMessagePage,
+    TaskPage,
+    TaskView,
+    TimerView,
+)
 
 
 class AsyncOutside(SendsLater):
@@ -25,7 +33,9 @@ class AsyncOutside(SendsLater):
         """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
         return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
-    async def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> KeptPage:
+    async def messages(
+        self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
+    ) -> StoredMessagePage:
         """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
         return await self.send(requests.messages(name, limit, cursor))
 
@@ -47,7 +57,7 @@ class AsyncOutside(SendsLater):
         """Put an event of your own into an execution; False when the same key came before."""
         return await self.send(requests.inject(execution_id, name, data, key))
 
-    async def tasks(self, **filters: Any) -> list[TaskInfo]:
+    async def tasks(self, **filters: Any) -> list[TaskView]:
         """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
         return await self.send(requests.tasks(filters))
 
@@ -55,20 +65,20 @@ class AsyncOutside(SendsLater):
         """The same as a page; its `next` is the `cursor` of the page after."""
         return await self.send(requests.task_page(filters))
 
-    async def task(self, task_id: str) -> TaskInfo:
+    async def task(self, task_id: str) -> TaskView:
         return await self.send(requests.task(task_id))
 
-    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskInfo:
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
         return await self.send(requests.act_on_task(task_id, "claim", version=version))
 
-    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskInfo:
+    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
         return await self.send(requests.act_on_task(task_id, "release", version=version))
 
-    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskInfo:
+    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
         """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
         return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
 
-    async def timers(self, execution_id: str | None = None) -> list[TimerInfo]:
+    async def timers(self, execution_id: str | None = None) -> list[TimerView]:
         """The timers that run, of an execution or of all, the nearest first."""
         return await self.send(requests.timers(execution_id))
 
@@ -80,14 +90,14 @@ class AsyncOutside(SendsLater):
         """What the clock starts, and what is made up for now."""
         return await self.send(requests.schedules())
 
-    async def schedule(self, path: str, *, count: int = 5) -> ScheduleInfo:
+    async def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
         """One schedule with so many of its coming times."""
         return await self.send(requests.schedule(path, count))
 
-    async def pause_schedule(self, path: str) -> ScheduleInfo:
+    async def pause_schedule(self, path: str) -> ScheduleView:
         return await self.send(requests.steer_schedule(path, "pause"))
 
-    async def resume_schedule(self, path: str) -> ScheduleInfo:
+    async def resume_schedule(self, path: str) -> ScheduleView:
         return await self.send(requests.steer_schedule(path, "resume"))
 
     async def backfill(
@@ -112,7 +122,7 @@ class Outside(Sends):
         """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
         return self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
-    def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> KeptPage:
+    def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> StoredMessagePage:
         """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
         return self.send(requests.messages(name, limit, cursor))
 
@@ -134,7 +144,7 @@ class Outside(Sends):
         """Put an event of your own into an execution; False when the same key came before."""
         return self.send(requests.inject(execution_id, name, data, key))
 
-    def tasks(self, **filters: Any) -> list[TaskInfo]:
+    def tasks(self, **filters: Any) -> list[TaskView]:
         """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
         return self.send(requests.tasks(filters))
 
@@ -142,20 +152,20 @@ class Outside(Sends):
         """The same as a page; its `next` is the `cursor` of the page after."""
         return self.send(requests.task_page(filters))
 
-    def task(self, task_id: str) -> TaskInfo:
+    def task(self, task_id: str) -> TaskView:
         return self.send(requests.task(task_id))
 
-    def claim_task(self, task_id: str, *, version: int | None = None) -> TaskInfo:
+    def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
         return self.send(requests.act_on_task(task_id, "claim", version=version))
 
-    def release_task(self, task_id: str, *, version: int | None = None) -> TaskInfo:
+    def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
         return self.send(requests.act_on_task(task_id, "release", version=version))
 
-    def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskInfo:
+    def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
         """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
         return self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
 
-    def timers(self, execution_id: str | None = None) -> list[TimerInfo]:
+    def timers(self, execution_id: str | None = None) -> list[TimerView]:
         """The timers that run, of an execution or of all, the nearest first."""
         return self.send(requests.timers(execution_id))
 
@@ -167,14 +177,14 @@ class Outside(Sends):
         """What the clock starts, and what is made up for now."""
         return self.send(requests.schedules())
 
-    def schedule(self, path: str, *, count: int = 5) -> ScheduleInfo:
+    def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
         """One schedule with so many of its coming times."""
         return self.send(requests.schedule(path, count))
 
-    def pause_schedule(self, path: str) -> ScheduleInfo:
+    def pause_schedule(self, path: str) -> ScheduleView:
         return self.send(requests.steer_schedule(path, "pause"))
 
-    def resume_schedule(self, path: str) -> ScheduleInfo:
+    def resume_schedule(self, path: str) -> ScheduleView:
         return self.send(requests.steer_schedule(path, "resume"))
 
     def backfill(

@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 
 from noetl.client import models
+from noetl.operations import api_shapes
 
 T = TypeVar("T")
 Read = Callable[[httpx2.Response], T]
@@ -21,7 +22,7 @@ _YAML = "text/yaml"
 _JSON = "application/json"
 
 
-class Request(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class ApiRequest(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """`read` makes its value of the answer. `again`: it may be sent twice and means the same."""
 
     method: str
@@ -73,13 +74,13 @@ def _set_params(**params: Any) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _get(path: str, read: Callable[[httpx2.Response], T], /, **params: Any) -> Request[T]:
-    return Request(method="GET", path=path, read=read, params=_set_params(**params), again=True)
+def _get(path: str, read: Callable[[httpx2.Response], T], /, **params: Any) -> ApiRequest[T]:
+    return ApiRequest(method="GET", path=path, read=read, params=_set_params(**params), again=True)
 
 
-def _post(path: str, read: Callable[[httpx2.Response], T], body: Any = None, **more: Any) -> Request[T]:
+def _post(path: str, read: Callable[[httpx2.Response], T], body: Any = None, **more: Any) -> ApiRequest[T]:
     content = msgspec.json.encode(body) if body is not None else None
-    return Request(method="POST", path=path, read=read, content=content, **more)
+    return ApiRequest(method="POST", path=path, read=read, content=content, **more)
 
 
 def _execution(execution_id: str, rest: str = "") -> str:
@@ -97,8 +98,8 @@ def _catalog(path: str, rest: str = "") -> str:
 # the catalogue
 
 
-def register(source: str) -> Request[models.PlaybookInfo]:
-    return Request(
+def register(source: str) -> ApiRequest[models.PlaybookInfo]:
+    return ApiRequest(
         method="POST",
         path="/api/catalog",
         read=_as(models.PlaybookInfo),
@@ -108,20 +109,20 @@ def register(source: str) -> Request[models.PlaybookInfo]:
     )
 
 
-def playbooks(limit: int) -> Request[list[models.PlaybookInfo]]:
-    return _get("/api/catalog", lambda response: _as(models.CatalogPage)(response).playbooks, limit=limit)
+def playbooks(limit: int) -> ApiRequest[list[api_shapes.VersionView]]:
+    return _get("/api/catalog", lambda response: _as(api_shapes.CatalogPage)(response).playbooks, limit=limit)
 
 
-def playbook(path: str, version: str | int | None) -> Request[models.PlaybookInfo]:
+def playbook(path: str, version: str | int | None) -> ApiRequest[models.PlaybookInfo]:
     rest = "" if version is None else f"/versions/{quote(str(version), safe='')}"
     return _get(_catalog(path, rest), _as(models.PlaybookInfo))
 
 
-def versions(path: str) -> Request[list[models.PlaybookInfo]]:
-    return _get(_catalog(path, "/versions"), lambda response: _as(models.Versions)(response).versions)
+def versions(path: str) -> ApiRequest[list[api_shapes.VersionView]]:
+    return _get(_catalog(path, "/versions"), lambda response: _as(api_shapes.Versions)(response).versions)
 
 
-def source(path: str, version: str | int | None) -> Request[str]:
+def source(path: str, version: str | int | None) -> ApiRequest[str]:
     return _get(_catalog(path, "/source"), _text, version=version)
 
 
@@ -130,54 +131,56 @@ def source(path: str, version: str | int | None) -> Request[str]:
 
 def start(
     path: str, payload: Mapping[str, Any], version: str | int | None, wait_s: float, key: str | None
-) -> Request[models.Started]:
+) -> ApiRequest[models.StartedExecution]:
     body = {"path": path, "payload": payload, **_set_params(version=version, wait=wait_s or None)}
     key = key or uuid4().hex  # so that a repeated request starts nothing twice
     headers = {"Idempotency-Key": key}
-    return _post("/api/executions", _as(models.Started), body, headers=headers, wait_s=wait_s, again=True)
+    return _post("/api/executions", _as(models.StartedExecution), body, headers=headers, wait_s=wait_s, again=True)
 
 
-def execution(execution_id: str) -> Request[models.ExecutionInfo]:
-    return _get(_execution(execution_id), _as(models.ExecutionInfo))
+def execution(execution_id: str) -> ApiRequest[api_shapes.ExecutionDetail]:
+    return _get(_execution(execution_id), _as(api_shapes.ExecutionDetail))
 
 
-def execution_with_children(execution_id: str) -> Request[dict[str, Any]]:
+def execution_with_children(execution_id: str) -> ApiRequest[dict[str, Any]]:
     return _get(_execution(execution_id), _plain)
 
 
 def executions(
     status: str | None, path: str | None, text: str | None, limit: int, cursor: str | None
-) -> Request[models.ExecutionPage]:
+) -> ApiRequest[api_shapes.ExecutionPage]:
     params = {"status": status, "path": path, "text": text, "limit": limit, "cursor": cursor}
-    return _get("/api/executions", _as(models.ExecutionPage), **params)
+    return _get("/api/executions", _as(api_shapes.ExecutionPage), **params)
 
 
 def events(
     execution_id: str, after: int, limit: int, types: tuple[str, ...], step: str | None
-) -> Request[models.EventPage]:
+) -> ApiRequest[api_shapes.EventPage]:
     params = {"after": after, "limit": limit, "types": ",".join(types) or None, "step": step}
-    return _get(_execution(execution_id, "/events"), _as(models.EventPage), **params)
+    return _get(_execution(execution_id, "/events"), _as(api_shapes.EventPage), **params)
 
 
-def result(execution_id: str, step: str | None) -> Request[models.Result]:
+def result(execution_id: str, step: str | None) -> ApiRequest[models.Result]:
     return _get(_execution(execution_id, "/result"), _as(models.Result), step=step)
 
 
-def ctx(execution_id: str) -> Request[dict[str, Any]]:
+def ctx(execution_id: str) -> ApiRequest[dict[str, Any]]:
     return _get(_execution(execution_id, "/ctx"), _plain)
 
 
-def logs(execution_id: str, step: str | None, task: str | None, after: int, limit: int) -> Request[models.LogPage]:
+def logs(
+    execution_id: str, step: str | None, task: str | None, after: int, limit: int
+) -> ApiRequest[api_shapes.LogPage]:
     params = {"step": step, "task": task, "after": after, "limit": limit}
-    return _get(_execution(execution_id, "/logs"), _as(models.LogPage), **params)
+    return _get(_execution(execution_id, "/logs"), _as(api_shapes.LogPage), **params)
 
 
-def steer(execution_id: str, action: str, reason: str | None) -> Request[models.Steered]:
+def steer(execution_id: str, action: str, reason: str | None) -> ApiRequest[api_shapes.Steered]:
     """`compensate` is a cancellation that undoes first what was done (O-02)."""
     compensates = action == "compensate"
     body = _set_params(reason=reason, compensate=True if compensates else None)
     return _post(
-        _execution(execution_id, f"/{'cancel' if compensates else action}"), _as(models.Steered), body, again=True
+        _execution(execution_id, f"/{'cancel' if compensates else action}"), _as(api_shapes.Steered), body, again=True
     )
 
 
@@ -187,21 +190,21 @@ def rerun(
     payload: Mapping[str, Any] | None,
     from_step: str | None = None,
     approve: bool = False,
-) -> Request[models.Started]:
+) -> ApiRequest[models.StartedExecution]:
     body = _set_params(**{"version": version, "payload": payload, "from": from_step, "approve": approve or None})
     headers = {"Idempotency-Key": uuid4().hex}
-    return _post(_execution(execution_id, "/rerun"), _as(models.Started), body, headers=headers, again=True)
+    return _post(_execution(execution_id, "/rerun"), _as(models.StartedExecution), body, headers=headers, again=True)
 
 
-def explain(execution_id: str) -> Request[dict[str, Any]]:
+def explain(execution_id: str) -> ApiRequest[dict[str, Any]]:
     return _get(_execution(execution_id, "/explain"), _plain)
 
 
-def stored(checksum: str) -> Request[bytes]:
+def stored(checksum: str) -> ApiRequest[bytes]:
     return _get(f"/api/results/{quote(checksum, safe='')}", lambda response: response.content)
 
 
-def net(net_hash: str) -> Request[bytes]:
+def net(net_hash: str) -> ApiRequest[bytes]:
     return _get(f"/api/nets/{quote(net_hash, safe='')}", lambda response: response.content)
 
 
@@ -210,178 +213,178 @@ def net(net_hash: str) -> Request[bytes]:
 
 def message(
     name: str, correlation: Mapping[str, Any], payload: Any, message_id: str | None, ttl: float | None
-) -> Request[dict[str, Any]]:
+) -> ApiRequest[dict[str, Any]]:
     body = {"name": name, "correlation": correlation, "payload": payload, "message_id": message_id or uuid4().hex}
     return _post("/api/messages", _plain, {**body, **_set_params(ttl=ttl)}, again=True)
 
 
-def messages(name: str | None, limit: int, cursor: str | None) -> Request[models.KeptPage]:
-    return _get("/api/messages", _as(models.KeptPage), name=name, limit=limit, cursor=cursor)
+def messages(name: str | None, limit: int, cursor: str | None) -> ApiRequest[api_shapes.StoredMessagePage]:
+    return _get("/api/messages", _as(api_shapes.StoredMessagePage), name=name, limit=limit, cursor=cursor)
 
 
-def delete_message(message_id: str) -> Request[None]:
-    return Request(method="DELETE", path=f"/api/messages/{quote(message_id, safe='')}", read=_nothing)
+def delete_message(message_id: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/messages/{quote(message_id, safe='')}", read=_nothing)
 
 
-def delete_messages(name: str) -> Request[int]:
-    return Request(method="DELETE", path="/api/messages", read=_deleted, params={"name": name})
+def delete_messages(name: str) -> ApiRequest[int]:
+    return ApiRequest(method="DELETE", path="/api/messages", read=_deleted, params={"name": name})
 
 
-def signal(name: str, data: Any, execution_id: str | None, signal_id: str | None) -> Request[list[str]]:
+def signal(name: str, data: Any, execution_id: str | None, signal_id: str | None) -> ApiRequest[list[str]]:
     body = {"name": name, "data": data, "signal_id": signal_id or uuid4().hex, **_set_params(execution_id=execution_id)}
     return _post("/api/signals", lambda response: list(_plain(response)["heard"]), body, again=True)
 
 
-def inject(execution_id: str, name: str, data: Any, key: str | None) -> Request[bool]:
+def inject(execution_id: str, name: str, data: Any, key: str | None) -> ApiRequest[bool]:
     body = {"name": name, "data": data, "key": key or uuid4().hex}
     return _post(
         _execution(execution_id, "/events"), lambda response: bool(_plain(response)["changed"]), body, again=True
     )
 
 
-def tasks(params: Mapping[str, Any]) -> Request[list[models.TaskInfo]]:
-    return _get("/api/tasks", _listed("tasks", models.TaskInfo), **params)
+def tasks(params: Mapping[str, Any]) -> ApiRequest[list[api_shapes.TaskView]]:
+    return _get("/api/tasks", _listed("tasks", api_shapes.TaskView), **params)
 
 
-def task_page(params: Mapping[str, Any]) -> Request[models.TaskPage]:
-    return _get("/api/tasks", _as(models.TaskPage), **params)
+def task_page(params: Mapping[str, Any]) -> ApiRequest[api_shapes.TaskPage]:
+    return _get("/api/tasks", _as(api_shapes.TaskPage), **params)
 
 
-def task(task_id: str) -> Request[models.TaskInfo]:
-    return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(models.TaskInfo))
+def task(task_id: str) -> ApiRequest[api_shapes.TaskView]:
+    return _get(f"/api/tasks/{quote(task_id, safe='')}", _as(api_shapes.TaskView))
 
 
-def act_on_task(task_id: str, action: str, **body: Any) -> Request[models.TaskInfo]:
+def act_on_task(task_id: str, action: str, **body: Any) -> ApiRequest[api_shapes.TaskView]:
     headers = {"Idempotency-Key": uuid4().hex}
     path = f"/api/tasks/{quote(task_id, safe='')}/{action}"
-    return _post(path, _as(models.TaskInfo), _set_params(**body), headers=headers, again=action == "complete")
+    return _post(path, _as(api_shapes.TaskView), _set_params(**body), headers=headers, again=action == "complete")
 
 
-def timers(execution_id: str | None) -> Request[list[models.TimerInfo]]:
+def timers(execution_id: str | None) -> ApiRequest[list[api_shapes.TimerView]]:
     path = "/api/timers" if execution_id is None else _execution(execution_id, "/timers")
-    return _get(path, _listed("timers", models.TimerInfo))
+    return _get(path, _listed("timers", api_shapes.TimerView))
 
 
-def cancel_timer(timer_id: str) -> Request[bool]:
+def cancel_timer(timer_id: str) -> ApiRequest[bool]:
     path = f"/api/timers/{quote(timer_id, safe='')}/cancel"
     return _post(path, lambda response: bool(_plain(response)["changed"]), again=True)
 
 
-def schedules() -> Request[models.ScheduleList]:
-    return _get("/api/schedules", _as(models.ScheduleList))
+def schedules() -> ApiRequest[api_shapes.ScheduleList]:
+    return _get("/api/schedules", _as(api_shapes.ScheduleList))
 
 
-def schedule(path: str, count: int) -> Request[models.ScheduleInfo]:
-    return _get(_schedule(path), _as(models.ScheduleInfo), count=count)
+def schedule(path: str, count: int) -> ApiRequest[api_shapes.ScheduleView]:
+    return _get(_schedule(path), _as(api_shapes.ScheduleView), count=count)
 
 
-def steer_schedule(path: str, action: str) -> Request[models.ScheduleInfo]:
-    return _post(_schedule(path, f"/{action}"), _as(models.ScheduleInfo), again=True)
+def steer_schedule(path: str, action: str) -> ApiRequest[api_shapes.ScheduleView]:
+    return _post(_schedule(path, f"/{action}"), _as(api_shapes.ScheduleView), again=True)
 
 
-def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> Request[models.Backfilled]:
+def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> ApiRequest[api_shapes.Backfilled]:
     body = {"since": since, "limit": limit, "dry_run": dry_run, **_set_params(until=until)}
     # what has run for a time is not run again
-    return _post(_schedule(path, "/backfill"), _as(models.Backfilled), body, again=True)
+    return _post(_schedule(path, "/backfill"), _as(api_shapes.Backfilled), body, again=True)
 
 
 # what a server has
 
 
-def set_credential(name: str, value: Any, kind: str) -> Request[dict[str, Any]]:
+def set_credential(name: str, value: Any, kind: str) -> ApiRequest[dict[str, Any]]:
     body = msgspec.json.encode({"value": value, "type": kind})
     path = f"/api/credentials/{quote(name, safe='')}"
-    return Request(method="PUT", path=path, read=_plain, content=body, again=True)
+    return ApiRequest(method="PUT", path=path, read=_plain, content=body, again=True)
 
 
-def credentials() -> Request[list[dict[str, Any]]]:
+def credentials() -> ApiRequest[list[dict[str, Any]]]:
     return _get("/api/credentials", _listed("credentials", dict[str, Any]))
 
 
-def delete_credential(name: str) -> Request[None]:
-    return Request(method="DELETE", path=f"/api/credentials/{quote(name, safe='')}", read=_nothing)
+def delete_credential(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/credentials/{quote(name, safe='')}", read=_nothing)
 
 
-def make_token(body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+def make_token(body: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
     return _post("/api/tokens", _plain, body)
 
 
-def rotate_credentials() -> Request[dict[str, Any]]:
+def rotate_credentials() -> ApiRequest[dict[str, Any]]:
     return _post("/api/credentials/rotate", _plain)
 
 
-def tokens() -> Request[list[dict[str, Any]]]:
+def tokens() -> ApiRequest[list[dict[str, Any]]]:
     return _get("/api/tokens", _listed("tokens", dict[str, Any]))
 
 
-def revoke_token(token_id: str) -> Request[dict[str, Any]]:
-    return Request(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}", read=_plain)
+def revoke_token(token_id: str) -> ApiRequest[dict[str, Any]]:
+    return ApiRequest(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}", read=_plain)
 
 
-def webhooks() -> Request[list[dict[str, Any]]]:
+def webhooks() -> ApiRequest[list[dict[str, Any]]]:
     return _get("/api/webhooks", _listed("webhooks", dict[str, Any]))
 
 
-def make_webhook(body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+def make_webhook(body: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
     return _post("/api/webhooks", _plain, body)
 
 
-def delete_webhook(name: str) -> Request[None]:
-    return Request(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=_nothing)
+def delete_webhook(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=_nothing)
 
 
-def audit(limit: int, before: int | None) -> Request[models.AuditPageInfo]:
+def audit(limit: int, before: int | None) -> ApiRequest[models.AuditPageInfo]:
     return _get("/api/audit", _as(models.AuditPageInfo), limit=limit, cursor=before)
 
 
-def verify_audit(holds: str | None) -> Request[dict[str, Any]]:
+def verify_audit(holds: str | None) -> ApiRequest[dict[str, Any]]:
     return _get("/api/audit/verify", _plain, holds=holds)
 
 
-def pools() -> Request[list[models.PoolInfo]]:
+def pools() -> ApiRequest[list[models.PoolInfo]]:
     return _get("/api/pools", _listed("pools", models.PoolInfo))
 
 
-def set_pool(name: str, body: Mapping[str, Any]) -> Request[models.PoolInfo]:
+def set_pool(name: str, body: Mapping[str, Any]) -> ApiRequest[models.PoolInfo]:
     content = msgspec.json.encode(body)
     path = f"/api/pools/{quote(name, safe='')}"
-    return Request(method="PUT", path=path, read=_as(models.PoolInfo), content=content, again=True)
+    return ApiRequest(method="PUT", path=path, read=_as(models.PoolInfo), content=content, again=True)
 
 
-def playbook_limits(path: str | None) -> Request[list[models.PlaybookLimitInfo]]:
+def playbook_limits(path: str | None) -> ApiRequest[list[models.PlaybookLimitInfo]]:
     return _get("/api/limits", _listed("limits", models.PlaybookLimitInfo), path=path)
 
 
-def limit_playbook(path: str, limit: int, reason: str | None) -> Request[bool]:
+def limit_playbook(path: str, limit: int, reason: str | None) -> ApiRequest[bool]:
     content = msgspec.json.encode({"limit": limit, **_set_params(reason=reason)})
-    return Request(method="PUT", path=f"/api/limits/{quote(path)}", read=_changed, content=content, again=True)
+    return ApiRequest(method="PUT", path=f"/api/limits/{quote(path)}", read=_changed, content=content, again=True)
 
 
-def reset_playbook_limit(path: str) -> Request[bool]:
-    return Request(method="DELETE", path=f"/api/limits/{quote(path)}", read=_changed, again=True)
+def reset_playbook_limit(path: str) -> ApiRequest[bool]:
+    return ApiRequest(method="DELETE", path=f"/api/limits/{quote(path)}", read=_changed, again=True)
 
 
-def step_limits(execution_id: str) -> Request[list[models.StepLimit]]:
+def step_limits(execution_id: str) -> ApiRequest[list[models.StepLimit]]:
     return _get(_execution(execution_id, "/limits"), _listed("limits", models.StepLimit))
 
 
-def limit_step(execution_id: str, step: str, body: Mapping[str, Any]) -> Request[bool]:
+def limit_step(execution_id: str, step: str, body: Mapping[str, Any]) -> ApiRequest[bool]:
     path, content = _execution(execution_id, f"/limits/{quote(step)}"), msgspec.json.encode(body)
-    return Request(method="PUT", path=path, read=_changed, content=content, again=True)
+    return ApiRequest(method="PUT", path=path, read=_changed, content=content, again=True)
 
 
-def reset_step_limit(execution_id: str, step: str) -> Request[bool]:
+def reset_step_limit(execution_id: str, step: str) -> ApiRequest[bool]:
     path = _execution(execution_id, f"/limits/{quote(step)}")
-    return Request(method="DELETE", path=path, read=_changed, again=True)
+    return ApiRequest(method="DELETE", path=path, read=_changed, again=True)
 
 
-def workers() -> Request[list[models.WorkerInfo]]:
+def workers() -> ApiRequest[list[models.WorkerInfo]]:
     return _get("/api/workers", _listed("workers", models.WorkerInfo))
 
 
-def who_am_i() -> Request[models.WhoAmI]:
+def who_am_i() -> ApiRequest[models.WhoAmI]:
     return _get("/api/session", _as(models.WhoAmI))
 
 
-def ready() -> Request[dict[str, Any]]:
+def ready() -> ApiRequest[dict[str, Any]]:
     return _get("/api/health/ready", _plain)

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from noetl.client.requests import Request
+from noetl.client.requests import ApiRequest
 from noetl.worker.backoff import delay_s
 
 TRIES = 5  # of a request that may be sent twice
@@ -20,7 +20,7 @@ def headers_for(token: str | None) -> dict[str, str]:
     return told if token is None else {**told, "Authorization": f"Bearer {token}"}
 
 
-def arguments(request: Request[Any]) -> dict[str, Any]:
+def arguments(request: ApiRequest[Any]) -> dict[str, Any]:
     """A request as httpx takes it."""
     headers = dict(request.headers)
     if request.content is not None:
@@ -35,7 +35,7 @@ def arguments(request: Request[Any]) -> dict[str, Any]:
     }
 
 
-def pause_before_next(request: Request[Any], tries: int, response: httpx2.Response | None) -> float | None:
+def pause_before_next(request: ApiRequest[Any], tries: int, response: httpx2.Response | None) -> float | None:
     """How long to wait before sending it again, None when that is not to be done."""
     if response is not None and response.status_code not in _PASSING:
         return None

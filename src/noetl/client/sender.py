@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
-from noetl.client.requests import Request
+from noetl.client.requests import ApiRequest
 
 T = TypeVar("T")
 
 
 class Sends(ABC):
     @abstractmethod
-    def send(self, request: Request[T]) -> T: ...
+    def send(self, request: ApiRequest[T]) -> T: ...
 
 
 class SendsLater(ABC):
     @abstractmethod
-    async def send(self, request: Request[T]) -> T: ...
+    async def send(self, request: ApiRequest[T]) -> T: ...

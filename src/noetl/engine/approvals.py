@@ -34,13 +34,13 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
         return approval.role is None or approval.role in self.roles
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What a person sees the consequences of: the playbook, by the hash of its net, and the payload."""
 
     net_hash: str
     payload: dict[str, Any]
 
-    def equals(self, other: Inputs) -> bool:
+    def equals(self, other: ApprovedInputs) -> bool:
         # Compared as text: in Python 1 equals true and 1.0, and a template tells them apart.
         return self.net_hash == other.net_hash and _text(self.payload) == _text(other.payload)
 
@@ -70,7 +70,7 @@ def approvals_in(events: Iterable[Event]) -> tuple[Approval, ...]:
 
 
 def reused_approvals(
-    approvals: tuple[Approval, ...], before: Inputs, now: Inputs, consent: Consent
+    approvals: tuple[Approval, ...], before: ApprovedInputs, now: ApprovedInputs, consent: Consent
 ) -> tuple[Approval, ...]:
     """The approvals as the new run records them. RefusedError names the first that does not hold for the new inputs;
     ForbiddenError says whom it is for."""

@@ -112,7 +112,7 @@ class SignalReceived(Payload, frozen=True, kw_only=True, omit_defaults=True):
     again: bool = False
 
 
-class FormField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RenderedField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One field of a form, its default rendered (HUM-03)."""
 
     field: str
@@ -131,7 +131,7 @@ class HumanCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     title: str
     role: str | None = None
     user: str | None = None
-    form: tuple[FormField, ...] = ()
+    form: tuple[RenderedField, ...] = ()
     due_at: float | None = None
     escalate_at: float | None = None
     escalate_to_role: str | None = None

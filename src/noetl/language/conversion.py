@@ -25,7 +25,7 @@ from noetl.net.kinds import Kinds
 _ROUNDS = 4  # a typo that is put right can uncover a construct to rewrite, and that another typo
 
 
-class Outcome(StrEnum):
+class ConversionOutcome(StrEnum):
     """What a conversion came to."""
 
     UNCHANGED = "already v10"
@@ -39,7 +39,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     what changed in more than its spelling; `blocked` are the places that need a person: what v10 cannot say, and what
     would do something else than before."""
 
-    outcome: Outcome
+    outcome: ConversionOutcome
     before: Checked
     after: Checked | None = None
     notes: tuple[Note, ...] = ()
@@ -98,7 +98,7 @@ def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]
 def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion:
     """A document that is refused: construct by construct, and where that is not enough, with its typos put right."""
     text, notes = source, list[Note]()
-    done = Conversion(outcome=Outcome.REFUSED, before=before)
+    done = Conversion(outcome=ConversionOutcome.REFUSED, before=before)
     found = before.diagnostics
     for _ in range(_ROUNDS):
         rescued = rescue(text)
@@ -106,7 +106,7 @@ def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked])
             after = checked(rescued.migration.text)
             notes += rescued.migration.notes
             done = _conversion(before, after, msgspec.structs.replace(rescued.migration, notes=tuple(notes)))
-            if done.outcome is not Outcome.REFUSED:
+            if done.outcome is not ConversionOutcome.REFUSED:
                 return done
             text, found = after.source, (*rescued.problems, *after.diagnostics)
         typos = with_typos_fixed(text, found)
@@ -127,9 +127,9 @@ def _conversion(before: Checked, after: Checked, migration: MigratedPlaybook) ->
     )
 
 
-def _outcome(text: str, after: Checked, blocked: tuple[Note, ...]) -> Outcome:
+def _outcome(text: str, after: Checked, blocked: tuple[Note, ...]) -> ConversionOutcome:
     if blocked:
-        return Outcome.BLOCKED
+        return ConversionOutcome.BLOCKED
     if not after.ok:
-        return Outcome.REFUSED
-    return Outcome.UNCHANGED if text == after.source.text else Outcome.MIGRATED
+        return ConversionOutcome.REFUSED
+    return ConversionOutcome.UNCHANGED if text == after.source.text else ConversionOutcome.MIGRATED

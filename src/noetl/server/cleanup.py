@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from noetl.base.errors import UnreachableError
+from noetl.base.errors import StoreUnreachableError
 from noetl.control.background.retention import Retention
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
@@ -49,7 +49,7 @@ async def clean(services: Services) -> None:
         try:
             await chore()
         except Exception as problem:
-            if not isinstance(problem, UnreachableError):  # its connections have told it
+            if not isinstance(problem, StoreUnreachableError):  # its connections have told it
                 log.warning("housekeeping", problem=str(problem))
 
 

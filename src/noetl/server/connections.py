@@ -37,7 +37,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_per_s: int = 16 * 1024  # a body may take that much longer for what has come of it
 
 
-class Connections:
+class ClientConnections:
     """Those of one server. `known` ones have shown a token; the others are kept in the order in which they came."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -94,7 +94,7 @@ class Connections:
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 of one connection, within limits."""
 
-    def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
+    def __init__(self, connections: ClientConnections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._all, self._limits = connections, connections.limits
         self.network = ""

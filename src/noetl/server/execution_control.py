@@ -10,24 +10,16 @@ from noetl.base.crash_points import crash_point
 from noetl.base.errors import NoetlError
 from noetl.control.outside.requests import command_for
 from noetl.events.orders import ReportResult
+from noetl.operations.api_shapes import Steered
 from noetl.server.execution_search import Filter, matching
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
-from noetl.server.views.executions import ExecutionView, execution_view
+from noetl.server.views.executions import execution_view
 from noetl.store.contract import ExecutionRow
 
 Action = Literal["pause", "resume", "cancel"]
 MOST = 1_000  # executions of one bulk request
 _DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
-
-
-class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """`changed` is false when it was so already."""
-
-    execution_id: str
-    action: str
-    changed: bool
-    execution: ExecutionView
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -53,9 +53,9 @@ async def conversion_of(name: str, text: str, dialect: Dialect | None = None) ->
 
 def migrated(done: Conversion) -> Migrated:
     """What a client is told of a conversion. Problem 422 where there is no text to give."""
-    from noetl.language.conversion import Outcome
+    from noetl.language.conversion import ConversionOutcome
 
-    if done.text is None or done.outcome is Outcome.REFUSED:
+    if done.text is None or done.outcome is ConversionOutcome.REFUSED:
         raise refused(done.before if not done.before.ok else done.after or done.before)
     return Migrated(
         source=done.text,

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from noetl.control.nested.reruns import with_approvals
-from noetl.engine.approvals import Consent, Inputs
+from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.engine.rerun_state import rerun_state, why_not
 from noetl.events.rerun_state import RerunState
 from noetl.net.net import Net
@@ -23,7 +23,9 @@ class RerunSource(msgspec.Struct, frozen=True, kw_only=True):
     step: str
 
 
-async def taken_over(services: Services, net: Net, source: RerunSource, inputs: Inputs, consent: Consent) -> RerunState:
+async def taken_over(
+    services: Services, net: Net, source: RerunSource, inputs: ApprovedInputs, consent: Consent
+) -> RerunState:
     """Problem 422 says why there is nothing to begin with, RefusedError which approval does not hold for `inputs`."""
     if (why := why_not(net, source.step)) is not None:
         raise ProblemDetails(422, f"from: {why}", kind="from")

@@ -29,7 +29,7 @@ from noetl.server.access.origins import trusted_proxies
 from noetl.server.app import build
 from noetl.server.cleanup import housekeeping
 from noetl.server.configuration import ServerSettings
-from noetl.server.connections import BoundedProtocol, ConnectionLimits, Connections
+from noetl.server.connections import BoundedProtocol, ClientConnections, ConnectionLimits
 from noetl.server.first_key import make_first_key
 from noetl.server.logs import configure_logging, log
 from noetl.server.open_files import connections_within, raise_limit
@@ -173,7 +173,7 @@ def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
         head_s=settings.head_timeout_s,
         body_s=settings.body_timeout_s,
     )
-    return cast(type[asyncio.Protocol], partial(BoundedProtocol, Connections(limits)))
+    return cast(type[asyncio.Protocol], partial(BoundedProtocol, ClientConnections(limits)))
 
 
 @contextmanager

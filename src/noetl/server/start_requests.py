@@ -12,7 +12,7 @@ import msgspec
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.ids import uuid7
 from noetl.control.runnable import check_runnable
-from noetl.engine.approvals import Consent, Inputs
+from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.events.traces import TraceParent
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
@@ -154,7 +154,7 @@ async def begin(
     net = await net_of(services, row)
     carried = None
     if source is not None:
-        inputs = Inputs(net_hash=row.net_hash, payload=payload)
+        inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
         carried = await taken_over(services, net, source, inputs, consent or Consent(actor=""))
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     if services.tracing is not None and caller is not None:

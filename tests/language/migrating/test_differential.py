@@ -19,7 +19,7 @@ import yaml
 
 from noetl.base.errors import ToolError
 from noetl.base.source import Source
-from noetl.language.conversion import Outcome, convert
+from noetl.language.conversion import ConversionOutcome, convert
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds import load_kinds
 from tests.language.migrating.random_playbooks import Playbooks, text_of
@@ -154,17 +154,19 @@ def texts(kind: str, seed: int) -> tuple[str, str] | None:
     text = text_of(document)
     done = convert(Source("test.yaml", text), kinds=KINDS)
     assert done.before.ok, [one.message for one in done.before.refusals]
-    if done.outcome is Outcome.BLOCKED:
+    if done.outcome is ConversionOutcome.BLOCKED:
         return None
-    assert done.outcome is Outcome.MIGRATED, [one.message for one in done.after.refusals] if done.after else text
+    assert done.outcome is ConversionOutcome.MIGRATED, (
+        [one.message for one in done.after.refusals] if done.after else text
+    )
     assert done.text is not None
     if kind == "v10-io":
         text = as_v10_io(done.text)
         done = convert(Source("test.yaml", text), kinds=KINDS)
-        assert done.outcome is Outcome.MIGRATED, [one.message for one in done.before.refusals]
+        assert done.outcome is ConversionOutcome.MIGRATED, [one.message for one in done.before.refusals]
     elif kind == "mixed":
         done = convert(Source("test.yaml", mixed(document, present(done.text), playbooks.random)), kinds=KINDS)
-        if done.outcome not in (Outcome.MIGRATED, Outcome.UNCHANGED):
+        if done.outcome not in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED):
             return None  # a reported refusal is no silent difference
     assert done.text is not None
     return text, done.text

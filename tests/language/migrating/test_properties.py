@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source
-from noetl.language.conversion import Outcome, convert
+from noetl.language.conversion import ConversionOutcome, convert
 from noetl.language.migrating.migrator import migrate
 from tests.language.migrating.migrated import KINDS, compiled, essence, migrated
 
@@ -106,7 +106,7 @@ def names(found: Iterable[Diagnostic]) -> set[str]:
     return {one.message.split('"')[1] for one in found}
 
 
-def outcome(text: str) -> Outcome:
+def outcome(text: str) -> ConversionOutcome:
     return convert(Source("test.yaml", text), kinds=KINDS, extensions=True).outcome
 
 
@@ -130,7 +130,7 @@ def test_any_case_document_becomes_valid_v10_or_is_reported(start: dict[str, Any
     assert "vars." not in migration.text
     assert migration.blocked or sorted(COMMENT.findall(migration.text)) == sorted(COMMENT.findall(text))
     whole = not errors and not migration.blocked and not migration.differing
-    assert (outcome(text) == Outcome.MIGRATED) == whole
+    assert (outcome(text) == ConversionOutcome.MIGRATED) == whole
 
 
 directives = st.one_of(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.base.source import Source
-from noetl.language.conversion import Conversion, Outcome, convert
+from noetl.language.conversion import Conversion, ConversionOutcome, convert
 from noetl.tools.kinds import load_kinds
 from tests.worker.case_running import answer, called, refused, run_case, visited
 
@@ -29,11 +29,11 @@ def rescued(head: str, steps: str) -> str:
     text = f"{head}workflow:\n{dedent(steps).strip()}\n"
     done = converted(text)
     assert not done.before.ok, "the original should be refused"
-    assert (done.outcome, done.blocked) == (Outcome.MIGRATED, ()), done.after and [
+    assert (done.outcome, done.blocked) == (ConversionOutcome.MIGRATED, ()), done.after and [
         one.message for one in done.after.refusals
     ]
     assert done.text is not None
-    assert converted(done.text).outcome is Outcome.UNCHANGED
+    assert converted(done.text).outcome is ConversionOutcome.UNCHANGED
     return done.text
 
 
@@ -140,7 +140,9 @@ def test_a_case_that_leads_on_from_a_pipeline_of_v10(works: bool, last: str) -> 
 def test_a_construct_with_a_plain_v10_form_is_rewritten(steps: str, words: str) -> None:
     done = converted(f"{V10}workflow: {steps}\n")
 
-    assert done.outcome is Outcome.MIGRATED, [one.message for one in done.after.refusals] if done.after else ()
+    assert done.outcome is ConversionOutcome.MIGRATED, (
+        [one.message for one in done.after.refusals] if done.after else ()
+    )
     assert words.replace(" ", "") in (done.text or "").replace(" ", "").replace('"', "")
     assert done.notes
 
@@ -162,7 +164,7 @@ def test_a_document_of_v2_eval_without_start_is_migrated_by_its_own_rules() -> N
         """)
     )
 
-    assert done.outcome is Outcome.MIGRATED
+    assert done.outcome is ConversionOutcome.MIGRATED
     assert "entry_step: sweep" in (done.text or "")
     assert "reducers" in (done.text or "")
     assert any("entry_step" in note.message for note in done.notes)
@@ -182,7 +184,7 @@ def test_a_step_of_v2_case_that_does_nothing_ends_its_path() -> None:
         """)
     )
 
-    assert done.outcome is Outcome.MIGRATED, [note.message for note in done.blocked]
+    assert done.outcome is ConversionOutcome.MIGRATED, [note.message for note in done.blocked]
     assert visited(run_case(done.text or "", start_task=[refused(500)]))[-1] == "dead_letter"
 
 
@@ -191,14 +193,14 @@ def test_a_template_without_quotes_gets_them() -> None:
         f"{V10}workload: {{n: 1}}\nworkflow:\n  - step: start\n    set_ctx:\n      n: {{{{ workload.n }}}}\n"
     )
 
-    assert done.outcome is Outcome.MIGRATED
+    assert done.outcome is ConversionOutcome.MIGRATED
     assert 'n: "{{ workload.n }}"' in (done.text or "")
 
 
 def test_what_is_left_is_refused_with_what_is_wrong_and_where() -> None:
     done = converted(V10 + 'workflow: [{step: start, when: "{{ true }}", next: {arcs: [{step: nowhere_near}]}}]\n')
 
-    assert done.outcome is Outcome.REFUSED
+    assert done.outcome is ConversionOutcome.REFUSED
     assert done.after is not None
     assert [found.code for found in done.after.refusals] == ["E_NEXT_REF"]
 
@@ -219,7 +221,7 @@ def test_comments_and_what_is_not_touched_stay_as_they_were() -> None:
 
     done = converted(text)
 
-    assert done.outcome is Outcome.MIGRATED
+    assert done.outcome is ConversionOutcome.MIGRATED
     assert done.text is not None
     for kept in ("# what comes in", "{ n:   1 }   # kept", "# the gate", "# only then", "{ name:  a,  kind: noop }"):
         assert kept in done.text
@@ -229,6 +231,8 @@ def test_comments_and_what_is_not_touched_stay_as_they_were() -> None:
 def test_no_refused_example_becomes_a_text_that_does_not_check(file: Path) -> None:
     done = converted(file.read_text())
 
-    assert done.outcome in (Outcome.REFUSED, Outcome.BLOCKED) or (done.after is not None and done.after.ok)
-    if done.outcome is Outcome.MIGRATED:
-        assert converted(done.text or "").outcome is Outcome.UNCHANGED
+    assert done.outcome in (ConversionOutcome.REFUSED, ConversionOutcome.BLOCKED) or (
+        done.after is not None and done.after.ok
+    )
+    if done.outcome is ConversionOutcome.MIGRATED:
+        assert converted(done.text or "").outcome is ConversionOutcome.UNCHANGED

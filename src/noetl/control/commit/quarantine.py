@@ -10,7 +10,7 @@ import logging
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import UnreachableError
+from noetl.base.errors import StoreUnreachableError
 
 FAILURES = 5  # until it is an incident
 FIRST_S = 1.0
@@ -50,7 +50,7 @@ class Quarantine:
 
     def note(self, record: str, problem: BaseException) -> None:
         """It has failed. A store that is out of reach is no fault of the record: it is tried again soon."""
-        if isinstance(problem, UnreachableError):
+        if isinstance(problem, StoreUnreachableError):
             self.postpone(record, FIRST_S)
             return
         now, before = self._clock.now(), self._noted.get(record)

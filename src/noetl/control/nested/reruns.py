@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine.approvals import APPROVAL_EVENTS, Consent, Inputs, approvals_in, reused_approvals
+from noetl.engine.approvals import APPROVAL_EVENTS, ApprovedInputs, Consent, approvals_in, reused_approvals
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested
 from noetl.events.rerun_state import Approval, RerunState
@@ -15,7 +15,7 @@ from noetl.store.contract import History, SingleRow
 
 
 async def with_approvals(
-    history: History, events: list[Event], carried: RerunState, now: Inputs, consent: Consent
+    history: History, events: list[Event], carried: RerunState, now: ApprovedInputs, consent: Consent
 ) -> RerunState:
     """What is carried over, with the approvals it relies on. `events` are those of the old run, whole. RefusedError
     where the inputs are others than those that were approved, and `consent` does not cover it."""
@@ -23,7 +23,7 @@ async def with_approvals(
     assert isinstance(request, ExecutionRequested), "every stream begins with its request (SRV-01)"
     until = events[carried.at - 1]
     found = approvals_in(events[: carried.at]) + await _nested_approvals(history, carried.execution_id, until.ts)
-    before = Inputs(net_hash=request.net_hash, payload=request.payload)
+    before = ApprovedInputs(net_hash=request.net_hash, payload=request.payload)
     return msgspec.structs.replace(carried, approvals=reused_approvals(found, before, now, consent))
 
 

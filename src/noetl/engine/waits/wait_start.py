@@ -24,9 +24,9 @@ from noetl.events.waits import (
     MAX_BYTES,
     MAX_KEYS,
     MAX_NAME,
-    FormField,
     HumanCreated,
     MessageAwaited,
+    RenderedField,
     SignalAwaited,
     TimerScheduled,
     correlated,
@@ -134,8 +134,8 @@ def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float
     )
 
 
-def _field(field: net.FormField, scope: Scope, at: float) -> FormField:
-    return FormField(
+def _field(field: net.FormField, scope: Scope, at: float) -> RenderedField:
+    return RenderedField(
         field=field.field,
         type=field.type,
         options=field.options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.base.durations import seconds
 from noetl.base.source import is_template
 from noetl.language.migrating.document_editor import key_id
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, literal
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Scalar
 
@@ -18,7 +18,7 @@ def admit_entry(copier: Copier, step: Mapping) -> FragmentEntry:
     if not always:
         condition = copier.renamed_entry(step, "when", "when")
         rules.insert(0, Item(Mapped((FragmentEntry("when", condition.value), FragmentEntry("then", _allow(True))))))
-    rule_list = FragmentEntry("rules", Listed(tuple(rules)))
+    rule_list = FragmentEntry("rules", ListFragment(tuple(rules)))
     return FragmentEntry("admit", Mapped((rule_list,)), key_id(step.keys["when"]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.language.migrating.case_tasks import plain_task
 from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.fragments import CopiedEntry, Copier, FragmentEntry, Item, Listed, Mapped
+from noetl.language.migrating.fragments import CopiedEntry, Copier, FragmentEntry, Item, ListFragment, Mapped
 from noetl.language.reading.nodes import Mapping, Sequence
 from noetl.language.reading.playbook import OnEvent, StepSyntax, TaskSyntax
 
@@ -44,7 +44,7 @@ def handlers_entry(copier: Copier, step: StepSyntax, on_event: OnEvent) -> Fragm
     handlers = tuple(
         Item(_handler(copier, handler.node, handler.tasks), item_id(handler.node)) for handler in on_event.handlers
     )
-    listed = Listed(handlers)
+    listed = ListFragment(handlers)
     if isinstance(block, Sequence):
         return FragmentEntry("on_event", listed, key_id(key))
     assert isinstance(block, Mapping)
@@ -56,5 +56,5 @@ def handlers_entry(copier: Copier, step: StepSyntax, on_event: OnEvent) -> Fragm
 def _handler(copier: Copier, node: object, tasks: tuple[object, ...]) -> Mapped:
     assert isinstance(node, Mapping)
     items = [Item(plain_task(copier, task, task.name or "task")) for task in tasks if isinstance(task, TaskSyntax)]
-    then = FragmentEntry("then", Listed(tuple(items)), key_id(node.keys["then"]))
+    then = FragmentEntry("then", ListFragment(tuple(items)), key_id(node.keys["then"]))
     return Mapped((*copier.entries(node, ("event", "when")), then))

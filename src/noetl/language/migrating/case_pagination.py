@@ -10,7 +10,16 @@ from noetl.language.migrating.case_guards import joined, rename_expression
 from noetl.language.migrating.case_retry import CallPolicy, is_pages
 from noetl.language.migrating.case_tasks import call_name, plain_task, sink_name
 from noetl.language.migrating.document_editor import key_id
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, Piece, literal
+from noetl.language.migrating.fragments import (
+    Copier,
+    FragmentEntry,
+    Item,
+    ListFragment,
+    Literal,
+    Mapped,
+    Piece,
+    literal,
+)
 from noetl.language.migrating.names import expression, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.tasks import task_entries
@@ -149,7 +158,7 @@ def _collecting(collect: CollectSyntax) -> str:
 
 
 def _noop(name: str, rules: list[Item]) -> Item:
-    policy = Mapped((FragmentEntry("policy", Mapped((FragmentEntry("rules", Listed(tuple(rules))),))),))
+    policy = Mapped((FragmentEntry("policy", Mapped((FragmentEntry("rules", ListFragment(tuple(rules))),))),))
     return Item(
         Mapped(
             (

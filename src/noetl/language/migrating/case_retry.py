@@ -9,7 +9,7 @@ from noetl.base.durations import seconds
 from noetl.base.source import is_template
 from noetl.language.migrating.case_guards import ERROR, EXIT, read_guard, rename_expression
 from noetl.language.migrating.eval_rules import FAIL_ON_ERROR
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, literal
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.names import expression, paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
@@ -47,7 +47,7 @@ class CallPolicy:
             items.append(Item(Mapped((FragmentEntry("else", Mapped((then,))),))))
         self._check_counts()
         self._check_exhausted()
-        return FragmentEntry("policy", Mapped((FragmentEntry("rules", Listed(tuple(items))),)))
+        return FragmentEntry("policy", Mapped((FragmentEntry("rules", ListFragment(tuple(items))),)))
 
     def _check_counts(self) -> None:
         plain = [retry for retry in self.step.retry if not is_pages(retry)]

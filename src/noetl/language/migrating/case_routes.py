@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.language.migrating.case_guards import Guard, joined
 from noetl.language.migrating.document_editor import item_id
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, literal
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.names import NameToken, expression, template, tokens
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping
@@ -121,7 +121,7 @@ class RouterPieces:
         if self.always and any(choice.when is None for choice in choices):
             spec.append(FragmentEntry("unguarded", Literal("always")))
         entries = [FragmentEntry("spec", Mapped(tuple(spec), flow=True))] if spec else []
-        entries.append(FragmentEntry("arcs", Listed(tuple(items), flow=flow)))
+        entries.append(FragmentEntry("arcs", ListFragment(tuple(items), flow=flow)))
         return FragmentEntry("next", Mapped(tuple(entries), flow=flow), origin)
 
     def _arc(self, choice: Choice, target: ArcTarget, earlier: list[Choice], *, forks: bool) -> Item:

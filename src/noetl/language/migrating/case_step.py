@@ -27,7 +27,7 @@ from noetl.language.migrating.fragments import (
     Copier,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Literal,
     Mapped,
     literal,
@@ -157,7 +157,7 @@ class CaseStep:
             return [self._single(head[0])]
         if not tail and not head:
             return []
-        return [FragmentEntry("tool", Listed((*head, *tail)), origin)]
+        return [FragmentEntry("tool", ListFragment((*head, *tail)), origin)]
 
     def _single(self, item: Item) -> FragmentEntry | CopiedEntry:
         """One call stays one mapping, and if nothing about it changed, it stays as it was written."""

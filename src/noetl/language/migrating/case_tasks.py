@@ -15,7 +15,7 @@ from noetl.language.migrating.fragments import (
     Copier,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Literal,
     Mapped,
     Piece,
@@ -101,7 +101,7 @@ def args_piece(copier: Copier, args: Mapping) -> Piece:
 def setting_task(name: str, values: Piece) -> Item:
     """A noop whose only purpose is to write `ctx` between two other tasks."""
     then = FragmentEntry("then", Mapped((FragmentEntry("set_ctx", values),)))
-    rules = Listed((Item(Mapped((FragmentEntry("else", Mapped((then,))),))),))
+    rules = ListFragment((Item(Mapped((FragmentEntry("else", Mapped((then,))),))),))
     policy = Mapped((FragmentEntry("policy", Mapped((FragmentEntry("rules", rules),))),))
     return Item(
         Mapped(
@@ -135,8 +135,8 @@ def failing_task(name: str) -> Item:
 
 def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
     """`choose` with one branch: tasks that only run under a condition."""
-    branch = Item(Mapped((FragmentEntry("when", literal(when)), FragmentEntry("then", Listed(tuple(tasks))))))
-    return Item(Mapped((FragmentEntry("name", literal(name)), FragmentEntry("choose", Listed((branch,))))))
+    branch = Item(Mapped((FragmentEntry("when", literal(when)), FragmentEntry("then", ListFragment(tuple(tasks))))))
+    return Item(Mapped((FragmentEntry("name", literal(name)), FragmentEntry("choose", ListFragment((branch,))))))
 
 
 def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str, FragmentEntry]:

@@ -14,7 +14,7 @@ from noetl.language.migrating.fragments import (
     CopiedEntry,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Literal,
     Mapped,
     Piece,
@@ -84,10 +84,10 @@ class _Writer:
                 return self.copied(piece, indent)
             case Mapped():
                 return self.mapped(piece, indent)
-            case Listed():
+            case ListFragment():
                 return self.listed(piece, indent)
 
-    def listed(self, piece: Listed, indent: int) -> list[str]:
+    def listed(self, piece: ListFragment, indent: int) -> list[str]:
         lines: list[str] = []
         for item in piece.items:
             head, body = _without_leading_comments(self.item(item, indent))
@@ -129,7 +129,7 @@ class _Writer:
                 return None if piece.block or "\n" in text or fragile else text
             case Mapped():
                 text = self._flow_mapping(piece)
-            case Listed():
+            case ListFragment():
                 text = self._flow_list(piece)
         return text if text is not None and column + len(text) <= WIDTH else None
 
@@ -146,7 +146,7 @@ class _Writer:
             parts.append(f"{entry.key}: {value}")
         return "{ " + ", ".join(parts) + " }"
 
-    def _flow_list(self, piece: Listed) -> str | None:
+    def _flow_list(self, piece: ListFragment) -> str | None:
         if not piece.items:
             return "[]"
         parts = []
@@ -202,7 +202,7 @@ def _origins(piece: Piece) -> Iterator[str]:
                 yield entry.origin
                 if isinstance(entry, FragmentEntry):
                     yield from _origins(entry.value)
-        case Listed():
+        case ListFragment():
             for item in piece.items:
                 yield item.origin
                 yield from _origins(item.value)
@@ -226,6 +226,6 @@ def _copies(piece: Piece) -> Iterator[Copied]:
         case Mapped():
             for entry in piece.entries:
                 yield from _copies(entry.value) if isinstance(entry, FragmentEntry) else [entry.whole]
-        case Listed():
+        case ListFragment():
             for item in piece.items:
                 yield from _copies(item.value)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.eval_vars import VarPlacement
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Literal, Mapped, Piece, literal
+from noetl.language.migrating.fragments import (
+    Copier,
+    FragmentEntry,
+    Item,
+    ListFragment,
+    Literal,
+    Mapped,
+    Piece,
+    literal,
+)
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.playbook import PolicySyntax, RuleSyntax, TaskSyntax, Then
@@ -44,7 +53,7 @@ class EvalRules:
         if not policy.rules or policy.rules[-1].when is not None:  # what v2-eval did with the rest (V2E-04)
             items += [CONTINUE] if caught else [FAIL_ON_ERROR, CONTINUE]
         origin = key_id(task.node.keys["eval"]) if isinstance(task.node, Mapping) and "eval" in task.node else ""
-        return FragmentEntry("rules", Listed(tuple(items)), origin)
+        return FragmentEntry("rules", ListFragment(tuple(items)), origin)
 
     def _rule(self, task: TaskSyntax, rule: RuleSyntax) -> Item:
         then = FragmentEntry("then", self._then(task, rule.then))

@@ -12,7 +12,7 @@ from noetl.language.migrating.fragments import (
     Copier,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Literal,
     Mapped,
     literal,
@@ -95,7 +95,7 @@ class _EvalStep:
             kept.append(FragmentEntry("policy", Mapped(tuple(policy))))
         return [FragmentEntry("spec", Mapped(tuple(kept)), "spec")] if kept else []
 
-    def _tool(self) -> Mapped | Listed:
+    def _tool(self) -> Mapped | ListFragment:
         tool = self.node.values["tool"]
         if not isinstance(tool, Sequence):
             task = self.step.tasks[0] if self.step.tasks else None
@@ -108,7 +108,7 @@ class _EvalStep:
             item = labels.get(id(task.node), task.node)
             items.append(Item(self._task(task, item), item_id(item)))
             items += self._previous(task)
-        return Listed(tuple(items), flow=self.copier.sheet.is_flow(tool))
+        return ListFragment(tuple(items), flow=self.copier.sheet.is_flow(tool))
 
     def _task(self, task: TaskSyntax, item: Node | None) -> Mapped:
         flow = self.copier.sheet.is_flow(task.node)

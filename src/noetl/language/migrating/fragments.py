@@ -67,12 +67,12 @@ class Item(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListFragment(msgspec.Struct, frozen=True):
     items: tuple[Item, ...]
     flow: bool = False
 
 
-Piece = Literal | Copied | Mapped | Listed
+Piece = Literal | Copied | Mapped | ListFragment
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./+ -]*[\w./+-]\Z|[A-Za-z_]\Z")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
@@ -97,7 +97,7 @@ def from_data(value: object, *, flow: bool = True) -> Piece:
         entries = tuple(FragmentEntry(scalar_text(key), from_data(inner)) for key, inner in value.items())
         return Mapped(entries, flow=flow)
     if isinstance(value, list):
-        return Listed(tuple(Item(from_data(inner)) for inner in value), flow=flow)
+        return ListFragment(tuple(Item(from_data(inner)) for inner in value), flow=flow)
     return literal(value)
 
 
@@ -148,9 +148,9 @@ class Copier:
         copier = Copier(self.sheet) if is_code(owner, key) else self
         return FragmentEntry(text, copier.value(owner.values[key], name), key_id(name))
 
-    def listed(self, node: Sequence) -> Listed:
+    def listed(self, node: Sequence) -> ListFragment:
         items = tuple(Item(self.value(item), item_id(item)) for item in node)
-        return Listed(items, flow=self.sheet.is_flow(node))
+        return ListFragment(items, flow=self.sheet.is_flow(node))
 
     def text(self, node: Scalar) -> str:
         """A scalar's value with its names changed."""
@@ -184,7 +184,7 @@ class Copier:
             case Scalar():
                 return literal(self.text(node) if isinstance(node.value, str) else node.value)
             case Sequence():
-                return Listed(tuple(Item(self._expanded(item)) for item in node), flow=True)
+                return ListFragment(tuple(Item(self._expanded(item)) for item in node), flow=True)
             case Mapping():
                 copiers = {key: Copier(self.sheet) if is_code(node, key) else self for key in node.values}
                 entries = (

@@ -11,7 +11,7 @@ from noetl.language.migrating.fragments import (
     Copier,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Literal,
     Mapped,
 )
@@ -39,7 +39,7 @@ def root_pieces(
                 if not _stays(root) and not any(entry.origin == "metadata" for entry in entries):
                     entries.append(FragmentEntry("metadata", _metadata(root, copier), "metadata"))
             case "workflow":
-                entries.append(FragmentEntry(key, Listed(tuple(steps)), key_id(key_node)))
+                entries.append(FragmentEntry(key, ListFragment(tuple(steps)), key_id(key_node)))
             case "workbook" if any(_is_rewritten(one) for one in playbook.workbook.values()):
                 named = tuple(FragmentEntry(name, task(one)) for name, one in playbook.workbook.items())
                 entries.append(FragmentEntry(key, Mapped((FragmentEntry("tasks", Mapped(named)),)), key_id(key_node)))

@@ -20,7 +20,7 @@ from noetl.language.migrating.case_rules import Looks, RuleParts, then_part
 from noetl.language.migrating.case_tasks import TaskNames, failing_task, keeping_task, rule_tasks, setting_task
 from noetl.language.migrating.document_editor import item_id
 from noetl.language.migrating.eval_vars import prefix
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Listed, Mapped, literal
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Mapped, literal
 from noetl.language.migrating.names import paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import scalars
@@ -52,7 +52,7 @@ class Apart:
             tasks.append(keeping_task(f"{prefix(name)}_result", self.looks.view))  # the execution's result (O-08)
             self._check_ends(parts)
         if tasks:
-            entries.append(FragmentEntry("tool", Listed(tuple(tasks))))
+            entries.append(FragmentEntry("tool", ListFragment(tuple(tasks))))
         if written and parts.transition is not None:
             entries.append(FragmentEntry("set_ctx", Mapped(tuple(written.values()), flow=len(written) == 1)))
         onward = [*self._onward(parts, copier), *on_failure]

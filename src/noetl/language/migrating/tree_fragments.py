@@ -16,7 +16,7 @@ from noetl.language.migrating.fragments import (
     Copier,
     FragmentEntry,
     Item,
-    Listed,
+    ListFragment,
     Mapped,
     Piece,
     literal,
@@ -41,7 +41,7 @@ def node_piece(node: Node, copier: Copier, key: Scalar | None = None) -> Piece:
             return literal(node.value)
         case Sequence():
             items = (Item(node_piece(item, copier), item_id(item)) for item in node)
-            return Listed(tuple(items), flow=copier.sheet.is_flow(node))
+            return ListFragment(tuple(items), flow=copier.sheet.is_flow(node))
         case Mapping():
             return _mapped(node, copier)
 

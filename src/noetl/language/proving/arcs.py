@@ -14,7 +14,7 @@ from noetl.net.routing import Arc, Mode, Router
 from noetl.templates.authored import Authored
 
 
-class Edge(msgspec.Struct, frozen=True):
+class StepEdge(msgspec.Struct, frozen=True):
     """One way from step to step. `guards` decide whether it is taken, `admission` whether its token is let in there;
     `reason`: why it cannot be taken round after round, whatever they say."""
 
@@ -27,7 +27,7 @@ class Edge(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def edges(net: Net, inside: set[str] | None = None) -> list[Edge]:
+def edges(net: Net, inside: set[str] | None = None) -> list[StepEdge]:
     """All ways between the steps of `net`, or those that leave the steps `inside`."""
     admission = {
         step.name: tuple(rule.when for rule in step.admission.rules if rule.when is not None)
@@ -35,7 +35,7 @@ def edges(net: Net, inside: set[str] | None = None) -> list[Edge]:
         if step.admission is not None
     }
     bounded = {step.name for step in net.transitions if "max_runs" in step.quotas}
-    found: list[Edge] = []
+    found: list[StepEdge] = []
     for step in net.transitions:
         if inside is None or step.name in inside:
             for edge in (*_routed(step), *_decided(step), *_timed_out(step)):
@@ -61,7 +61,7 @@ def _reason(step: Transition, bounded: bool) -> str | None:
     return "quotas.max_runs bounds it" if bounded else None
 
 
-def _routed(step: Transition) -> Iterator[Edge]:
+def _routed(step: Transition) -> Iterator[StepEdge]:
     router = step.router or Router()
     decided = tuple(rule.when for rule in step.case.rules if rule.when is not None) if step.case else ()
     before: list[Authored] = []
@@ -79,7 +79,7 @@ def _after_failure(step: Transition, arc: Arc, router: Router) -> str | None:
     return f"{step.name} goes round only after a failure" if only else None
 
 
-def _decided(step: Transition) -> Iterator[Edge]:
+def _decided(step: Transition) -> Iterator[StepEdge]:
     """Transitions of case rules; in exclusive mode the rules before one govern it too."""
     before: list[Authored] = []
     for at, rule in enumerate(step.case.rules if step.case else ()):
@@ -92,14 +92,16 @@ def _decided(step: Transition) -> Iterator[Edge]:
         before += own
 
 
-def _ways(source: str, arc: Arc, address: str, guards: tuple[Authored, ...], reason: str | None) -> Iterator[Edge]:
+def _ways(source: str, arc: Arc, address: str, guards: tuple[Authored, ...], reason: str | None) -> Iterator[StepEdge]:
     if arc.computed is not None:
         guards = (arc.computed, *guards)
     for target in arc.candidates if arc.computed is not None else (arc.target,):
-        yield Edge(source, target, address, guards, args=arc.args, reason=reason)
+        yield StepEdge(source, target, address, guards, args=arc.args, reason=reason)
 
 
-def _timed_out(step: Transition) -> Iterator[Edge]:
+def _timed_out(step: Transition) -> Iterator[StepEdge]:
     if step.timeout is not None and step.timeout.on_timeout == "alternative" and step.timeout.alternative:
         address = part_address(step.name, "timeout")
-        yield Edge(step.name, step.timeout.alternative, address, reason=f"{step.name} goes round only after a timeout")
+        yield StepEdge(
+            step.name, step.timeout.alternative, address, reason=f"{step.name} goes round only after a timeout"
+        )

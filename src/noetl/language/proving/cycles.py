@@ -7,7 +7,7 @@ hold without all such arcs have no reason to end but the budget of step runs.
 
 from __future__ import annotations
 
-from noetl.language.proving.arcs import Edge, edges
+from noetl.language.proving.arcs import StepEdge, edges
 from noetl.language.proving.components import cycles, path
 from noetl.language.proving.events import FAILED
 from noetl.language.proving.graph import Graph
@@ -39,7 +39,7 @@ def arc_cycles(net: Net, graph: Graph) -> tuple[list[PlacedFinding], list[CycleR
     return found, reasons
 
 
-def _reason(edge: Edge, moving: Moving, leaves: bool) -> str | None:
+def _reason(edge: StepEdge, moving: Moving, leaves: bool) -> str | None:
     """Why `edge` will not be taken for ever."""
     decided = edge.guards if leaves else ()
     return edge.reason or moving.first_reason((*decided, *edge.admission))
@@ -52,7 +52,7 @@ def _leaves(graph: Graph, index: int, inside: set[int]) -> bool:
     return outside or any(firing.stops or firing.ends for firing in calm)
 
 
-def _moving(net: Net, inside: set[str], around: list[Edge]) -> Moving:
+def _moving(net: Net, inside: set[str], around: list[StepEdge]) -> Moving:
     written, passed = ReadKeys(), ReadKeys()
     for step in net.transitions:
         if step.name in inside:
@@ -62,7 +62,7 @@ def _moving(net: Net, inside: set[str], around: list[Edge]) -> Moving:
     return Moving(ctx=written, args=passed, results=frozenset(inside), workload=frozenset(net.workload))
 
 
-def _endless(graph: Graph, names: list[str], around: list[Edge]) -> PlacedFinding:
+def _endless(graph: Graph, names: list[str], around: list[StepEdge]) -> PlacedFinding:
     order = {step.name: step.index for step in graph.steps}
     names = sorted(names, key=order.__getitem__)
     ways = {name: [e.target for e in around if e.source == name and e.target in names] for name in names}

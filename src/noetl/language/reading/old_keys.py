@@ -12,67 +12,71 @@ from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.shared_checks import ReadContext
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class OldKeyRefusal(msgspec.Struct, frozen=True):
     code: str
     message: str
     hint: str
 
 
-_PIPE = Refusal(
+_PIPE = OldKeyRefusal(
     "E_PIPE", 'there is no "pipe"', "a tool list already is an ordered pipeline: write its tasks under tool"
 )
-_SINK = Refusal("E_SINK", 'there is no "sink"', "storage is a tool task that returns a reference: add it to tool")
-_TASK_WHEN = Refusal("E_TASK_WHEN", 'a task has no "when"', "use choose, or a noop whose policy rule says jump")
+_SINK = OldKeyRefusal("E_SINK", 'there is no "sink"', "storage is a tool task that returns a reference: add it to tool")
+_TASK_WHEN = OldKeyRefusal("E_TASK_WHEN", 'a task has no "when"', "use choose, or a noop whose policy rule says jump")
 
-_V10_CASE = Refusal(
+_V10_CASE = OldKeyRefusal(
     "E_CASE",
     'v10 has no "case"',
     "gate the step with step.spec.policy.admit.rules, decide after a task with task.spec.policy.rules, "
     "route with next.arcs[].when; wait for events with wait blocks",
 )
-_V10_RETRY = Refusal(
+_V10_RETRY = OldKeyRefusal(
     "E_RETRY_BLOCK", 'v10 has no "retry" block', "write a rule with do: retry in task.spec.policy.rules"
 )
-_V10_EVAL = Refusal("E_EVAL", 'v10 has no "eval"', "write task.spec.policy.rules")
-_V10_EXPR = Refusal("E_EXPR", 'v10 has no "expr"', "write when, in task.spec.policy.rules")
+_V10_EVAL = OldKeyRefusal("E_EVAL", 'v10 has no "eval"', "write task.spec.policy.rules")
+_V10_EXPR = OldKeyRefusal("E_EXPR", 'v10 has no "expr"', "write when, in task.spec.policy.rules")
 
-_EVAL_CASE = Refusal(
+_EVAL_CASE = OldKeyRefusal(
     "E_CASE",
     'v2-eval has no "case"',
     "gate the step with its when, decide after a task with its eval, route with next[].when; "
     "or migrate to v10: admit rules, task.spec.policy.rules, next.arcs and wait blocks",
 )
-_EVAL_RETRY = Refusal("E_RETRY_BLOCK", 'v2-eval has no "retry" block', "write an eval entry with do: retry on the task")
+_EVAL_RETRY = OldKeyRefusal(
+    "E_RETRY_BLOCK", 'v2-eval has no "retry" block', "write an eval entry with do: retry on the task"
+)
 
-STEP: dict[Dialect, dict[str, Refusal]] = {
+STEP: dict[Dialect, dict[str, OldKeyRefusal]] = {
     Dialect.V10: {
-        "when": Refusal("E_STEP_WHEN", 'v10 has no "when" on a step', "write step.spec.policy.admit.rules"),
+        "when": OldKeyRefusal("E_STEP_WHEN", 'v10 has no "when" on a step', "write step.spec.policy.admit.rules"),
         "case": _V10_CASE,
         "retry": _V10_RETRY,
         "sink": _SINK,
-        "vars": Refusal("E_VARS_BLOCK", 'v10 has no "vars" block', "write then.set_ctx in task.spec.policy.rules"),
+        "vars": OldKeyRefusal(
+            "E_VARS_BLOCK", 'v10 has no "vars" block', "write then.set_ctx in task.spec.policy.rules"
+        ),
         "pipe": _PIPE,
         "eval": _V10_EVAL,
         "expr": _V10_EXPR,
-        "next_policy": Refusal("E_STEP_KEY", '"next_policy" is not a key of a step', "write next.spec.policy"),
-        "next_mode": Refusal("E_STEP_KEY", '"next_mode" is not a key of a step', "write next.spec.mode"),
-        "policy": Refusal("E_STEP_KEY", '"policy" is not a key of a step', "write step.spec.policy"),
+        "next_policy": OldKeyRefusal("E_STEP_KEY", '"next_policy" is not a key of a step', "write next.spec.policy"),
+        "next_mode": OldKeyRefusal("E_STEP_KEY", '"next_mode" is not a key of a step', "write next.spec.mode"),
+        "policy": OldKeyRefusal("E_STEP_KEY", '"policy" is not a key of a step', "write step.spec.policy"),
     },
     Dialect.V2_EVAL: {
         "case": _EVAL_CASE,
         "retry": _EVAL_RETRY,
         "sink": _SINK,
-        "vars": Refusal(
+        "vars": OldKeyRefusal(
             "E_VARS_BLOCK", 'v2-eval has no "vars" block', "write set_vars in an eval entry; in v10 then.set_ctx"
         ),
         "pipe": _PIPE,
-        "eval": Refusal("E_STEP_KEY", '"eval" is not a key of a step', "write eval on the task it decides about"),
-        "next_policy": Refusal("E_STEP_KEY", '"next_policy" is not a key of a step', "write step.spec.next_mode"),
-        "next_mode": Refusal("E_STEP_KEY", '"next_mode" is not a key of a step', "write step.spec.next_mode"),
+        "eval": OldKeyRefusal("E_STEP_KEY", '"eval" is not a key of a step', "write eval on the task it decides about"),
+        "next_policy": OldKeyRefusal("E_STEP_KEY", '"next_policy" is not a key of a step', "write step.spec.next_mode"),
+        "next_mode": OldKeyRefusal("E_STEP_KEY", '"next_mode" is not a key of a step', "write step.spec.next_mode"),
     },
 }
 
-TASK: dict[Dialect, dict[str, Refusal]] = {
+TASK: dict[Dialect, dict[str, OldKeyRefusal]] = {
     Dialect.V10: {
         "when": _TASK_WHEN,
         "eval": _V10_EVAL,
@@ -81,11 +85,13 @@ TASK: dict[Dialect, dict[str, Refusal]] = {
         "retry": _V10_RETRY,
         "sink": _SINK,
         "pipe": _PIPE,
-        "policy": Refusal("E_TASK_KEY", '"policy" is not a key of a task', "write task.spec.policy"),
+        "policy": OldKeyRefusal("E_TASK_KEY", '"policy" is not a key of a task', "write task.spec.policy"),
     },
     Dialect.V2_EVAL: {
-        "when": Refusal("E_TASK_WHEN", 'a task has no "when"', "use a noop whose eval entry says jump"),
-        "expr": Refusal("E_TASK_KEY", '"expr" is not a key of a task', "write it in an eval entry: eval: [{expr: …}]"),
+        "when": OldKeyRefusal("E_TASK_WHEN", 'a task has no "when"', "use a noop whose eval entry says jump"),
+        "expr": OldKeyRefusal(
+            "E_TASK_KEY", '"expr" is not a key of a task', "write it in an eval entry: eval: [{expr: …}]"
+        ),
         "case": _EVAL_CASE,
         "retry": _EVAL_RETRY,
         "sink": _SINK,
@@ -95,17 +101,19 @@ TASK: dict[Dialect, dict[str, Refusal]] = {
 }
 
 # Step options of the older dialects, in a v10 document.
-V10_STEP_OPTIONS: dict[str, Refusal] = {
-    "next_mode": Refusal("E_NEXT_SHAPE", 'v10 has no "next_mode" on a step', "write next.spec.mode"),
-    "case_mode": Refusal("E_CASE", 'v10 has no case, so no "case_mode"', "write next.spec.mode for next.arcs"),
-    "eval_mode": Refusal(
+V10_STEP_OPTIONS: dict[str, OldKeyRefusal] = {
+    "next_mode": OldKeyRefusal("E_NEXT_SHAPE", 'v10 has no "next_mode" on a step', "write next.spec.mode"),
+    "case_mode": OldKeyRefusal("E_CASE", 'v10 has no case, so no "case_mode"', "write next.spec.mode for next.arcs"),
+    "eval_mode": OldKeyRefusal(
         "E_CASE", 'v10 has no case, so no "eval_mode"', "wait for events with wait blocks or on_event"
     ),
-    "on_error": Refusal("E_SPEC_OPTION", 'v10 has no "on_error" on a step', "write step.spec.policy.failure.mode"),
+    "on_error": OldKeyRefusal(
+        "E_SPEC_OPTION", 'v10 has no "on_error" on a step', "write step.spec.policy.failure.mode"
+    ),
 }
 
 
-def refuse(reading: ReadContext, node: Mapping, refusals: dict[str, Refusal]) -> None:
+def refuse(reading: ReadContext, node: Mapping, refusals: dict[str, OldKeyRefusal]) -> None:
     """Note each of the refused keys that `node` has."""
     for key, refusal in refusals.items():
         if key in node:

@@ -13,6 +13,7 @@ from noetl.base.clock import rfc3339
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
+from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions, VersionView
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import migrated_text, offered
@@ -42,21 +43,6 @@ class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     migrate: bool = False
 
 
-class VersionView(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    version: int
-    label: str | None
-    catalog_id: str
-    net_hash: str
-    registered_at: str
-
-
-class VersionDetail(VersionView, frozen=True, kw_only=True):
-    """`dialect` is what it is written in (DIA-07)."""
-
-    dialect: str
-
-
 class Registered(VersionDetail, frozen=True, kw_only=True):
     """`created` is false when the newest version had the same content. `migrated`: what is registered is not the text
     that was sent, but its v10 form."""
@@ -65,17 +51,6 @@ class Registered(VersionDetail, frozen=True, kw_only=True):
     verdict: str
     diagnostics: list[DiagnosticView]
     migrated: bool = False
-
-
-class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
-    playbooks: list[VersionView]
-
-
-class Versions(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first."""
-
-    path: str
-    versions: list[VersionView]
 
 
 def version_view(row: CatalogRow) -> VersionView:

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from noetl.engine.approvals import Consent
 from noetl.events.traces import caller_of
+from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.server.bodies import read, read_optional
-from noetl.server.execution_control import Action, Bulk, BulkRequest, Steered, in_bulk, steered
+from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steered
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
@@ -18,7 +19,7 @@ from noetl.server.rerun import RerunSource
 from noetl.server.services import identity_of, services_of
 from noetl.server.start_requests import Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.views.executions import ExecutionDetail, ExecutionPage, detailed, execution_view, version_of
+from noetl.server.views.executions import detailed, execution_view, version_of
 
 router = APIRouter(tags=["executions"])
 _KEY = {

@@ -6,7 +6,7 @@ What they say is not shown, only how much it is.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.control.outside.kept_messages import remove
 from noetl.events.waits import MAX_NAME
+from noetl.operations.api_shapes import StoredMessage, StoredMessagePage
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
@@ -24,30 +25,14 @@ router = APIRouter(tags=["from outside"])
 _MARK = "/"  # in a cursor, between the time and the id
 
 
-class KeptView(msgspec.Struct, frozen=True, kw_only=True):
-    """`size_bytes` is how much it says, as JSON."""
-
-    message_id: str
-    name: str
-    correlation: dict[str, Any]
-    size_bytes: int
-    sent_at: str
-    expires_at: str
-
-
-class KeptMessage(msgspec.Struct, frozen=True, kw_only=True):
-    messages: list[KeptView]
-    next: str | None
-
-
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages there are less."""
 
     deleted: int
 
 
-@router.get("/api/messages", **shows(KeptMessage, summary="Messages that nobody has taken yet"))
-async def kept(
+@router.get("/api/messages", **shows(StoredMessagePage, summary="Messages that nobody has taken yet"))
+async def stored_messages(
     request: Request,
     name: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
@@ -59,7 +44,7 @@ async def kept(
     rows = await services.store.waits.newest_kept(now=services.clock.now(), name=name, limit=limit + 1, beyond=beyond)
     page = rows[:limit]
     return Json(
-        KeptMessage(
+        StoredMessagePage(
             messages=[_message_view(row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None
         )
     )
@@ -81,9 +66,9 @@ async def delete_message(request: Request, message_id: str) -> Response:
     return Response(status_code=204)
 
 
-def _message_view(row: KeptRow) -> KeptView:
-    plain = {name: getattr(row, name) for name in KeptView.__struct_fields__}
-    return KeptView(**{**plain, "sent_at": rfc3339(row.sent_at), "expires_at": rfc3339(row.expires_at)})
+def _message_view(row: KeptRow) -> StoredMessage:
+    plain = {name: getattr(row, name) for name in StoredMessage.__struct_fields__}
+    return StoredMessage(**{**plain, "sent_at": rfc3339(row.sent_at), "expires_at": rfc3339(row.expires_at)})
 
 
 def _cursor(row: KeptRow) -> str:

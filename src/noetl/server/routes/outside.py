@@ -13,6 +13,7 @@ from noetl.base.clock import rfc3339
 from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
 from noetl.events.legacy_names import is_system_name
 from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
+from noetl.operations.api_shapes import TimerList, TimerView
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
@@ -65,21 +66,6 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool
 
 
-class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is its own, `timer` the author's word for it."""
-
-    id: str
-    timer: str
-    execution_id: str
-    step: str | None
-    due_at: str
-    cancellable: bool
-
-
-class Timers(msgspec.Struct, frozen=True, kw_only=True):
-    timers: list[TimerView]
-
-
 @router.post("/api/messages", **shows(DeliveryResult, reads=MessageBody, status=202, summary="Send a message"))
 async def message(request: Request) -> Response:
     """Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest."""
@@ -119,18 +105,18 @@ async def inject(request: Request, execution_id: str) -> Response:
     return Json(Accepted(changed=changed), 202)
 
 
-@router.get("/api/executions/{execution_id}/timers", **shows(Timers, summary="Its running timers"))
+@router.get("/api/executions/{execution_id}/timers", **shows(TimerList, summary="Its running timers"))
 async def timers(request: Request, execution_id: str) -> Response:
     await execution_of(request, execution_id)
-    return Json(Timers(timers=await _running(services_of(request), execution_id)))
+    return Json(TimerList(timers=await _running(services_of(request), execution_id)))
 
 
-@router.get("/api/timers", **shows(Timers, summary="Running timers"))
+@router.get("/api/timers", **shows(TimerList, summary="Running timers"))
 async def all_timers(request: Request) -> Response:
     """Those of open executions, the nearest first; of very many, those of the 500 that are due first."""
     services = services_of(request)
     found = [timer async for timer in _of_all(services)]
-    return Json(Timers(timers=sorted(found, key=lambda timer: (timer.due_at, timer.id))))
+    return Json(TimerList(timers=sorted(found, key=lambda timer: (timer.due_at, timer.id))))
 
 
 @router.post("/api/timers/{timer_id}/cancel", **shows(Accepted, summary="Cancel a timer"))

@@ -15,6 +15,7 @@ from noetl.control.schedule.cron import as_written, times
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import execution_id_of
 from noetl.events.schedules import Backfill, Schedule
+from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView
 from noetl.server.bodies import read
 from noetl.server.execution_search import moment
 from noetl.server.guarded_router import Json, shows
@@ -25,38 +26,6 @@ router = APIRouter(tags=["schedules"])
 MOST = 10_000  # times of one backfill
 
 
-class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on."""
-
-    path: str
-    version: int
-    cron: str
-    timezone: str
-    missed: str
-    overlap: str
-    jitter_s: float
-    paused: bool
-    running: str | None
-    queued: list[str]
-    skipped: int
-    next: list[str]
-
-
-class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that are made up for now: so many were started, had run before, or run at this moment."""
-
-    backfill_id: str
-    path: str
-    started: int
-    known: int
-    running: int
-
-
-class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
-    schedules: list[ScheduleView]
-    backfills: list[BackfillView]
-
-
 class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Times from `since` to `until` (now without it), at most `limit` of them at once."""
 
@@ -64,15 +33,6 @@ class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     until: str | None = None
     limit: int = 5
     dry_run: bool = False
-
-
-class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    """`times` are those to be run; `known` have run already."""
-
-    backfill_id: str | None
-    path: str
-    times: list[str]
-    known: int
 
 
 @router.get("/api/schedules", **shows(ScheduleList, summary="List schedules"))

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.base.clock import rfc3339
+from noetl.operations.api_shapes import TaskPage, TaskView
 from noetl.server.access.identity import Caller
 from noetl.server.bodies import read, read_optional
 from noetl.server.guarded_router import Json, shows
@@ -18,34 +19,6 @@ from noetl.server.services import identity_of, services_of
 from noetl.store.human_tasks import TaskRow, TaskState
 
 router = APIRouter(tags=["human tasks"])
-
-
-class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """`form` are the fields to be filled in; `version` is what to give back when you act on what you saw."""
-
-    task_id: str
-    execution_id: str
-    step: str
-    step_run_id: str
-    state: str
-    version: int
-    title: str
-    role: str | None
-    user: str | None
-    form: list[dict[str, Any]]
-    claimed_by: str | None
-    completed_by: str | None
-    result: dict[str, Any] | None
-    created_at: str
-    due_at: str | None
-    overdue: bool
-    escalated: bool
-    ended_at: str | None
-
-
-class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    tasks: list[TaskView]
-    next: str | None
 
 
 class Acting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

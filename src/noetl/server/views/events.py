@@ -37,32 +37,6 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is what to give as `after` for the page after, null when this is the newest one."""
-
-    events: list[dict[str, Any]]
-    next: int | None
-    last_seq: int
-
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a task printed, and the error it ended with."""
-
-    seq: int
-    ts: str
-    step: str | None
-    task: str
-    path: list[int]
-    attempt: int
-    stdout: str | None
-    error: dict[str, Any] | None
-
-
-class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    lines: list[LogLine]
-    next: int | None
-
-
 def shown_event(event: Event, names: Names = "dotted") -> dict[str, Any]:
     told = readable(event)
     if names == "legacy":

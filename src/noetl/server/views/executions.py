@@ -2,54 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
+from noetl.operations.api_shapes import ExecutionDetail, ExecutionView
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, SingleRow
-
-
-class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the list. `events` is the number of its last event; `wake_at` when time alone moves it next."""
-
-    execution_id: str
-    path: str
-    name: str
-    status: str
-    created_at: str
-    finished_at: str | None
-    duration_s: float | None
-    events: int
-    trace_id: str
-    net_hash: str
-    parent_execution_id: str | None
-    wake_at: str | None
-
-
-class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
-    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-    `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-    playbook is written in (DIA-07)."""
-
-    version: int | None
-    label: str | None
-    catalog_id: str | None
-    payload: Any
-    error: dict[str, Any] | None
-    children: list[ExecutionView]
-    rerun_of: str | None = None
-    from_step: str | None = None
-    dialect: str | None = None
-
-
-class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is the cursor of the page after, null at the end."""
-
-    executions: list[ExecutionView]
-    next: str | None
 
 
 def execution_view(row: ExecutionRow) -> ExecutionView:

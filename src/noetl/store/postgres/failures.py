@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.base.errors import BackendError, UnfitError, UnreachableError, UnreadableError
+from noetl.base.errors import BackendError, StoreUnreachableError, UnfitError, UnreadableError
 from noetl.store.contract import ConflictError
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
@@ -26,7 +26,7 @@ LOST = (
 _CONTENDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
 
 
-class UncertainError(ConflictError, UnreachableError):
+class UncertainError(ConflictError, StoreUnreachableError):
     """The connection was lost while something was stored: it may be stored or not. As with every conflict, who gets
     this has to read again before deciding anything."""
 
@@ -39,8 +39,8 @@ def is_lost(problem: BaseException) -> bool:
     return isinstance(problem, LOST)
 
 
-def unreachable(where: str, problem: BaseException) -> UnreachableError:
-    return UnreachableError(f"the store {where} cannot be reached: {_error_text(problem)}")
+def unreachable(where: str, problem: BaseException) -> StoreUnreachableError:
+    return StoreUnreachableError(f"the store {where} cannot be reached: {_error_text(problem)}")
 
 
 def uncertain(where: str, problem: BaseException) -> UncertainError:

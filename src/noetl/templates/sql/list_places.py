@@ -25,31 +25,31 @@ class ListPlace(StrEnum):
     ROWS_INSIDE = "ROWS INSIDE"  # rows of one item between one pair of parentheses: VALUES ({{ x | join('),(') }})
 
 
-class Listed(msgspec.Struct, frozen=True):
+class PlacedList(msgspec.Struct, frozen=True):
     """A place for a list; `columns` are the names that a row of VALUES belongs to, as far as they are written."""
 
     place: ListPlace
     columns: tuple[str, ...] = ()
 
 
-def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> Listed | None:
+def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> PlacedList | None:
     """What a list may do at the template `tokens[index]`; None where it is a value like any other."""
     before, after = _before(tokens, index), _after(tokens, index)
     match before[-1:], after:
         case (["("], ")") if walk.within == "IN":
-            return Listed(ListPlace.NOT_IN if before[-3:-2] == ["NOT"] else ListPlace.IN)
+            return PlacedList(ListPlace.NOT_IN if before[-3:-2] == ["NOT"] else ListPlace.IN)
         case (["("], ")") if walk.within in _COMPARED:
-            return Listed(ListPlace.ANY)
+            return PlacedList(ListPlace.ANY)
         case (["("], ")") if walk.within == "VALUES":
-            return Listed(ListPlace.ROW, _columns(tokens, index))
+            return PlacedList(ListPlace.ROW, _columns(tokens, index))
         case (["["], "]") if before[-2:-1] == ["ARRAY"] and _takes_array(tokens, before):
-            return Listed(ListPlace.ARRAY)
+            return PlacedList(ListPlace.ARRAY)
         case (["["] | [","], "]" | ",") if walk.within == "[":
-            return Listed(ListPlace.ITEMS)
+            return PlacedList(ListPlace.ITEMS)
         case (["VALUES"], _):
-            return Listed(ListPlace.ROWS, _columns(tokens, index))
+            return PlacedList(ListPlace.ROWS, _columns(tokens, index))
         case (["IN"], _):
-            return Listed(ListPlace.AFTER_NOT_IN if before[-2:-1] == ["NOT"] else ListPlace.AFTER_IN)
+            return PlacedList(ListPlace.AFTER_NOT_IN if before[-2:-1] == ["NOT"] else ListPlace.AFTER_IN)
     return None
 
 

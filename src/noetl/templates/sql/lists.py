@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.list_places import Listed, ListPlace
+from noetl.templates.sql.list_places import ListPlace, PlacedList
 from noetl.templates.sql.statements import Parameter, Part
 
 # `IN (` and `NOT IN (` as comparisons with a list, the empty one too
 ANY_OF, ALL_OF = "= ANY (", "<> ALL ("
 
 
-def add_list(listed: Listed, source: str, value: list[Any], parts: list[Part]) -> str:
+def add_list(listed: PlacedList, source: str, value: list[Any], parts: list[Part]) -> str:
     """Put a list where it stands; the sign that comes after it and belongs to what it has taken the place of."""
     whole = Parameter(value, source=source)
     match listed.place:
@@ -63,7 +63,7 @@ def _items(items: list[Any], source: str) -> Iterator[Part]:
             yield Parameter(item, typed=True, source=f"{source}[{index}]")
 
 
-def _rows(listed: Listed, rows: list[Any], source: str) -> Iterator[Part]:
+def _rows(listed: PlacedList, rows: list[Any], source: str) -> Iterator[Part]:
     """Rows without the first and the last parenthesis. A mapping gives its values by the names of the columns."""
     if not rows:
         raise ToolError(
@@ -78,7 +78,7 @@ def _rows(listed: Listed, rows: list[Any], source: str) -> Iterator[Part]:
             yield Parameter(item, typed=True)
 
 
-def _cells(listed: Listed, row: Any, source: str) -> list[Any]:
+def _cells(listed: PlacedList, row: Any, source: str) -> list[Any]:
     if isinstance(row, dict):
         names = listed.columns or tuple(row)
         if missing := [name for name in names if name not in row]:

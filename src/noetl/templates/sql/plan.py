@@ -13,7 +13,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.idioms import as_value, unescaped
 from noetl.templates.sql.lexer import HOLE, Kind, SqlToken, tokens
-from noetl.templates.sql.list_places import Listed, ListPlace, list_place
+from noetl.templates.sql.list_places import ListPlace, PlacedList, list_place
 from noetl.templates.sql.positions import SqlPosition, SqlScanner, words
 from noetl.templates.sql.segments import Hole, cut, is_joined
 
@@ -40,7 +40,7 @@ class Bare(msgspec.Struct, frozen=True):
     hole: Hole
     place: SqlPosition
     bindable: bool
-    listed: Listed | None = None
+    listed: PlacedList | None = None
     single: bool = False
     quoted: bool = False
     untold: bool = False
@@ -251,12 +251,12 @@ class _Planning:
         return ""
 
 
-def _list_of(hole: Hole, listed: Listed, *, quoted: bool) -> tuple[Hole, Listed] | None:
+def _list_of(hole: Hole, listed: PlacedList, *, quoted: bool) -> tuple[Hole, PlacedList] | None:
     """The list whose items a template joins with commas there, or with the parentheses between rows. The text it would
     make (`IN ({{ ids | join(', ') }})`, `IN ('{{ names | join("', '") }}')`) cannot be bound; the list can."""
     comma, rows = ("','", "'),('") if quoted else (",", "),(")
     if listed.place is not ListPlace.ROWS and (found := hole.list_joined_with(comma)):
         return found, listed
     if listed.place is ListPlace.ROW and (found := hole.list_joined_with(rows)):
-        return found, Listed(ListPlace.ROWS_INSIDE, listed.columns)
+        return found, PlacedList(ListPlace.ROWS_INSIDE, listed.columns)
     return None

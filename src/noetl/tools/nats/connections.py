@@ -18,7 +18,7 @@ NATS_PORT = 4222
 _PORTS = {"ws": 80, "wss": 443}
 
 
-class Connections:
+class NatsConnections:
     def __init__(self) -> None:
         self._open: dict[NatsTarget, Client] = {}
         self._opening: dict[NatsTarget, asyncio.Lock] = {}

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.nats import buckets, messages
-from noetl.tools.nats.connections import Connections
+from noetl.tools.nats.connections import NatsConnections
 from noetl.tools.nats.targets import target_of
 
 Operation = Callable[[Client, Mapping[str, Any], ToolContext], Awaitable[dict[str, Any]]]
@@ -33,7 +33,7 @@ OPERATIONS: dict[str, Operation] = {
 
 class NatsTool:
     def __init__(self) -> None:
-        self._connections = Connections()
+        self._connections = NatsConnections()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         op = str(inputs.get("op") or "")

@@ -35,7 +35,7 @@ def failure(problem: Exception, what: str) -> ToolError:
     status = int(found[1]) if (found := _STATUS.search(text)) else None
     code = _group(_CODE.search(text)) or (str(status) if status else None)
     kind = _kind(problem, status, text)
-    said = _said(kind, text, status)
+    said = _message(kind, text, status)
     is_passing = status is None or status >= 500 or status in _RETRYABLE
     retryable = kind == "storage.error" and is_passing and isinstance(problem, BaseError | OSError)
     return ToolError(kind, f"{what}: {said}", retryable=retryable, code=code, status=status)
@@ -60,7 +60,7 @@ def _kind(problem: Exception, status: int | None, text: str) -> str:
     )
 
 
-def _said(kind: str, text: str, status: int | None) -> str:
+def _message(kind: str, text: str, status: int | None) -> str:
     if said := _group(_MESSAGE.search(text)):
         return _plain(said)
     if cause := _group(_CAUSE.search(text)):

@@ -17,7 +17,7 @@ _OURS = frozenset({"kind", "type", "rows", "page", "cursor", "rows_key", "ref"})
 _WHOLE = frozenset({"exactly_once", "transaction", "retry", "async"})
 
 
-class End(msgspec.Struct, frozen=True):
+class TransferEnd(msgspec.Struct, frozen=True):
     """One end: its kind, what it says of itself, and the surroundings of the transfer."""
 
     kind: str
@@ -39,11 +39,11 @@ class End(msgspec.Struct, frozen=True):
         return await self.call({"command": Bound(statements), "query": None, "params": None, "table": None})
 
 
-def end_of(name: str, written: Any, kinds: tuple[str, ...], context: ToolContext) -> End:
+def end_of(name: str, written: Any, kinds: tuple[str, ...], context: ToolContext) -> TransferEnd:
     """An end of the transfer. ToolError `transfer.input` for a kind that cannot be one."""
     if not isinstance(written, Mapping):
         raise ToolError("transfer.input", f"{name} must be a mapping such as {{kind: {kinds[0]}, …}}")
     kind = str(written.get("kind") or written.get("type") or "")
     if kind not in kinds:
         raise ToolError("transfer.input", f'{name}.kind "{kind}" is not one that rows can move by: {", ".join(kinds)}')
-    return End(kind, written, context)
+    return TransferEnd(kind, written, context)

@@ -861,7 +861,7 @@ export interface paths {
          * Messages that nobody has taken yet
          * @description The newest first; what they carry is not shown. `next` of a page is the `cursor` of the one after.
          */
-        get: operations["kept_api_messages_get"];
+        get: operations["stored_messages_api_messages_get"];
         put?: never;
         /**
          * Send a message
@@ -1662,23 +1662,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/openapi": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** This description, to read */
-        get: operations["page_openapi_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/hooks/{hook_id}": {
         parameters: {
             query?: never;
@@ -1708,6 +1691,23 @@ export interface paths {
         };
         /** Figures for Prometheus */
         get: operations["metrics_metrics_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openapi": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** This description, to read */
+        get: operations["page_openapi_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2512,23 +2512,6 @@ export interface components {
             /** @default [] */
             reduced: string[];
             slots: number;
-        };
-        /** KeptMessage */
-        KeptMessage: {
-            messages: components["schemas"]["KeptView"][];
-            next: string | null;
-        };
-        /**
-         * KeptView
-         * @description `size_bytes` is how much it says, as JSON.
-         */
-        KeptView: {
-            correlation: Record<string, unknown>;
-            expires_at: string;
-            message_id: string;
-            name: string;
-            sent_at: string;
-            size_bytes: number;
         };
         /**
          * KeychainRefreshed
@@ -3647,6 +3630,23 @@ export interface components {
             waits: boolean;
         };
         /**
+         * StoredMessage
+         * @description `size_bytes` is how much it says, as JSON.
+         */
+        StoredMessage: {
+            correlation: Record<string, unknown>;
+            expires_at: string;
+            message_id: string;
+            name: string;
+            sent_at: string;
+            size_bytes: number;
+        };
+        /** StoredMessagePage */
+        StoredMessagePage: {
+            messages: components["schemas"]["StoredMessage"][];
+            next: string | null;
+        };
+        /**
          * Taken
          * @description One target of the transition, rendered when it is taken (V2C-25, V2C-26).
          */
@@ -3816,6 +3816,10 @@ export interface components {
             side_runs: components["schemas"]["SideRunBar"][];
             steps: components["schemas"]["StepBar"][];
         };
+        /** TimerList */
+        TimerList: {
+            timers: components["schemas"]["TimerView"][];
+        };
         /**
          * TimerView
          * @description `id` is its own, `timer` the author's word for it.
@@ -3827,10 +3831,6 @@ export interface components {
             id: string;
             step: string | null;
             timer: string;
-        };
-        /** Timers */
-        Timers: {
-            timers: components["schemas"]["TimerView"][];
         };
         /** TokenList */
         TokenList: {
@@ -5300,7 +5300,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Timers"];
+                    "application/json": components["schemas"]["TimerList"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -5629,7 +5629,7 @@ export interface operations {
             };
         };
     };
-    kept_api_messages_get: {
+    stored_messages_api_messages_get: {
         parameters: {
             query?: {
                 name?: string | null;
@@ -5648,7 +5648,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeptMessage"];
+                    "application/json": components["schemas"]["StoredMessagePage"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -6799,7 +6799,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Timers"];
+                    "application/json": components["schemas"]["TimerList"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -7183,35 +7183,6 @@ export interface operations {
             };
         };
     };
-    page_openapi_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/html": string;
-                };
-            };
-            /** @description Anything that went wrong. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemShape"];
-                };
-            };
-        };
-    };
     deliver_hooks__hook_id__post: {
         parameters: {
             query?: never;
@@ -7263,6 +7234,35 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    page_openapi_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             /** @description Anything that went wrong. */

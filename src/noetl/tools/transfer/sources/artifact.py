@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from noetl.tools.artifact.references import loaded
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Chunk, TransferPosition
 from noetl.tools.transfer.rows import rows_in
 from noetl.tools.transfer.targets.artifact import parts_of
@@ -15,7 +15,7 @@ from noetl.tools.transfer.targets.artifact import parts_of
 class ArtifactSource:
     """Its content never changes, so a number of rows is position enough."""
 
-    def __init__(self, end: End, chunk_size: int) -> None:
+    def __init__(self, end: TransferEnd, chunk_size: int) -> None:
         self._end, self._size = end, chunk_size
 
     async def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:

@@ -11,13 +11,13 @@ from urllib.parse import urljoin, urlsplit
 
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.dotted_paths import at_path
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Chunk, TransferPosition
 from noetl.tools.transfer.rows import rows_in
 
 
 class HttpSource:
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: TransferEnd) -> None:
         self._end = end
         page = end.said.get("page")
         if page is not None and not isinstance(page, Mapping):

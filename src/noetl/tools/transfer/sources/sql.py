@@ -12,14 +12,14 @@ from noetl.templates.sql.names import column, names_in
 from noetl.templates.sql.placeholders import with_params
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 from noetl.tools.sql.requests import quoted_name
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Chunk, Rows, TransferPosition
 
 _NAME = "noetl_source"
 
 
 class SqlSource:
-    def __init__(self, end: End, chunk_size: int) -> None:
+    def __init__(self, end: TransferEnd, chunk_size: int) -> None:
         self._end, self._size = end, chunk_size
         self._query = _query(end)
         self._cursor = end.said.get("cursor")
@@ -72,7 +72,7 @@ class SqlSource:
         return rows
 
 
-def _query(end: End) -> Statement:
+def _query(end: TransferEnd) -> Statement:
     """The one statement that gives the rows: a query, or a whole table."""
     said = end.said
     written: Any = said.get("query", said.get("command"))

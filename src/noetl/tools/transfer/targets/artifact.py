@@ -11,14 +11,14 @@ from typing import Any
 
 from noetl.base.errors import ToolError
 from noetl.tools.artifact.references import reference_row, store_value
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Rows, TransferProgress
 
 PARTS = "noetl.parts"
 
 
 class ArtifactTarget:
-    def __init__(self, end: End, mode: str) -> None:
+    def __init__(self, end: TransferEnd, mode: str) -> None:
         if mode != "append":
             raise ToolError("transfer.input", f'an artifact cannot be changed: mode "{mode}" has no meaning there')
         self._end = end

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Rows, TransferProgress
 
 
 class HttpTarget:
-    def __init__(self, end: End, mode: str) -> None:
+    def __init__(self, end: TransferEnd, mode: str) -> None:
         if mode != "append":
             raise ToolError("transfer.input", f'an http target only takes rows: mode "{mode}" is for tables')
         self._end = end

@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Parameter, Statement
 from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
-from noetl.tools.transfer.calls import End
+from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Rows, TransferProgress
 
 TABLE = "noetl_transfers"
@@ -27,7 +27,7 @@ _CREATED_MEANWHILE = frozenset({"23505", "42P07"})
 
 
 class SqlTarget:
-    def __init__(self, end: End, mode: str, key: Any) -> None:
+    def __init__(self, end: TransferEnd, mode: str, key: Any) -> None:
         if not end.said.get("table"):
             raise ToolError("transfer.input", f'a {end.kind} target needs "table"')
         self._end, self._mode, self._key = end, mode, key

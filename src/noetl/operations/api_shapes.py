@@ -1,0 +1,215 @@
+"""Shapes of the HTTP API: the server writes them, the client reads them, `-o json` prints them.
+
+Times are RFC 3339 texts. A shape that only one route uses stays beside that route.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the list. `events` is the number of its last event; `wake_at` when time alone moves it next."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    created_at: str
+    finished_at: str | None
+    duration_s: float | None
+    events: int
+    trace_id: str
+    net_hash: str
+    parent_execution_id: str | None
+    wake_at: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished_at is not None
+
+
+class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
+    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
+    `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
+    playbook is written in (DIA-07)."""
+
+    version: int | None
+    label: str | None
+    catalog_id: str | None
+    payload: Any
+    error: dict[str, Any] | None
+    children: list[ExecutionView]
+    rerun_of: str | None = None
+    from_step: str | None = None
+    dialect: str | None = None
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is the cursor of the page after, null at the end."""
+
+    executions: list[ExecutionView]
+    next: str | None
+
+
+class Steered(msgspec.Struct, frozen=True, kw_only=True):
+    """`changed` is false when it was so already."""
+
+    execution_id: str
+    action: str
+    changed: bool
+    execution: ExecutionView
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is what to give as `after` for the page after, null when this is the newest one."""
+
+    events: list[dict[str, Any]]
+    next: int | None
+    last_seq: int
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a task printed, and the error it ended with."""
+
+    seq: int
+    ts: str
+    step: str | None
+    task: str
+    path: list[int]
+    attempt: int
+    stdout: str | None
+    error: dict[str, Any] | None
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    lines: list[LogLine]
+    next: int | None
+
+
+class VersionView(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    version: int
+    label: str | None
+    catalog_id: str
+    net_hash: str
+    registered_at: str
+
+
+class VersionDetail(VersionView, frozen=True, kw_only=True):
+    """`dialect` is what it is written in (DIA-07)."""
+
+    dialect: str
+
+
+class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
+    playbooks: list[VersionView]
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first."""
+
+    path: str
+    versions: list[VersionView]
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """`form` are the fields to be filled in; `version` is what to give back when you act on what you saw."""
+
+    task_id: str
+    execution_id: str
+    step: str
+    step_run_id: str
+    state: str
+    version: int
+    title: str
+    role: str | None
+    user: str | None
+    form: list[dict[str, Any]]
+    claimed_by: str | None
+    completed_by: str | None
+    result: dict[str, Any] | None
+    created_at: str
+    due_at: str | None
+    overdue: bool
+    escalated: bool
+    ended_at: str | None
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    tasks: list[TaskView]
+    next: str | None
+
+
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """`size_bytes` is how much it says, as JSON."""
+
+    message_id: str
+    name: str
+    correlation: dict[str, Any]
+    size_bytes: int
+    sent_at: str
+    expires_at: str
+
+
+class StoredMessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    messages: list[StoredMessage]
+    next: str | None
+
+
+class TimerView(msgspec.Struct, frozen=True, kw_only=True):
+    """`id` is its own, `timer` the author's word for it."""
+
+    id: str
+    timer: str
+    execution_id: str
+    step: str | None
+    due_at: str
+    cancellable: bool
+
+
+class TimerList(msgspec.Struct, frozen=True, kw_only=True):
+    timers: list[TimerView]
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on."""
+
+    path: str
+    version: int
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+    jitter_s: float
+    paused: bool
+    running: str | None
+    queued: list[str]
+    skipped: int
+    next: list[str]
+
+
+class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that are made up for now: so many were started, had run before, or run at this moment."""
+
+    backfill_id: str
+    path: str
+    started: int
+    known: int
+    running: int
+
+
+class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
+    schedules: list[ScheduleView]
+    backfills: list[BackfillView]
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`times` are those to be run; `known` have run already."""
+
+    backfill_id: str | None
+    path: str
+    times: list[str]
+    known: int
