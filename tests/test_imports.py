@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,22 @@ def imported_names(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
+
+
+def test_every_core_dependency_is_imported() -> None:
+    """What nothing imports is installed, audited and updated by every user for nothing."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    distributions = packages_distributions()
+    used = {
+        re.sub(r"[-_.]+", "-", distribution).lower()
+        for path in modules()
+        for module in imports(path)
+        for distribution in distributions.get(module.split(".")[0], ())
+    }
+
+    names = {re.split(r"[<>=!~;\[ ]", requirement)[0].lower() for requirement in declared}
+    assert len(names) > 10
+    assert sorted(names - used) == []
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/style.md"])
