@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from noetl.control.background.retention import RetentionCount
     from noetl.store.inspection import Inspection, SqlStore
     from noetl.store.migrations import Applied
+    from noetl.store.sqlite.backup import Manifest
 
 _SHOWN = 20  # flaws on a terminal; JSON has all of them
 _MEMORY = ":memory:"
@@ -30,15 +32,19 @@ def command() -> None:
 
 @command.command("migrate")
 @db_option
+@click.option("--plan", is_flag=True, help="Only show which migrations would run.")
 @output_option
 @color_option
-def migrate_command(db: str | None, output: str) -> None:
+def migrate_command(db: str | None, plan: bool, output: str) -> None:
     """Run the migrations that a store still needs.
 
     They run whenever a store is opened as well; this does it ahead, before servers are started. A store that is not
     there yet is made.
     """
     _refuse_memory(db)
+    if plan:
+        _print_plan(db, output)
+        return
     with refusals():
         before, after = asyncio.run(_migrated(db))
     ran = [name for name in after.done if name not in before]
@@ -49,6 +55,21 @@ def migrate_command(db: str | None, output: str) -> None:
         click.echo(f"ran {name}")
     if not ran:
         click.echo(f"up to date: {len(after.done)} migrations, the newest is {after.done[-1]}")
+
+
+def _print_plan(db: str | None, output: str) -> None:
+    from noetl.store.open_store import applied_migrations
+
+    _refuse_missing(db)
+    with refusals():
+        applied = asyncio.run(applied_migrations(db))
+    if output == "json":
+        click.echo(as_json({"store": _named(db), "applied": applied.done, "pending": applied.missing}))
+        return
+    for name in applied.missing:
+        click.echo(f"would run {name}")
+    if not applied.missing:
+        click.echo(f"up to date: {len(applied.done)} migrations, the newest is {applied.done[-1]}")
 
 
 async def _migrated(db: str | None) -> tuple[list[str], Applied]:
@@ -143,6 +164,66 @@ async def _rebuilt(db: str | None) -> int:
         return await store.rebuild()
     finally:
         await store.close()
+
+
+@command.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@db_option
+@output_option
+@color_option
+def backup_command(file: Path, db: str | None, output: str) -> None:
+    """Write a consistent copy of a store with its large results to FILE, while servers go on.
+
+    For a store in a file. In PostgreSQL use pg_dump, and copy the results folder after it.
+
+    \b
+    noetl db backup noetl-monday.tar.gz
+    """
+    from noetl.store.sqlite.backup import back_up
+
+    _refuse_missing(db)
+    with refusals():
+        made = back_up(*_file_store(db), file)
+    _print_copied(f"wrote {file}", made, output)
+
+
+@command.command("restore")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@db_option
+@output_option
+@color_option
+def restore_command(file: Path, db: str | None, output: str) -> None:
+    """Write the store of a backup to a place where there is none yet.
+
+    \b
+    noetl db restore noetl-monday.tar.gz --db restored.db
+    """
+    from noetl.store.sqlite.backup import restore
+
+    _refuse_memory(db)
+    with refusals():
+        made = restore(file, *_file_store(db))
+    _print_copied(f"restored {place_of(db)}", made, output)
+
+
+def _file_store(db: str | None) -> tuple[Path, Path]:
+    """The file of a store and the folder of its results."""
+    from noetl.base.settings import default_db, results_folder
+    from noetl.store.open_store import is_database
+
+    if is_database(db):
+        raise QueryRefused(
+            "a store in PostgreSQL is backed up by PostgreSQL: pg_dump --format=custom, then copy the results folder"
+        )
+    place = Path(db) if db is not None else default_db()
+    return place, results_folder(place)
+
+
+def _print_copied(what: str, made: Manifest, output: str) -> None:
+    if output == "json":
+        click.echo(as_json({"executions": made.executions, "results": made.results, "migrations": made.migrations}))
+    else:
+        click.echo(f"{what}: {_executions(made.executions)}, {made.results:,} stored results")
 
 
 @command.command("retention")

@@ -71,8 +71,10 @@ EXAMPLES = {
     "webhook delete": "noetl webhook delete paid",
     "audit list": "noetl audit list -n 20",
     "audit verify": "noetl audit verify",
+    "db backup": "noetl db backup noetl-monday.tar.gz",
+    "db restore": "noetl db restore noetl-monday.tar.gz --db restored.db",
     "db check": "noetl db check",
-    "db migrate": "noetl db migrate --db postgresql://db/noetl",
+    "db migrate": "noetl db migrate --plan --db postgresql://db/noetl",
     "db rebuild": "noetl db rebuild",
     "db retention": "noetl db retention --days 90",
 }
