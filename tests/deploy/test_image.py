@@ -142,6 +142,7 @@ def test_every_step_of_the_build_runs_and_the_image_serves(context: Path, tmp_pa
     walk.run(root, "/var/lib/noetl", ["sh", "-c", served_and_checked(walk)], as_user=True)
     assert (root / "opt/noetl/lib").is_dir()
     assert list((root / "opt/noetl").rglob("_ui/index.html")), "the web UI is in the image"
+    assert list((root / "opt/noetl").rglob("_docs/index.html")), "the documentation is in the image"
     assert not list((root / "opt/noetl/bin").glob("pip*"))
 
 
