@@ -64,6 +64,7 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
         cluster = place.spawn("dev", "--cluster", "--port", "0", "--no-open")
         _said(place, cluster, "Ctrl-C ends it")
         ran = place.call("run", HELLO, "--server", "cluster", "-o", "json")
+        kept = place.call("credential", "set", "api", "--server", "cluster", "--from-env", "VALUE", VALUE="long enough")
         servers = json.loads(place.call("server", "status", "-o", "json").stdout)
         workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
         children = _children(cluster.pid)
@@ -72,6 +73,8 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
         assert cluster.wait(180) == 0, place.logs()
 
     assert json.loads(ran.stdout)["status"] == "completed"
+    assert kept.returncode == 0, kept.stderr
+    assert f"made a master key for credentials: {open_folder / 'home' / 'master.key'}" in place.logs()
     assert (len(servers), len(workers)) == (2, 2)
     assert len(children) >= 5
     assert [pid for pid in children if is_alive(pid)] == []

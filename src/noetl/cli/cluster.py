@@ -24,7 +24,7 @@ from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.dev import open_browser
 from noetl.cli.live import print_line
-from noetl.cli.server_process import say_token
+from noetl.cli.server_process import say_master_key, say_token
 
 CONTEXT = "cluster"
 _READY_S = 60.0
@@ -108,8 +108,11 @@ class _Cluster:
 
         command = [sys.executable, "-m", "noetl.cli.main", kind, "start", *options]
         child = self._spawn(name, command)
-        records = lambda: next((one.url for one in listed(kind) if one.pid == child.pid), None)  # noqa: E731
-        return str(_until(records, self._alive(name)))
+        records = lambda: next((one for one in listed(kind) if one.pid == child.pid), None)  # noqa: E731
+        record = _until(records, self._alive(name))
+        if "master_key" in record.detail:
+            say_master_key(record.detail["master_key"])
+        return str(record.url)
 
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         log = (self._folder / f"{name}.log").open("wb")
