@@ -119,7 +119,8 @@ def test_the_site_is_in_the_order_of_learning(site: Path) -> None:
     text = (site / "index.html").read_text()
     tabs = re.findall(r'class="md-tabs__link"[^>]*>\s*([^<]+?)\s*<', text)
 
-    assert tabs == ["Home", "Tutorial", "How-to", "Reference", "Explanation"]
+    assert tabs[0] == "Home"
+    assert tabs[-4:] == ["Tutorial", "How-to", "Reference", "Explanation"]
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
