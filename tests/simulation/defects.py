@@ -8,13 +8,17 @@ import msgspec
 import pytest
 
 from noetl.base.ids import derived
+from noetl.control.claiming.leases import OrderLeases
 from noetl.engine import decide, evolve, reports
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
-from noetl.events.orders import Report
+from noetl.events.orders import Order, Report, Turn
 from noetl.events.steps import ReportRefused
-from noetl.worker import server_connection
+from noetl.server.problem_details import ProblemDetails
+from noetl.server.routes import orders
+from noetl.server.workers import WorkerRow
+from noetl.worker import remote_control_plane, server_connection
 from noetl.worker.http1 import Reply
 from noetl.worker.leases import HeldLeases
 from noetl.worker.order_context import OrderContext
@@ -72,3 +76,25 @@ def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
 def orders_are_run_as_often_as_they_come(patch: pytest.MonkeyPatch) -> None:
     """An order that is handed out again is run again by the worker that has it."""
     patch.setattr(HeldLeases, "add_if_new", lambda self, order_id, epoch: True)
+
+
+def orders_on_their_way_hide_others(patch: pytest.MonkeyPatch) -> None:
+    """Only the repeated request says what is held, and gets no more orders than it asks for: one that is in another
+    answer on its way takes the place of one that is lost."""
+    unanswered_orders = OrderLeases.unanswered_orders
+
+    async def as_many_as_asked_for(self: OrderLeases, turn: Turn) -> list[Order]:
+        return (await unanswered_orders(self, turn))[: turn.capacity]
+
+    patch.setattr(OrderLeases, "unanswered_orders", as_many_as_asked_for)
+    patch.setattr(remote_control_plane, "DOUBT_S", 0.0001)
+
+
+def workers_without_a_token_are_anybodys(patch: pytest.MonkeyPatch) -> None:
+    """The worker in a server's own process has no token, which any token satisfies."""
+
+    def trusting(row: WorkerRow, token_id: str) -> None:
+        if row.token_id and row.token_id != token_id:
+            raise ProblemDetails(403, "this worker id belongs to another token", kind="identity")
+
+    patch.setattr(orders, "check_own", trusting)

@@ -56,6 +56,11 @@ def begins_for_the_first_time(log: list[Event], task_run_id: str, worker_id: str
     assert not done, f"{worker_id} began a task that is recorded as done"
 
 
+def stranger_is_refused(status: int, worker_id: str) -> None:
+    """A worker id belongs to the token that it was given to. A server whose store is away says so."""
+    assert status in (403, 503), f"a stranger spoke for {worker_id}"
+
+
 def no_lease_was_lost(log: list[Event]) -> None:
     assert not lost_leases(log), "an order was claimed again though its worker was there all the time"
 

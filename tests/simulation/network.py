@@ -14,7 +14,8 @@ from noetl.worker.http1 import HttpConnectionError, Reply
 from noetl.worker.server_connection import ServerConnection
 from tests.simulation.loop import Node, SimulatedLoop, current_node
 
-Handle = Callable[[str, str, bytes], Coroutine[Any, Any, Reply]]
+Sent = tuple[str, str, bytes, str]  # method, target, body, token
+Handle = Callable[[str, str, bytes, str], Coroutine[Any, Any, Reply]]
 
 
 class Faults(msgspec.Struct, kw_only=True):
@@ -37,7 +38,7 @@ class Network:
         self._loop, self._dice, self.faults, self._answering = loop, dice, faults, answering
         self.lost_answers = 0
 
-    def send(self, address: Address, request: tuple[str, str, bytes]) -> asyncio.Future[Reply]:
+    def send(self, address: Address, request: Sent) -> asyncio.Future[Reply]:
         answered: asyncio.Future[Reply] = self._loop.create_future()
         copies = 2 if self._happens(self.faults.doubled) else 1
         if address.node is None:
@@ -49,9 +50,7 @@ class Network:
                 self._later(self._arrive, address, request, answered, current_node())
         return answered
 
-    def _arrive(
-        self, address: Address, request: tuple[str, str, bytes], answered: asyncio.Future[Reply], asking: Node | None
-    ) -> None:
+    def _arrive(self, address: Address, request: Sent, answered: asyncio.Future[Reply], asking: Node | None) -> None:
         node = address.node
         if node is None:
             self._break(answered)
@@ -116,13 +115,13 @@ class Address:
 class SimulatedWire:
     """What `ServerConnection` knows of HTTP, over this network."""
 
-    def __init__(self, network: Network, address: Address) -> None:
-        self._network, self._address = network, address
+    def __init__(self, network: Network, address: Address, token: str) -> None:
+        self._network, self._address, self._token = network, address, token
 
     async def ask(
         self, method: str, target: str, *, body: bytes | None = None, media_type: str = "", timeout_s: float
     ) -> Reply:
-        answered = self._network.send(self._address, (method, target, body or b""))
+        answered = self._network.send(self._address, (method, target, body or b"", self._token))
         try:
             async with asyncio.timeout(timeout_s):
                 return await answered
@@ -135,6 +134,6 @@ class SimulatedWire:
 class SimulatedLine(ServerConnection):
     """The real line, with its repetitions, over a simulated wire."""
 
-    def __init__(self, network: Network, address: Address) -> None:
+    def __init__(self, network: Network, address: Address, token: str) -> None:
         super().__init__("http://127.0.0.1:1", None)
-        self._wire = SimulatedWire(network, address)  # type: ignore[assignment]
+        self._wire = SimulatedWire(network, address, token)  # type: ignore[assignment]

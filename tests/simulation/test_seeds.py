@@ -54,6 +54,8 @@ def test_a_seed_gives_the_same_events_each_time() -> None:
         pytest.param(defects.refusals_are_recorded_each_time, ("freezes",), "was recorded 2 times", id="refusals"),
         pytest.param(defects.reports_are_not_fenced, ("freezes",), "reported what is held by", id="no fencing"),
         pytest.param(defects.orders_are_run_as_often_as_they_come, KINDS, "recorded as done", id="run twice"),
+        pytest.param(defects.orders_on_their_way_hide_others, ("lossy",), "claimed again", id="hidden by capacity"),
+        pytest.param(defects.workers_without_a_token_are_anybodys, KINDS, "a stranger spoke for", id="identity"),
     ],
 )
 def test_a_seed_finds_the_defect(

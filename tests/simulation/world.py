@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,19 +20,22 @@ import msgspec
 
 from noetl.base.errors import BackendError, NoetlError, RefusedError
 from noetl.control.background.garbage_collection import sweeper
+from noetl.control.claiming.pools import EVERY
 from noetl.control.executions import Executions
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.worker_protocol import read_turn
 from noetl.net.encoding import to_json
 from noetl.net.net import Net
+from noetl.server.problem_details import ProblemDetails, written
 from noetl.server.routes import orders as routes
+from noetl.server.workers import Roster, WorkerRow, given_id
 from noetl.store.contract import Commit, TakenError
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
-from noetl.worker.http1 import Reply
+from noetl.worker.http1 import HttpConnectionError, Reply
 from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
@@ -41,11 +46,14 @@ from noetl.worker.wakeup_poll import WakeupPoll
 from noetl.worker.worker import Worker
 from tests.simulation import invariants
 from tests.simulation.loop import Node, SimulatedLoop, current_node
-from tests.simulation.network import Address, Faults, Network, SimulatedLine
+from tests.simulation.network import Address, Faults, Network, SimulatedLine, SimulatedWire
 
 BEGINNING = 1_735_689_600.0
+INTRUSIONS = 6
 FAULTY_S = 90.0  # so long things go wrong; then everything is to be done
 DONE_S = 600.0
+WORKERS, STRANGER = "workers", "stranger"  # tokens, and the pools they are for
+POOLS = {WORKERS: frozenset({"default"}), STRANGER: frozenset({"other"})}
 
 
 class SimulatedClock:
@@ -118,6 +126,8 @@ class SimulatedServer:
             meters=SimpleNamespace(turns=SimpleNamespace(observe=lambda _: None)),
         )
         store: Any = SimulatedStore(world)
+        self._roster = self._stubs.roster = Roster(store.key_values, world.clock)
+        self._stubs.store = store
         self.conductor = Executions(store, world.results, self._stubs.dispatch, world.clock, shared=True)
         self._stubs.conductor = self.conductor
         world.run(self.node, sweeper(self.conductor, store.key_values, world.clock).serve())
@@ -138,28 +148,49 @@ class SimulatedServer:
             most_pending=SHARED_PENDING,
         )
         self.conductor.stop = worker.stop
-        world.run(self.node, worker.serve())
+        world.worker_ids.append(name)
+        world.run(self.node, self._registered_work(name, worker))
 
-    async def handle(self, method: str, target: str, body: bytes) -> Reply:
+    async def _registered_work(self, name: str, worker: Worker) -> None:
+        await self._roster.register(WorkerRow(worker_id=name, pools=(EVERY,)))
+        await worker.serve()
+
+    async def handle(self, method: str, target: str, body: bytes, token: str) -> Reply:
         """As the routes do it."""
         came_at = self._world.clock.now()
         try:
-            answer = await self._answer(urlsplit(target).path, target, body)
+            answer = await self._answer(urlsplit(target).path, target, body, token)
         except BackendError as problem:
             return Reply(503, str(problem), {}, b"{}")
+        except ProblemDetails as problem:
+            return Reply(problem.status, problem.detail, {}, bytes(written(problem, target).body))
         told = {"noetl-asked": f"{came_at:.6f}", "noetl-now": f"{self._world.clock.now():.6f}"}
         return Reply(200, "OK", told, answer)
 
-    async def _answer(self, path: str, target: str, body: bytes) -> bytes:
+    def _request(self, token: str) -> Any:
+        """What the checks of the routes look at."""
+        identity = SimpleNamespace(token_id=token, pools=POOLS[token])
+        app = SimpleNamespace(state=SimpleNamespace(services=self._stubs))
+        return SimpleNamespace(app=app, state=SimpleNamespace(identity=identity))
+
+    async def _answer(self, path: str, target: str, body: bytes, token: str) -> bytes:
+        services: Any = self._stubs
+        if path == "/api/workers":
+            worker_id = given_id(token, "worker", body.decode())
+            await self._roster.register(WorkerRow(worker_id=worker_id, token_id=token))
+            return msgspec.json.encode({"worker_id": worker_id})
         if path.startswith("/api/nets/"):
             return to_json(await self.conductor.net(path.rpartition("/")[2]))
         if path == "/api/orders/heartbeat":
             beat = msgspec.json.decode(body, type=routes.Beat)
+            await routes.check_worker(self._request(token), beat.worker_id)
             lost = await self.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
             return msgspec.json.encode(routes.Beaten(lost=sorted(lost)))
         assert path == "/api/orders/turn", path
+        asked = read_turn(body)
+        await routes.check_turn(self._request(token), services, asked)
         wait_s = float(parse_qs(urlsplit(target).query)["wait_s"][0])
-        return msgspec.json.encode(await self._turn(read_turn(body), wait_s))
+        return msgspec.json.encode(await self._turn(asked, wait_s))
 
     async def _turn(self, asked: Turn, wait_s: float) -> TurnAnswer:
         services: Any = self._stubs
@@ -193,6 +224,7 @@ class World:
         self._servers: list[SimulatedServer] = []
         self._workers: dict[Node, HeldLeases] = {}
         self._names = 0
+        self.worker_ids: list[str] = []  # as anybody can read them in a log
 
     def run_all(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -226,6 +258,7 @@ class World:
             self._serve(address)
         for _ in range(self._first_workers or self.dice.randint(1, 3)):
             self._add_worker()
+        self.run(Node("stranger"), self._intrude())
         starting = [self.loop.create_task(self._start(f"x{number}")) for number in range(self._executions)]
         disturbing = self.loop.create_task(self._disturb())
         await self._until(lambda: disturbing.done() and all(task.done() for task in starting), FAULTY_S + DONE_S)
@@ -294,20 +327,32 @@ class World:
         self._names += 1
         node = Node(f"worker{self._names}")
         leases = self._workers[node] = HeldLeases(monotonic=self.loop.time)
-        node.context.run(self._work, node, leases)
+        self.run(node, self._work(node, leases))
 
-    def _work(self, node: Node, leases: HeldLeases) -> None:
-        line = SimulatedLine(self.network, self.dice.choice(self._addresses))
+    async def _work(self, node: Node, leases: HeldLeases) -> None:
+        line = SimulatedLine(self.network, self.dice.choice(self._addresses), WORKERS)
+
+        async def register() -> str:
+            answer = await line.ask("POST", "/api/workers", body=node.name.encode())
+            return str(msgspec.json.decode(answer.content)["worker_id"])
+
+        worker_id = await register()
+        self.worker_ids.append(worker_id)
         clock = ServerClock(SimulatedClock(self.loop, self.dice.choice((0.0, 3600.0, -3600.0))))
         control_plane = RemoteControlPlane(
-            line, RemoteValues(line, _nobody), worker_id=node.name, leases=leases, clock=clock
+            line,
+            RemoteValues(line, _nobody),
+            worker_id=worker_id,
+            leases=leases,
+            clock=clock,
+            register=register,
         )
         worker = Worker(
             control_plane,
             WakeupPoll(control_plane),
-            Registry({"python": SimulatedTool(self, node.name)}),
+            Registry({"python": SimulatedTool(self, worker_id)}),
             clock=clock,
-            worker_id=node.name,
+            worker_id=worker_id,
             slots=self.dice.randint(1, 3),
             pools=("default",),
             leases=leases,
@@ -315,7 +360,25 @@ class World:
             settle=control_plane.settled,
             most_pending=SHARED_PENDING,
         )
-        self.run(node, worker.serve())
+        await worker.serve()
+
+    async def _intrude(self) -> None:
+        """A worker of another pool speaks for those that it has read of: it asks for what they hold, and would renew
+        their leases. Nobody may answer it."""
+        dice = Random(f"stranger {self.seed}")
+        for _ in range(INTRUSIONS):
+            await asyncio.sleep(dice.uniform(0.1, 4.0))
+            if not self.worker_ids:
+                continue
+            worker_id = dice.choice(self.worker_ids)
+            wire = SimulatedWire(self.network, dice.choice(self._addresses), STRANGER)
+            turn = Turn(worker_id=worker_id, capacity=3, pools=("other",), holding={})
+            asked = ("/api/orders/turn?wait_s=0", msgspec.json.encode(turn))
+            if dice.random() < 0.3:
+                asked = ("/api/orders/heartbeat", msgspec.json.encode(routes.Beat(worker_id=worker_id, leases={})))
+            with suppress(HttpConnectionError):
+                reply = await wire.ask("POST", asked[0], body=asked[1], timeout_s=8.0)
+                self.hold(partial(invariants.stranger_is_refused, reply.status, worker_id))
 
     async def _start(self, execution_id: str) -> None:
         """A client that asks until it is told that its start was accepted."""

@@ -141,17 +141,22 @@ async def _turn(request: Request, services: Services) -> Turn:
         raise ProblemDetails(400, f"the body is no turn: {str(problem)[:200]}", kind="json") from None
     if asked.capacity < 0:
         raise ProblemDetails(422, "capacity: it is 0 or more", kind="body")
-    await _check_worker(request, asked.worker_id)
+    await check_turn(request, services, asked)
+    return asked
+
+
+async def check_turn(request: Request, services: Services, asked: Turn) -> None:
+    """403 for a turn that speaks for another token's worker, or asks for orders of a pool that is not the token's."""
+    await check_worker(request, asked.worker_id)
     if any(report.worker_id != asked.worker_id for report in asked.reports):
         raise ProblemDetails(403, "a report speaks for another worker than the turn it came with", kind="identity")
     check_pools(request, asked.pools)
     for execution_id in {report.execution_id for report in asked.reports}:
         if not services.conductor.drives(execution_id):
             await _check_execution(request, execution_id)
-    return asked
 
 
-async def _check_worker(request: Request, worker_id: str) -> None:
+async def check_worker(request: Request, worker_id: str) -> None:
     """Nobody speaks for a worker but the token it came with (RELIABILITY 2.3)."""
     row = await services_of(request).roster.get(worker_id)
     if row is None:
@@ -171,7 +176,7 @@ async def heartbeat(request: Request) -> Response:
     services = services_of(request)
     check_protocol(request)
     beat = await _decoded(request, _beats)
-    await _check_worker(request, beat.worker_id)
+    await check_worker(request, beat.worker_id)
     lost = await services.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
     await services.roster.note_contact(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
     return Json(Beaten(lost=sorted(lost)))
@@ -182,7 +187,7 @@ async def secret(request: Request) -> Response:
     """In memory only: neither side writes it down (KEY-07)."""
     check_protocol(request)
     ask = await _decoded(request, _asks)
-    await _check_worker(request, ask.worker_id)
+    await check_worker(request, ask.worker_id)
     await _check_execution(request, ask.execution_id)
     try:
         material = await services_of(request).conductor.secret(ask)
@@ -201,7 +206,7 @@ async def call(request: Request) -> Response:
     services = services_of(request)
     check_protocol(request)
     asked = await _decoded(request, _calls)
-    await _check_worker(request, asked.worker_id)
+    await check_worker(request, asked.worker_id)
     await _check_execution(request, asked.execution_id)
     await _check_call(services, asked)
     waiting = services.calls.get(asked.task_run_id)
@@ -236,7 +241,7 @@ def _read_outcome(waiting: asyncio.Future[PlaybookCallResult]) -> None:
 async def give_up(request: Request) -> Response:
     check_protocol(request)
     asked = await _decoded(request, _give_ups)
-    await _check_worker(request, asked.call.worker_id)
+    await check_worker(request, asked.call.worker_id)
     await _check_execution(request, asked.call.execution_id)
     try:
         await services_of(request).conductor.abandon(asked.call, asked.reason)
