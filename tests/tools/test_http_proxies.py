@@ -12,7 +12,7 @@ import pytest
 
 from noetl.base.addresses.connections import GuardedBackend
 from noetl.base.addresses.guard import AddressGuard, UnresolvedError
-from noetl.base.addresses.policy import Address, AddressPolicy
+from noetl.base.addresses.policy import OPEN, Address, AddressPolicy
 from noetl.base.addresses.proxies import OutboundProxies, outbound_proxies
 from noetl.base.errors import RefusedError, ToolError
 from noetl.secrets.token_requests import TokenRequests
@@ -182,6 +182,20 @@ def test_what_is_no_proxy_is_refused_without_its_password(written: str) -> None:
         outbound_proxies(written, (), {})
 
     assert "secret" not in str(caught.value)
+
+
+async def test_a_run_at_the_terminal_takes_the_proxy_of_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with HttpServer({"/a": reply(json={"ok": 1})}) as there, ForwardProxy({f"{PUBLIC}:80": there.port}) as proxy:
+        (tmp_path / "noetl.toml").write_text(f'proxy = "{proxy.url}"\n')
+        judged = AddressGuard(OPEN, resolve=looked_up)
+        async with http_tool(OPEN, backend=GuardedBackend(judged)) as tool:
+            result = await tool.run({"url": f"http://{PUBLIC}/a"}, context())
+
+    assert result.result["data"] == {"ok": 1}
+    assert len(proxy.asked) == 1
 
 
 async def test_a_token_is_asked_for_through_a_tunnel_under_the_same_policy() -> None:

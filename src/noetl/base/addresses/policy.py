@@ -66,11 +66,16 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
     allow_private: bool = False
     allow: tuple[str, ...] = ()
-    proxies: OutboundProxies | None = None  # None: those of the environment
+    proxies: OutboundProxies | None = None  # None: those of the settings that hold here, as in an embedded run
 
     def ways_out(self) -> OutboundProxies:
         """The proxies that requests take."""
-        return outbound_proxies(None, (), os.environ) if self.proxies is None else self.proxies
+        if self.proxies is not None:
+            return self.proxies
+        from noetl.base.settings import load_settings
+
+        settings = load_settings().settings
+        return outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
 
     def refusal(self, host: str, address: Address) -> str | None:
         """Why `address`, which `host` resolved to, may not be reached; None when it may."""
