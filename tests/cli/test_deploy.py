@@ -6,6 +6,7 @@ The one without any of them is a console block, which tests/docs runs like all o
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from uuid import uuid4
 import pytest
 
 from tests.cli.processes_here import Here
+from tests.deploy.commands import parsed_command
 from tests.servers import nats, postgres
 from tests.servers.certificates import make_certificates
 
@@ -57,3 +59,26 @@ def test_all_sections_are_there() -> None:
         "On PostgreSQL",
         "A cluster",
     ]
+
+
+def written_commands() -> list[str]:
+    """Every command of ours in the blocks that are not run, since they need Docker, Kubernetes or systemd."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/deploy.md").read_text(), re.M | re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [match[1] for line in lines if (match := re.search(r"/bin/noetl (.*)$", line))]
+
+
+@pytest.mark.parametrize("line", written_commands())
+def test_commands_that_are_not_run_can_be_read(line: str) -> None:
+    parsed_command(shlex.split(line))
+
+
+def test_such_commands_are_found() -> None:
+    assert any("token create workers" in line for line in written_commands())
+
+
+def test_every_file_that_the_page_names_is_there() -> None:
+    named = set(re.findall(r"deploy/[\w./@-]+\w", (ROOT / "docs/deploy.md").read_text())) - {"deploy/compose/secrets"}
+
+    assert {name for name in named if not (ROOT / name).exists() and "secrets/" not in name} == set()
+    assert len(named) > 10
