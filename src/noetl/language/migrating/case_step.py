@@ -38,6 +38,7 @@ from noetl.language.migrating.tasks import KNOBS, task_entries
 from noetl.language.migrating.unknown_keys import kept_as_comments
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import StepSyntax, TaskSyntax
+from noetl.language.reading.v2_case.rules import RULE_KEYS
 
 _UNWRAPPED = frozenset({"http", "postgres", "duckdb", "snowflake", "ducklake", "playbook"})
 _CONSUMED = ("spec", "args", "loop", "tool", "retry", "vars", "case", "sink", "next", "set_ctx", "on_event")
@@ -249,7 +250,11 @@ class CaseStep:
 
     def _unknown(self) -> list[CommentedEntry]:
         known = ("step", "desc", "result", *_CONSUMED, *_COPIED)
-        return kept_as_comments(self.copier, self.node, known, self.notes)
+        kept = kept_as_comments(self.copier, self.node, known, self.notes)
+        for rule in self.step.case.rules if self.step.case is not None else ():
+            if isinstance(rule.node, Mapping):  # a rule may be an arc now, a task or a step: the comment stays here
+                kept += kept_as_comments(self.copier, rule.node, RULE_KEYS, self.notes)
+        return kept
 
 
 def _takes_success(choice: Choice) -> bool:

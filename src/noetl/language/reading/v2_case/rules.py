@@ -24,6 +24,7 @@ from noetl.language.reading.v2_case.retry import read_retry
 from noetl.language.reading.v2_case.targets import is_next_tool, read_next_tool, read_targets, read_transition
 from noetl.language.reading.v2_case.tools import read_label, read_labelled_task, read_sink
 
+RULE_KEYS = ("when", "then", "spec", "else")
 _FORM = "write - when: …, then: […]"
 _ACTIONS = ("sink", "set", "retry", "next")
 
