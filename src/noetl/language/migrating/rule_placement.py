@@ -220,6 +220,9 @@ class CaseSorting:
         if parts.transition is None and self._goes_on(parts):
             hint = "put these tasks before the transition of the rule that leads on"
             self.notes.blocked(parts.rule, "after these tasks something else still decided where the step leads", hint)
+        if parts.sets and guard.after_success and not guard.only(EXIT) and self._is_before_vars(parts):
+            message = "this rule set its variables before the step's vars, and the step it becomes does so after them"
+            self.notes.differs(parts.rule, message, "give them other names than vars has")
         others = self._tasks() - {task.name for task in parts.tasks}
         self._check_reads(parts, others, _texts([then_part(parts.rule)]))
         self._check_reads(parts, self._tasks(), [template(when)] if when else [])

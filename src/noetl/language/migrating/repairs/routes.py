@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from noetl.language.migrating.names import expression, template
+from noetl.language.migrating.repairs.rule_tasks import with_tasks_of_rules
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (
@@ -25,18 +27,23 @@ _NAMES = {
 _MODES = ("next_mode", "case_mode")
 
 
+_NOT_FAILED = "event.name != 'step.failed'"  # the next of v2-case is not for failures (V2C-15)
+
+
 def write_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """Each rule is an arc, and what `next` says comes after them. Rules that work are left for `case_steps`."""
+    """Each rule is an arc, and what `next` says comes after them. Tasks after every success of a pipeline are its last
+    ones; other rules that work are left for `case_steps`."""
+    node = with_tasks_of_rules(node, rewriting)
     case, after = node.get("case"), node.get("next")
     if not isinstance(case, Sequence) or (isinstance(after, Mapping) and "arcs" in after):
         return node
     arcs = [_arcs_of_rule(rule) for rule in case]
-    last = _targets(after) if after is not None else []
+    last = _guarded_targets(after) if after is not None else []
     if any(arc is None for arc in arcs) or last is None:
         return node
     rewriting.note(node.keys["case"], '"case"', "next.arcs")
     written: list[Node] = [arc for rule in arcs if rule is not None for arc in rule]
-    written += [made_mapping([("step", target), *_args(given)], target) for target, given in last]
+    written += last
     router = made_mapping([("arcs", made_list(written, case))], case)
     return with_value(without_keys(node, "case", "next"), "next", router, node.keys["case"])
 
@@ -50,7 +57,9 @@ def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
         then = then.items[0]
     if isinstance(then, Mapping) and "then" in then:
         then = then.get("then")
-    if not isinstance(then, Mapping) or set(then.values) != {"next"} or set(rule.values) - {"when", "then", "else"}:
+    if not isinstance(then, Mapping) or set(rule.values) - {"when", "then", "else"}:
+        return None
+    if not {"next"} <= set(then.values) <= {"next", "set"}:
         return None
     targets = _targets(then.values["next"])
     if targets is None or len(targets) != 1:  # several targets fork, which one exclusive arc cannot
@@ -59,7 +68,28 @@ def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
     entries: list[tuple[str, Node]] = [("step", target)]
     if when is not None:
         entries.append(("when", with_names(when, _NAMES)))
-    return [made_mapping([*entries, *_args(given)], rule)]
+    entries += _args(given)
+    if "set" in then:
+        entries.append(("set_ctx", with_names(then.values["set"], _NAMES)))
+    return [made_mapping(entries, rule)]
+
+
+def _guarded_targets(node: Node) -> list[Mapping] | None:
+    """The arcs of `next`, of which each may have a condition of its own."""
+    items = list(node) if isinstance(node, Sequence) else [node]
+    arcs: list[Mapping] = []
+    for item in items:
+        when = item.get("when") if isinstance(item, Mapping) else None
+        targets = _targets(without_keys(item, "when") if isinstance(item, Mapping) else item)
+        inner = expression(when.value) if isinstance(when, Scalar) and isinstance(when.value, str) else None
+        if targets is None or (when is not None and inner is None):
+            return None
+        guard: list[tuple[str, Node]] = []
+        if when is not None:
+            text = made_text(template(f"{_NOT_FAILED} and ({inner})"), when)
+            guard.append(("when", with_names(text, _NAMES)))
+        arcs += [made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+    return arcs
 
 
 def _args(given: Node | None) -> list[tuple[str, Node]]:
