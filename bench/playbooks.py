@@ -70,7 +70,7 @@ executor: {{ spec: {{ policy: {{ limits: {{ max_step_runs: 20000 }} }} }} }}
 workload: {{ items: [] }}
 workflow:
 """
-NOOP = "kind: noop, spec: { place: worker }"  # through the worker, as any other tool (DESIGN §8)
+NOOP = "kind: noop, spec: { place: worker }"  # through the worker, as any other tool (design.md §8)
 PYTHON = 'kind: python, code: "result = 1"'
 
 

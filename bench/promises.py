@@ -1,4 +1,4 @@
-"""The group `promises`: what reliability promises in figures, measured at a running server (RELIABILITY 4.1).
+"""The group `promises`: what reliability promises in figures, measured at a running server (reliability.md §4.1).
 
 P8: others are as quick beside a bad execution, p99 to p99. P9: a killed worker's order is taken again. P10: a cancelled
 tool ends. P12: memory, connections and rows stay bounded while executions come and go. Whoever calls says where the

@@ -1,4 +1,4 @@
-"""`noetl credential`: values go in and are never shown again (RELIABILITY 2.6)."""
+"""`noetl credential`: values go in and are never shown again (reliability.md §2.6)."""
 
 from __future__ import annotations
 

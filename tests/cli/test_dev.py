@@ -1,4 +1,4 @@
-"""`noetl dev`: everything on one port, and a whole cluster; nothing of either is left when it ends (DESIGN §2)."""
+"""`noetl dev`: everything on one port, and a whole cluster; nothing of either is left when it ends (design.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers and workers look for cycles rarely, and still do (PERFORMANCE §2)."""
+"""Servers and workers look for cycles rarely, and still do (performance.md §2)."""
 
 from __future__ import annotations
 

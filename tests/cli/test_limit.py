@@ -1,4 +1,4 @@
-"""`noetl limit`: in a store with a run in another process, in one that nobody runs, and on a server (BEYOND §5)."""
+"""`noetl limit`: in a store with a run in another process, in one that nobody runs, and on a server (beyond.md §5)."""
 
 from __future__ import annotations
 

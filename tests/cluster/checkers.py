@@ -1,4 +1,4 @@
-"""The promises, each as a function over the store and the ledgers; `check` has them all (RELIABILITY 4.1).
+"""The promises, each as a function over the store and the ledgers; `check` has them all (reliability.md §4.1).
 
 P1 accepted is durable, P2 nothing stalls in silence, P3 one end of everything, P4 effects once or once more for each
 lost lease, P5 who was fenced changes nothing, P7 every item counts once, P10 nothing begins after a cancellation.

@@ -1,5 +1,5 @@
 """A herd: many clients that want something of one server at the same moment, in one process, without any patience of
-their own beyond what the server asks for (RELIABILITY 4.2).
+their own beyond what the server asks for (reliability.md §4.2).
 
 The workers of it run nothing: an order that one of them is given has ended well with its next turn.
 """

@@ -1,4 +1,5 @@
-"""Ledgers outside of the system: which starts were accepted, and which effects really happened (RELIABILITY 4.1)."""
+"""Ledgers outside of the system: which starts were accepted, and which effects really happened (reliability.md
+§4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""PostgreSQL, or the broker, is killed at the very moment a server passes one of its crash points (RELIABILITY 4.2).
+"""PostgreSQL, or the broker, is killed at the very moment a server passes one of its crash points (reliability.md
+§4.2).
 
 Whatever was under way there may have been stored or not; the server has to find out, and the execution has to end.
 """

@@ -1,4 +1,4 @@
-"""A process that is killed at any of its crash points costs nothing that was promised (RELIABILITY 4.2).
+"""A process that is killed at any of its crash points costs nothing that was promised (reliability.md §4.2).
 
 One server and one worker over PostgreSQL, or over a file. The victim dies at the point, is begun again, and the
 execution that it was at must end as if nothing had happened.

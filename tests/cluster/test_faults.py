@@ -1,4 +1,5 @@
-"""A cluster of real processes whose parts are killed, frozen, cut off or restarted while it works (RELIABILITY 4.2)."""
+"""A cluster of real processes whose parts are killed, frozen, cut off or restarted while it works (reliability.md
+§4.2)."""
 
 from __future__ import annotations
 

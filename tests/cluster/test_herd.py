@@ -1,5 +1,5 @@
 """Very many at once: starts, and workers that all come back when their server does. Whoever is refused is asked to come
-again, and everything that was accepted ends (RELIABILITY 3.7)."""
+again, and everything that was accepted ends (reliability.md §3.7)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Lines that fall silent in one direction or both, are cut again and again, or are slow: between a worker and its
-server, a server and PostgreSQL, a server and NATS (RELIABILITY 4.2).
+server, a server and PostgreSQL, a server and NATS (reliability.md §4.2).
 
 One cluster for all of it. Server 1 and worker 1 are behind the lines; server 0 and worker 0 are not, so that there is
 always somebody who takes over.

@@ -1,5 +1,5 @@
 """Two real servers on one PostgreSQL, and one execution between them: both decide on it at the same moments, and
-reports come twice, late, in another order and to the other server (RELIABILITY 4.2)."""
+reports come twice, late, in another order and to the other server (reliability.md §4.2)."""
 
 from __future__ import annotations
 

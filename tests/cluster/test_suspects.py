@@ -1,5 +1,5 @@
 """A worker dies with several orders in it, and another one: each of these orders is a suspect then, and has a worker to
-itself until it has ended or killed that one too (RELIABILITY 3.3).
+itself until it has ended or killed that one too (reliability.md §3.3).
 
 Leases are long, so that none is lost but by a death; the server's clock is set ahead then, past all of them.
 """

@@ -1,4 +1,4 @@
-"""The audit log's promises, kept by every backend (RELIABILITY 3.9)."""
+"""The audit log's promises, kept by every backend (reliability.md §3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises of a store, kept by every backend (EVT-01, EVT-02, EVT-06, RELIABILITY 3.1)."""
+"""The promises of a store, kept by every backend (EVT-01, EVT-02, EVT-06, reliability.md §3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell around the engine: nothing takes effect before it is stored (SRV-05, DESIGN §3)."""
+"""The shell around the engine: nothing takes effect before it is stored (SRV-05, design.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of playbooks and steps, changed while executions run and wait (BEYOND §5)."""
+"""Limits of playbooks and steps, changed while executions run and wait (beyond.md §5)."""
 
 from __future__ import annotations
 

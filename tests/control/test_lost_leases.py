@@ -1,4 +1,4 @@
-"""An order that loses one worker after another ends its step run, not the whole pool (RELIABILITY 3.3)."""
+"""An order that loses one worker after another ends its step run, not the whole pool (reliability.md §3.3)."""
 
 from __future__ import annotations
 

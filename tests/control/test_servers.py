@@ -1,4 +1,4 @@
-"""Any server may handle any execution: the log decides, memory follows (DESIGN §3, RELIABILITY 3.1)."""
+"""Any server may handle any execution: the log decides, memory follows (design.md §3, reliability.md §3.1)."""
 
 from __future__ import annotations
 

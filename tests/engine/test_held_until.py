@@ -1,4 +1,4 @@
-"""Tokens held until a moment: delays of arcs, and rates of steps (ADV-05, V2C-12, BEYOND §1)."""
+"""Tokens held until a moment: delays of arcs, and rates of steps (ADV-05, V2C-12, beyond.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks and joins, cancel lists and explicit ends (ROUTE-08, ROUTE-11, O-01, BEYOND §1)."""
+"""Forks and joins, cancel lists and explicit ends (ROUTE-08, ROUTE-11, O-01, beyond.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Limits and rates that are changed while an execution runs (BEYOND §5). Every conversation is a replay test, too."""
+"""Limits and rates that are changed while an execution runs (beyond.md §5). Every conversation is a replay test,
+too."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_args_are_rendered_when_the_arc_fires() -> None:
     ],
 )
 def test_guards_read_the_boundary_event(guard: str, fails: bool) -> None:
-    """The last four are the aliases that playbooks in the wild use (DESIGN §5)."""
+    """The last four are the aliases that playbooks in the wild use (design.md §5)."""
     talk = routed(f'{{arcs: [{{step: a, when: "{{{{ {guard} }}}}"}}]}}')
 
     talk.start()
@@ -241,7 +241,7 @@ def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: s
 
 
 def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> None:
-    """It may read the step's own result by its name (DESIGN §5)."""
+    """It may read the step's own result by its name (design.md §5)."""
     talk = routed(
         '{arcs: [{step: a, when: "{{ ctx.total == 6 }}"}]}',
         step='set_ctx: {total: "{{ start.data * 2 }}"}',

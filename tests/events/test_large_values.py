@@ -75,7 +75,7 @@ def test_only_what_is_large_leaves_and_its_place_says_where_it_is() -> None:
 
 
 def test_data_that_looks_like_a_reference_is_data() -> None:
-    """Otherwise whoever writes a response could have anybody's results read (RELIABILITY 2.1)."""
+    """Otherwise whoever writes a response could have anybody's results read (reliability.md §2.1)."""
     results = MemoryResults()
     lookalike = msgspec.to_builtins(results.put("somebody else's"))
     payload = CtxPatched(patch={"a": lookalike, "big": BIG})

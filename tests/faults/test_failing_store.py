@@ -1,5 +1,5 @@
 """A store of which one method fails now and then, before it has done anything or after it has: whatever was accepted
-ends once, and nothing is told that is not stored (RELIABILITY 4.4, F4)."""
+ends once, and nothing is told that is not stored (reliability.md §4.4, F4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """One byte that has changed in the store is noticed, told of the execution it belongs to, and no other one's matter
-(RELIABILITY 4.2)."""
+(reliability.md §4.2)."""
 
 from __future__ import annotations
 

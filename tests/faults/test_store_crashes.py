@@ -1,5 +1,5 @@
 """Whoever looks after a store is killed in the middle of it: the store is as it was or as it should be, never between,
-and who comes next completes it (RELIABILITY 4.2)."""
+and who comes next completes it (reliability.md §4.2)."""
 
 from __future__ import annotations
 

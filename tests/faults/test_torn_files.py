@@ -1,5 +1,5 @@
 """A power cut tears the file of a store wherever it likes: it opens, holds what some commit left, is whole, and the run
-is taken up to the end it would have had (RELIABILITY 4.2). Stored results that are cut short are known as such."""
+is taken up to the end it would have had (reliability.md §4.2). Stored results that are cut short are known as such."""
 
 from __future__ import annotations
 

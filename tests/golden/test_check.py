@@ -82,7 +82,7 @@ def test_no_report_is_left_without_its_playbook() -> None:
 
 @pytest.mark.parametrize("path", ERR, ids=lambda path: path.stem)
 def test_messages_are_in_the_style_of_the_house(path: Path) -> None:
-    """STYLE §5: lower case, no full stop, one line; a hint leads on and does not repeat the message."""
+    """docs/style.md §5: lower case, no full stop, one line; a hint leads on and does not repeat the message."""
     for found in checked(path).diagnostics:
         assert found.message == found.message.strip()
         assert not found.message[:1].isupper() or found.message[:2].isupper(), found.message

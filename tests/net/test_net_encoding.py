@@ -1,4 +1,4 @@
-"""Nets as JSON and their hash (DESIGN §3, BEYOND §2)."""
+"""Nets as JSON and their hash (design.md §3, beyond.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that stay inline beside a result that is stored (DESIGN §5)."""
+"""Fields that stay inline beside a result that is stored (design.md §5)."""
 
 from __future__ import annotations
 

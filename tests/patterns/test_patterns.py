@@ -1,4 +1,4 @@
-"""All 43 workflow control-flow patterns run with their traces, and are proved sound (BEYOND §1)."""
+"""All 43 workflow control-flow patterns run with their traces, and are proved sound (beyond.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places: where a case can be run (DESIGN §2). Embedded ones live in the test; the others are real processes.
+"""Places: where a case can be run (design.md §2). Embedded ones live in the test; the others are real processes.
 
 Every case in a place gets its own endpoints, tables and credentials; executions run side by side in it.
 """

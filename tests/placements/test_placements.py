@@ -1,5 +1,5 @@
 """One behaviour in every size: whatever runs embedded runs the same on PostgreSQL, on a server with a worker inside,
-and on servers with workers that are processes of their own, over HTTP and rung by NATS (DESIGN §2, WRK-08).
+and on servers with workers that are processes of their own, over HTTP and rung by NATS (design.md §2, WRK-08).
 
 Compared are how a run ended, its result and its variables, what it asked of endpoints and left in tables, and the names
 of its events in order. `make test` runs a choice of them everywhere; all of them run in `make test-deep`.

@@ -1,4 +1,4 @@
-"""What playbooks in the wild lead to, and that they lead there too once they are migrated (DESIGN §5, MIG-02)."""
+"""What playbooks in the wild lead to, and that they lead there too once they are migrated (design.md §5, MIG-02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playbooks in the wild (DESIGN §5): which dialect each is of, and exactly what the checker says about it.
+"""Playbooks in the wild (design.md §5): which dialect each is of, and exactly what the checker says about it.
 
 The files of playbooks/ are written as people write them. Those called `…_refused` show what stays refused and why;
 all others check without an error.

@@ -1,4 +1,4 @@
-"""What the conventions mean, as far as the compiled net shows it (DESIGN §5)."""
+"""What the conventions mean, as far as the compiled net shows it (design.md §5)."""
 
 from __future__ import annotations
 

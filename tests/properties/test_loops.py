@@ -107,7 +107,7 @@ def play(text: str, choose: st.DataObject) -> LoopTalk:
 
 
 def _check_slots(talk: LoopTalk) -> None:
-    """The open ranges of a level never have more slots than it may have in flight (LOOP-05, RELIABILITY 3.5)."""
+    """The open ranges of a level never have more slots than it may have in flight (LOOP-05, reliability.md §3.5)."""
     for frame in talk.loop().frames.values() if talk.ranges() else ():
         if not frame.nested:
             slots = sum(span.slots for span in talk.ranges() if span.path == frame.path)

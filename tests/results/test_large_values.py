@@ -1,4 +1,4 @@
-"""The largest value passes, one byte more does not, and neither costs many times its size (RELIABILITY 3.6)."""
+"""The largest value passes, one byte more does not, and neither costs many times its size (reliability.md §3.6)."""
 
 from __future__ import annotations
 

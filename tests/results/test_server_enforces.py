@@ -94,7 +94,7 @@ class Careful(Counting):
 
 @pytest.mark.req("RES-01", "SRV-05")
 async def test_what_an_event_names_is_stored_before_the_event() -> None:
-    """Otherwise a crash between the two leaves a log that nobody can read (RELIABILITY 3.6)."""
+    """Otherwise a crash between the two leaves a log that nobody can read (reliability.md §3.6)."""
     store = Careful()
     control_plane = ControlPlane(store)
     store.results = control_plane.conductor.values._results  # type: ignore[assignment]

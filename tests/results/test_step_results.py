@@ -1,4 +1,4 @@
-"""`result: {store, output_select}` of a step, wherever the step is run and wherever it is written (DESIGN §5)."""
+"""`result: {store, output_select}` of a step, wherever the step is run and wherever it is written (design.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a keychain entry leaves to the workload, from the request to the tool call (DESIGN §5, KEY-02)."""
+"""What a keychain entry leaves to the workload, from the request to the tool call (design.md §5, KEY-02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The secret desk answers only who holds the order (KEY-07, RELIABILITY 2.6)."""
+"""The secret desk answers only who holds the order (KEY-07, reliability.md §2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A templated name of a secret is what the order's recorded scope gives, not what its worker says (RELIABILITY 2.2)."""
+"""A templated name of a secret is what the order's recorded scope gives, not what its worker says (reliability.md
+§2.2)."""
 
 from __future__ import annotations
 

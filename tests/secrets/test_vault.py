@@ -1,4 +1,4 @@
-"""The vault: sealed at rest, bound to its name, rotated without a stop (KEY-07, RELIABILITY 2.6)."""
+"""The vault: sealed at rest, bound to its name, rotated without a stop (KEY-07, reliability.md §2.6)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def test_every_error_has_one_shape(method: str, url: str, options: dict[st
     ],
 )
 async def test_json_that_is_not_strict_is_refused(body: bytes) -> None:
-    """RELIABILITY 2.7."""
+    """reliability.md §2.7."""
     async with talking(workers=0) as talk:
         answer = await talk.client.post("/api/executions", content=body, headers={"content-type": "application/json"})
 

@@ -84,7 +84,7 @@ async def test_a_run_stays_with_the_version_it_began_with() -> None:
 
 
 async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> None:
-    """RELIABILITY 3.4."""
+    """reliability.md §3.4."""
     async with talking() as talk:
         await talk.register()
         asked, key = {"path": "tests/test", "wait": 60}, {"idempotency-key": "k1"}

@@ -1,4 +1,4 @@
-"""Limits over HTTP: of playbooks and of steps, changed live, with roles, audited, the same twice (BEYOND §5)."""
+"""Limits over HTTP: of playbooks and of steps, changed live, with roles, audited, the same twice (beyond.md §5)."""
 
 from __future__ import annotations
 

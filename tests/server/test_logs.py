@@ -1,4 +1,4 @@
-"""Log lines are JSON that no terminal can be fooled by, and never hold what a request carried (RELIABILITY 2.7)."""
+"""Log lines are JSON that no terminal can be fooled by, and never hold what a request carried (reliability.md §2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A nested playbook is undone by what its own steps registered, in an execution of its own (DESIGN §8)."""
+"""A nested playbook is undone by what its own steps registered, in an execution of its own (design.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds after every step of a simulation (RELIABILITY 4.1), and at its end."""
+"""What holds after every step of a simulation (reliability.md §4.1), and at its end."""
 
 from __future__ import annotations
 

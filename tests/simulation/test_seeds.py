@@ -1,4 +1,4 @@
-"""Every seed keeps every promise; a defect that is put back is found by one (RELIABILITY 4.4, F1, F2)."""
+"""Every seed keeps every promise; a defect that is put back is found by one (reliability.md §4.4, F1, F2)."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_an_address_is_shown_without_its_password() -> None:
 
 
 def test_queries_hold_no_text_that_is_put_together() -> None:
-    """Values are parameters everywhere (RELIABILITY 2.5); the one name that is put in is checked."""
+    """Values are parameters everywhere (reliability.md §2.5); the one name that is put in is checked."""
     folder = Path(__file__).parents[2] / "src" / "noetl" / "store" / "postgres"
     built = [line for file in folder.glob("*.py") for line in file.read_text().splitlines() if 'execute(f"' in line]
 

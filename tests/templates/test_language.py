@@ -105,7 +105,7 @@ def test_a_text_is_what_jinja2_writes(text: str) -> None:
     ],
 )
 def test_where_we_differ_from_jinja2_on_purpose(text: str, expected: Any) -> None:
-    """Mapping keys win over methods (DESIGN §4.2), JSON is not escaped for HTML, only JSON values exist."""
+    """Mapping keys win over methods (design.md §4.2), JSON is not escaped for HTML, only JSON values exist."""
     assert parse(text).evaluate({"m": {"items": "data"}}) == expected
 
 

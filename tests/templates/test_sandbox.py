@@ -1,4 +1,4 @@
-"""No way out of a template (TPL-11, RELIABILITY 2.1): published escapes, and what data may not become."""
+"""No way out of a template (TPL-11, reliability.md §2.1): published escapes, and what data may not become."""
 
 from __future__ import annotations
 

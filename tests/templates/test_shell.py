@@ -1,4 +1,5 @@
-"""Templates in commands: whatever a value holds, it is one argument and never code (DESIGN §8, RELIABILITY 2.2)."""
+"""Templates in commands: whatever a value holds, it is one argument and never code (design.md §8, reliability.md
+§2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL text with templates: what is bound, what may be a name, what is refused (DESIGN §8, O-23)."""
+"""SQL text with templates: what is bound, what may be a name, what is refused (design.md §8, O-23)."""
 
 from __future__ import annotations
 

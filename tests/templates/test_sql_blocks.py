@@ -1,4 +1,4 @@
-"""Blocks in SQL: they choose and repeat the author's text, and values in it are bound as anywhere (DESIGN §8)."""
+"""Blocks in SQL: they choose and repeat the author's text, and values in it are bound as anywhere (design.md §8)."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ PROBES = [
 async def test_nothing_outside_of_the_data_folders_can_be_reached(
     tool: DuckdbTool, run: Run, tmp_path: Path, folders: str
 ) -> None:
-    """RELIABILITY 2.5, F20: by default DuckDB reads and writes any file its process can."""
+    """reliability.md §2.5, F20: by default DuckDB reads and writes any file its process can."""
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "secret.csv").write_text("x\n1\n")

@@ -179,7 +179,7 @@ async def test_cookies_of_one_task_do_not_reach_another() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_a_request_that_changes_something_carries_the_idempotency_key(method: str) -> None:
-    """The same key on every attempt, so that a server can tell a repetition (RELIABILITY 3.4)."""
+    """The same key on every attempt, so that a server can tell a repetition (reliability.md §3.4)."""
     async with HttpServer({"/a": reply()}) as server:
         await get(f"{server.url}/a", method=method)
         await get(f"{server.url}/a", method=method, headers={"idempotency-key": "mine"})

@@ -1,4 +1,4 @@
-"""The guard: no request reaches an address it may not, however the address is written (RELIABILITY §2.5, F15).
+"""The guard: no request reaches an address it may not, however the address is written (reliability.md §2.5, F15).
 
 Connections are recorded below the guard, where a socket would be opened: what is not recorded was not reached.
 """

@@ -1,4 +1,4 @@
-"""Bounds of an http task: time, size, and an end that leaves nothing open (TOOL-04, RELIABILITY §2.5)."""
+"""Bounds of an http task: time, size, and an end that leaves nothing open (TOOL-04, reliability.md §2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an http task sends: bodies, queries, headers and credentials, in every spelling (TOOL-02, DESIGN §5)."""
+"""What an http task sends: bodies, queries, headers and credentials, in every spelling (TOOL-02, design.md §5)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_header_name_with_anything_odd_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("code", [*range(9), *range(10, 32), 127])
 def test_a_control_character_in_a_header_value_is_refused_and_the_value_not_shown(code: int) -> None:
-    """A line break in a value would write a header of its own (RELIABILITY §2.5)."""
+    """A line break in a value would write a header of its own (reliability.md §2.5)."""
     with pytest.raises(Wrong) as caught:
         call(headers={"X-A": f"secret{chr(code)}X-Evil: 1"})
 

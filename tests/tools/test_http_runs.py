@@ -130,7 +130,7 @@ def test_a_read_timeout_is_an_outcome_of_kind_timeout() -> None:
 
 
 def test_every_attempt_of_one_visit_carries_the_same_idempotency_key() -> None:
-    """RELIABILITY 3.4."""
+    """reliability.md §3.4."""
     _, server = run({"/a": [reply(503), reply(503), reply()]}, extra="method: POST\n        " + RETRY)
 
     keys = [request.headers["idempotency-key"] for request in server.requests]

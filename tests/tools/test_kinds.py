@@ -51,7 +51,7 @@ def test_every_declaration_is_whole(kind: ToolKind) -> None:
     ],
 )
 def test_spellings_seen_in_the_wild_are_known(kind: str, spelling: str, name: str) -> None:
-    """DESIGN §5: people bring playbooks written so."""
+    """design.md §5: people bring playbooks written so."""
     found = KINDS[kind].input(spelling)
 
     assert found is not None

@@ -178,7 +178,7 @@ async def test_a_message_is_published_with_its_headers_and_key(tool: NatsTool, c
 
 
 async def test_a_repeated_attempt_is_stored_once(tool: NatsTool, client: Client, bucket: str) -> None:
-    """The key of a task run is the message's id (RELIABILITY 3.4)."""
+    """The key of a task run is the message's id (reliability.md §3.4)."""
     await client.jetstream(timeout=60).add_stream(name=bucket, subjects=[f"{bucket}.>"])
     inputs: dict[str, Any] = {"subject": f"{bucket}.new", "data": "x", "stream": bucket}
 

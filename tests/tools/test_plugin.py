@@ -154,7 +154,7 @@ def test_a_kind_that_is_only_known_says_which_plug_in_is_missing(kind: str, plug
     registry = Registry()
 
     assert not registry.runs(kind)
-    with pytest.raises(ToolError, match=f'nobody here runs tool kind "{kind}": install {plugin}') as caught:
+    with pytest.raises(ToolError, match=f'no worker here runs tool kind "{kind}": install {plugin}') as caught:
         registry.tool(kind)
     assert caught.value.kind == "tool.unknown_kind"
 

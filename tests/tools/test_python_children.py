@@ -1,4 +1,4 @@
-"""Children of the `python` tool: forked from a template, kept for one execution, ended on any doubt (DESIGN §8)."""
+"""Children of the `python` tool: forked from a template, kept for one execution, ended on any doubt (design.md §8)."""
 
 from __future__ import annotations
 

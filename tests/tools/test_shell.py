@@ -1,4 +1,4 @@
-"""`shell`: what a command sees, what it gives back, and that nothing of it is left (DESIGN §7, §8)."""
+"""`shell`: what a command sees, what it gives back, and that nothing of it is left (design.md §7, §8)."""
 
 from __future__ import annotations
 

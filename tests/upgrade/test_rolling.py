@@ -1,5 +1,5 @@
 """Programs of two versions on one store: what the older one writes while the newer one serves is taken up, what the
-older one cannot know it leaves alone, and it does not begin on a store that has moved on (RELIABILITY 3.8).
+older one cannot know it leaves alone, and it does not begin on a store that has moved on (reliability.md §3.8).
 
 There is one program here. The older one is told by the rows it wrote; the newer one by rows that nobody writes yet.
 """

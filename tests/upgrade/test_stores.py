@@ -1,5 +1,5 @@
 """A store that an earlier program left comes up whole: what is over reads as before, what is open goes on to the end it
-would have had (RELIABILITY 3.8, P11)."""
+would have had (reliability.md §3.8, P11)."""
 
 from __future__ import annotations
 

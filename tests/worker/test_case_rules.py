@@ -498,8 +498,8 @@ def test_the_steps_args_lie_under_those_of_its_tool() -> None:
 @pytest.mark.req("V2C-03")
 @pytest.mark.parametrize(("loop", "a"), [("", 5), ("loop: {in: [7], iterator: x, mode: sequential}", 7)])
 def test_the_args_of_the_token_lie_over_those_of_the_step(loop: str, a: int) -> None:
-    """As in every dialect (DESIGN §8): the tool and its templates see the same. Only what may read the iteration is the
-    step's own there."""
+    """As in every dialect (design.md §8): the tool and its templates see the same. Only what may read the iteration is
+    the step's own there."""
     ran = run_case(
         f"""
         - {{step: start, next: [{{step: work, args: {{a: 5, b: 6}}}}]}}

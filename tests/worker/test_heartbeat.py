@@ -1,4 +1,5 @@
-"""The heartbeat thread: prolongs, stops what is lost, and stops by itself when it cannot prolong (RELIABILITY 3.3)."""
+"""The heartbeat thread: prolongs, stops what is lost, and stops by itself when it cannot prolong (reliability.md
+§3.3)."""
 
 from __future__ import annotations
 

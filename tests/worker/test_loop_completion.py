@@ -1,4 +1,4 @@
-"""Loops that end early, and loops that grow (BEYOND §1)."""
+"""Loops that end early, and loops that grow (beyond.md §1)."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ async def test_a_worker_that_ends_while_an_order_turns_out_to_be_lost_ends(stopp
 
 
 async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
-    """An event that nobody waits for waits at most a moment (DESIGN §3)."""
+    """An event that nobody waits for waits at most a moment (design.md §3)."""
     desk, told = Desk(1), asyncio.Event()
 
     class Slow(Scripted):

@@ -1,4 +1,4 @@
-"""Crash points: named places where a test may have this process killed, and nothing else happens (RELIABILITY 4.2).
+"""Crash points: named places where a test may have this process killed, and nothing else happens (reliability.md §4.2).
 
 `NOETL_CRASH_AT=name`, `name:3` for the third pass, `name=about` for passes that concern one thing alone, as a step.
 `NOETL_CRASH_VICTIM` is the id of another process that is killed there instead, the database's or the broker's;

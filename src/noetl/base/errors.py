@@ -1,4 +1,4 @@
-"""Exceptions, by whose promise was broken: the playbook's, a tool's, a backend's, or ours (STYLE §5)."""
+"""Exceptions, by whose promise was broken: the playbook's, a tool's, a backend's, or ours (docs/style.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction: secrets replaced by `***` in text and data, by value, on copies (KEY-06, RELIABILITY 2.6).
+"""Redaction: secrets replaced by `***` in text and data, by value, on copies (KEY-06, reliability.md §2.6).
 
 One matcher serves all secrets of an execution: it looks for the heads of their forms in one pass and compares the rest
 only where a head was found. What the secrets are, and where text leaves to, is not known here.

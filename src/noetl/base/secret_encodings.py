@@ -1,7 +1,7 @@
 """The forms a secret takes on its way through programs: encoded for URLs, JSON, HTML, SQL, shells, headers and dumps.
 
-A value is masked in all of them (RELIABILITY 2.6). What a program does to a secret beyond these (reversing it, hashing
-it, cutting it) is not known here.
+A value is masked in all of them (reliability.md §2.6). What a program does to a secret beyond these (reversing it,
+hashing it, cutting it) is not known here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`noetl audit`: read the audit log, and check that nobody has changed it (RELIABILITY 3.9)."""
+"""`noetl audit`: read the audit log, and check that nobody has changed it (reliability.md §3.9)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from noetl.cli.terminal import color_option, visible
 if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
-FAILED = 1  # as linters do (DESIGN §6)
+FAILED = 1  # as linters do (design.md §6)
 
 
 @click.command("check")

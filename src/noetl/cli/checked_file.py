@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from noetl.language.checking import Checked
     from noetl.net.net import Net
 
-INVALID = 3  # DESIGN §6
+INVALID = 3  # design.md §6
 
 
 def checked_file(name: str, *, dialect: str | None = None, proofs: bool = False) -> tuple[Checked, Net]:

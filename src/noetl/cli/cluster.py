@@ -1,4 +1,4 @@
-"""A cluster on one machine, from wheels: PostgreSQL, NATS, two servers, two workers (DESIGN §2).
+"""A cluster on one machine, from wheels: PostgreSQL, NATS, two servers, two workers (design.md §2).
 
 Every process is a child of this one and is ended by its own id, the last started first.
 """

@@ -1,4 +1,4 @@
-"""`noetl db`: bring a store up to date, look whether it is whole, tell its rows anew from the log (DESIGN §2)."""
+"""`noetl db`: bring a store up to date, look whether it is whole, tell its rows anew from the log (design.md §2)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def _migrated(db: str | None) -> tuple[list[str], Applied]:
 
 @command.command("check")
 @db_option
-@click.option("--sample", type=click.IntRange(0), default=200, show_default=True, help="Executions told anew.")
+@click.option("--sample", type=click.IntRange(0), default=200, show_default=True, help="Executions to rebuild.")
 @output_option
 @color_option
 @click.pass_context
@@ -136,7 +136,7 @@ def _print_state(applied: Applied, inspection: Inspection | None) -> None:
     if len(inspection.flaws) > _SHOWN:
         click.echo(f"and {len(inspection.flaws) - _SHOWN} more: see -o json")
     if inspection.flaws:
-        click.echo("rows that differ from the log are told anew by: noetl db rebuild")
+        click.echo("to rebuild rows that differ from the log, run: noetl db rebuild")
     else:
         click.echo(f"whole: {_executions(inspection.compared)} compared with the log")
 

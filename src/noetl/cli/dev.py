@@ -1,4 +1,4 @@
-"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (DESIGN §2)."""
+"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (design.md §2)."""
 
 from __future__ import annotations
 

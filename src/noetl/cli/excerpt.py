@@ -1,4 +1,4 @@
-"""Excerpt: the source line a diagnostic points at, with carets under what it means (STYLE §5)."""
+"""Excerpt: the source line a diagnostic points at, with carets under what it means (docs/style.md §5)."""
 
 from __future__ import annotations
 

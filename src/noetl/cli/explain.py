@@ -1,4 +1,4 @@
-"""`noetl explain`: why an execution is where it is, in sentences, each with what would move it (BEYOND)."""
+"""`noetl explain`: why an execution is where it is, in sentences, each with what would move it (beyond.md)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from noetl.cli.live import LiveView
     from noetl.client.models import Result
 
-TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (DESIGN §6)
+TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
 
 
 def watched(

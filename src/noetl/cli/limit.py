@@ -1,4 +1,4 @@
-"""`noetl limit`: how many executions of a playbook, or runs of a step, go on at once, changed live (BEYOND §5)."""
+"""`noetl limit`: how many executions of a playbook, or runs of a step, go on at once, changed live (beyond.md §5)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The command `noetl`: finds the verb, imports only that verb's module, and turns endings into exit codes (DESIGN §6).
+"""The command `noetl`: finds the verb, imports only that verb's module, and turns endings into exit codes (design.md
+§6).
 
-Every verb is a module of this room with a click `command`. The table keeps their one-line help, so that
+Every verb is a module of this package with a click `command`. The table keeps their one-line help, so that
 `noetl --help` imports none of them.
 """
 
@@ -26,55 +27,69 @@ except RuntimeError as problem:  # that is what Python 3.11 makes of it while a 
         raise
     raise SystemExit(INTERRUPTED) from None
 
-COMMANDS = {
-    "init": "Make a project with a playbook that runs.",
-    "examples": "List and copy playbooks that ship with NoETL.",
-    "run": "Run a playbook here.",
-    "register": "Put playbooks into the catalogue.",
-    "executions": "List what has been run.",
-    "watch": "Follow an execution to its end.",
-    "status": "Show where an execution stands.",
-    "events": "Print the events of an execution.",
-    "logs": "Print what the tasks of an execution printed.",
-    "result": "Print the result of an execution or of a step.",
-    "ctx": "Print the variables of an execution.",
-    "explain": "Say why an execution is where it is.",
-    "replay": "Tell an execution anew from its log.",
-    "rerun": "Run again what an execution ran.",
-    "pause": "Pause an execution.",
-    "resume": "Go on with a paused execution.",
-    "cancel": "End an execution before its time.",
-    "message": "Send a message to whoever waits for it.",
-    "signal": "Send a signal to everybody who listens.",
-    "event": "Put an event into an execution.",
-    "task": "List, claim and complete human tasks.",
-    "timer": "List timers and cancel them.",
-    "limit": "Show limits and change them while executions run.",
-    "schedule": "Look at schedules, pause and backfill them.",
-    "check": "Check playbooks and prove their nets.",
-    "fmt": "Format playbooks.",
-    "graph": "Draw a playbook as text, Mermaid, DOT or SVG.",
-    "migrate": "Rewrite older dialects as v10.",
-    "compile": "Show the net a playbook compiles to.",
-    "analyze": "Show what can be proved about a playbook's net.",
-    "schema": "Print the JSON Schema of playbooks.",
-    "catalog": "Show registered playbooks and their versions.",
-    "credential": "Store credentials for playbooks, sealed.",
-    "dev": "Run everything here, on one port.",
-    "server": "Run a server.",
-    "worker": "Run workers of a server.",
-    "pool": "Show and limit pools of workers.",
-    "context": "Name servers, and choose one.",
-    "login": "Keep a server's token for later commands.",
-    "config": "Show the settings that hold, and where they come from.",
-    "doctor": "Look for what is wrong here.",
-    "token": "Make, list and revoke tokens of a server.",
-    "webhook": "Let other systems start playbooks and send messages.",
-    "audit": "Read the audit log and check that it is whole.",
-    "db": "Look after a store: migrate, check, rebuild.",
-    "tools": "List the tool kinds, and where they come from.",
-    "completion": "Print a shell's completion script.",
+# In the order in which people need them; `noetl --help` shows each group under its heading.
+GROUPS = {
+    "Author playbooks": {
+        "init": "Create a project with a playbook that runs.",
+        "examples": "List and copy the playbooks that ship with NoETL.",
+        "check": "Check playbooks and prove their nets.",
+        "fmt": "Format playbooks.",
+        "graph": "Draw a playbook as text, Mermaid, DOT or SVG.",
+        "migrate": "Rewrite older dialects as v10.",
+        "compile": "Print the net that a playbook compiles to.",
+        "analyze": "Show what can be proved about a playbook's net.",
+        "schema": "Print the JSON Schema of playbooks.",
+        "tools": "List the tool kinds and their packages.",
+    },
+    "Run playbooks": {
+        "run": "Run a playbook in this process or on a server.",
+        "register": "Register playbooks in the catalogue.",
+        "catalog": "Show registered playbooks and their versions.",
+        "rerun": "Run a finished execution again.",
+        "schedule": "List, pause, resume and backfill schedules.",
+    },
+    "Look at executions": {
+        "executions": "List executions.",
+        "watch": "Follow an execution until it ends.",
+        "status": "Show the state of an execution.",
+        "events": "Print the events of an execution.",
+        "logs": "Print the output of an execution's tasks.",
+        "result": "Print the result of an execution or of a step.",
+        "ctx": "Print the variables of an execution.",
+        "explain": "Explain why an execution is in its state.",
+        "replay": "Replay an execution from its log.",
+    },
+    "Steer executions": {
+        "pause": "Pause an execution.",
+        "resume": "Resume a paused execution.",
+        "cancel": "Cancel an execution.",
+        "message": "Send a message to the step that waits for it.",
+        "signal": "Send a signal to all steps that wait for it.",
+        "event": "Send an event to the handlers of an execution.",
+        "task": "List, claim and complete human tasks.",
+        "timer": "List and cancel timers.",
+        "limit": "Show limits, and change them while executions run.",
+    },
+    "Operate servers": {
+        "dev": "Run server, worker and web UI on one port.",
+        "server": "Run a server.",
+        "worker": "Run a worker of a server.",
+        "pool": "Show and limit pools of workers.",
+        "doctor": "Find problems of this installation.",
+        "db": "Migrate, check and rebuild a store.",
+    },
+    "Administer": {
+        "context": "Name servers, and choose one.",
+        "login": "Save a server's token for later commands.",
+        "config": "Show the settings and where each comes from.",
+        "credential": "Store encrypted credentials for playbooks.",
+        "token": "Create, list and revoke tokens of a server.",
+        "webhook": "Let other systems start playbooks and send messages.",
+        "audit": "Read the audit log and verify it.",
+        "completion": "Print a completion script for your shell.",
+    },
 }
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 ALIASES = {"validate": "check"}
 
 
@@ -111,8 +126,11 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        # One column for all groups, so that the texts line up.
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
 def _is_text(given: str) -> bool:

@@ -1,4 +1,4 @@
-"""Protection of this process: what it knows is not for programs that run as the same user (RELIABILITY 2.6).
+"""Protection of this process: what it knows is not for programs that run as the same user (reliability.md §2.6).
 
 Code of playbooks runs as the user of its worker, if not in a sandbox. Such a program could read the environment and
 the memory of the worker from /proc. Only a process that is NoETL's own is changed, not one that has it as a library.

@@ -1,4 +1,4 @@
-"""`noetl replay`: an execution told anew from its log alone, to its end or to any event of it (CLI-04, EVT-07)."""
+"""`noetl replay`: replay an execution from its log alone, to its end or to any of its events (CLI-04, EVT-07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report: what checking found, for people (text) and for machines (json, github, sarif) (VAL-19, STYLE §5)."""
+"""Report: what checking found, for people (text) and for machines (json, github, sarif) (VAL-19, docs/style.md §5)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _where(checked: Sequence[Checked]) -> str:
 
 
 def _verdict(checked: Checked) -> str:
-    """The dialect, and what was proved about a net that has one (BEYOND §2)."""
+    """The dialect, and what was proved about a net that has one (beyond.md §2)."""
     if checked.dialect is None:
         return ""
     certificate = checked.certificate if checked.ok else None

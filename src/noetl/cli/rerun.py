@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")
-@click.option("--approve", is_flag=True, help="Approve anew what people approved before STEP for other inputs.")
+@click.option("--approve", is_flag=True, help="Approve again what people approved before STEP for other inputs.")
 @actor_option
 @role_option
 @click.option(

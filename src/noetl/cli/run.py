@@ -1,6 +1,6 @@
 """`noetl run`: run a playbook here, in this process, with every event kept (CLI-02, WRK-08).
 
-What the run gives goes to standard output; how it goes, to standard error. Exit codes are those of DESIGN §6.
+What the run gives goes to standard output; how it goes, to standard error. Exit codes are those of design.md §6.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def command(
 
 
 def _server_for(name: str, server: str | None, db: str | None, *, here: bool) -> Reached | None:
-    """The server to run on, None to run here (DESIGN §2)."""
+    """The server to run on, None to run here (design.md §2)."""
     from noetl.cli.connection import reached
     from noetl.cli.remote_run import is_file
 

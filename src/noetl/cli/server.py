@@ -1,4 +1,4 @@
-"""`noetl server`: run a server here, and find again those that were started (CLI-01, DESIGN §2)."""
+"""`noetl server`: run a server here, and find again those that were started (CLI-01, design.md §2)."""
 
 from __future__ import annotations
 

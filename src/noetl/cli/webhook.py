@@ -1,4 +1,4 @@
-"""`noetl webhook`: make, list and delete the webhooks of a server (DESIGN §8)."""
+"""`noetl webhook`: make, list and delete the webhooks of a server (design.md §8)."""
 
 from __future__ import annotations
 

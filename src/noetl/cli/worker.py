@@ -164,7 +164,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
 
 
 def _tools(settings: Settings) -> Registry:
-    """What a worker may do on its machine and reach from it is its operator's to say (DESIGN §7)."""
+    """What a worker may do on its machine and reach from it is its operator's to say (design.md §7)."""
     from noetl.base.addresses.policy import AddressPolicy
     from noetl.base.addresses.proxies import outbound_proxies
     from noetl.tools.permissions import Permissions, denied_kinds

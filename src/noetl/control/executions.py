@@ -1,4 +1,4 @@
-"""Conduct: load, decide, commit, perform. The engine's shell, where order is the whole point (STYLE §2).
+"""Conduct: load, decide, commit, perform. The engine's shell, where order is the whole point (docs/style.md §2).
 
 A decision takes effect only after it is committed: orders reach a worker, doorbells ring and watchers hear of events
 afterwards, never before (SRV-05). How decisions share a commit is the business of `rounds`.
@@ -94,7 +94,7 @@ class Executions:
         self.polls = Polls(self._claims, self._decisions.notify_workers)
         self._rounds.further = self.polls.end_of_batch_decisions
         self.is_traced = False  # somebody tells what happens as a trace: its tasks say so where they go
-        self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (BEYOND §1)
+        self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (beyond.md §1)
         self.stored.append(self.calls.note_ended_children)
 
     # who hears of what

@@ -165,7 +165,7 @@ def _meta(rules: list[AdmitRule], scope: Scope, now: float) -> dict[str, Any]:
 
 
 def _args(step: Transition, token: Token, scope: Scope, now: float) -> dict[str, Any]:
-    """The token's args over the step's own defaults; those that read an iteration are rendered there (DESIGN §5)."""
+    """The token's args over the step's own defaults; those that read an iteration are rendered there (design.md §5)."""
     if step.args is None:
         return token.args
     once, _ = once_and_each(step)

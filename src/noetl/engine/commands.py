@@ -18,7 +18,7 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `refused`: it did not
     resolve, and the execution ends where it begins (KEY-02). `depth` counts the playbooks around a nested one
     (TOOL-11); one whose parent is `paused` begins so, `held` says why another does. One that `compensates` another
-    only undoes what that one had registered (DESIGN §8). `carried`: begin at a step, with what an earlier run had
+    only undoes what that one had registered (design.md §8). `carried`: begin at a step, with what an earlier run had
     there."""
 
     at: float

@@ -2,7 +2,7 @@
 
 A step that succeeds registers how it is undone, with everything its compensation reads. An arc, the end of a failed
 execution or a cancellation asks for it; each registration is used once. A nested playbook is undone by what its own
-steps have registered, in an execution of its own that belongs to the one which compensates (DESIGN §8).
+steps have registered, in an execution of its own that belongs to the one which compensates (design.md §8).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class StepRun(msgspec.Struct, kw_only=True):
     open, by their kind; a plain pipeline's `ended` is then its `step.done`, until one of them ends it. An
     `side_run` runs
     beside the tokens and consumes none; `ctx` is then the one it had captured, with what it has written since, where it
-    has one of its own. `children` are nested executions that can be compensated (DESIGN §8). `bare`: its step has no
+    has one of its own. `children` are nested executions that can be compensated (design.md §8). `bare`: its step has no
     task to run. `keeps_tasks`: a template reads the results of its tasks through the step (TPL-07)."""
 
     step_run_id: str

@@ -1,4 +1,5 @@
-"""Changes of limits: an operator lets more or fewer runs of a step go on, or begin, in a running execution (BEYOND §5).
+"""Changes of limits: an operator lets more or fewer runs of a step go on, or begin, in a running execution (beyond.md
+§5).
 
 What was set stands in the log and holds for this execution alone. Whoever waits is judged again at once: under a raised
 limit as many are called up as there is room for; under another rate everybody who waits is given a new moment. Nothing

@@ -1,4 +1,4 @@
-"""Limits: how many runs of a step may go on at once, and how many there may be (ADV-05, ADV-07, BEYOND §1).
+"""Limits: how many runs of a step may go on at once, and how many there may be (ADV-05, ADV-07, beyond.md §1).
 
 A limit is a slot with so many places. A slot belongs to its step, or, where the limit has a key, to all steps of the
 execution with that key: a critical section. Whoever finds no place waits, in the order they came, unless the author

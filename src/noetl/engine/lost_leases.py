@@ -1,4 +1,4 @@
-"""Lost leases: an order that loses one worker after another is given to no further one (RELIABILITY 3.3).
+"""Lost leases: an order that loses one worker after another is given to no further one (reliability.md §3.3).
 
 Its step run fails, as if a worker had said so, and its arcs may take that. Of a loop only the iterations of the order
 fail: those that were not begun are recorded as begun, since each has both ends in the log.

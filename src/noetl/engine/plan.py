@@ -57,7 +57,7 @@ class Plan:
         return name in self._steps
 
     def in_place(self, name: str) -> bool:
-        """Whether the server decides this step itself, without an order (PERFORMANCE §2)."""
+        """Whether the server decides this step itself, without an order (performance.md §2)."""
         return self._in_place[name]
 
     def leaves_side_runs(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rates: how many runs of a step may begin in a stretch of time, within one execution (`spec.rate`, BEYOND §1).
+"""Rates: how many runs of a step may begin in a stretch of time, within one execution (`spec.rate`, beyond.md §1).
 
 Exact over every stretch, not over fixed windows. Whoever comes when none is left is given the next free moment for
 itself and held until then, so that nobody is judged twice and all go on in the order they came. A key is shared by all

@@ -60,7 +60,7 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     register(draft, execution, run, step, ctx)
     if step.ends_execution and boundary.error is None and error is None:
         draft.add(NextSelected(event=boundary.name, mode=Mode.EXCLUSIVE.value, ended="done"), run=run)
-        withdraw(draft, execution, all_but(execution, run.token_id), "ended")  # nobody else goes on (BEYOND §1)
+        withdraw(draft, execution, all_but(execution, run.token_id), "ended")  # nobody else goes on (beyond.md §1)
     else:
         selection = Selection(error=error) if error else _selected(plan, execution, run, step, ctx, at)
         draft.add(_record(step, boundary, selection), run=run)

@@ -22,7 +22,7 @@ from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.templates.views import PayloadView, payload_view
 
-_ALIASES = {  # DESIGN §5: names of the boundary event that playbooks in the wild compare with
+_ALIASES = {  # design.md §5: names of the boundary event that playbooks in the wild compare with
     "step.done": frozenset({"call.done", "step.exit"}),
     "loop.done": frozenset({"call.done", "step.exit"}),
     "step.failed": frozenset({"call.error", "step.exit"}),

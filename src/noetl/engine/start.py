@@ -82,7 +82,8 @@ def _initial_ctx(
 
 
 def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
-    """What another execution had registered is registered here, and asked for at once; no token moves (DESIGN §8)."""
+    """What another execution had registered is registered here, and asked for at once; no token moves (design.md
+    §8)."""
     for registration in command.registrations:
         about: dict[str, Any] = {
             "step": registration.step,

@@ -1,4 +1,4 @@
-"""Withdrawal: tokens taken away together with whatever runs or waits for them, in one decision (BEYOND §1, O-02).
+"""Withdrawal: tokens taken away together with whatever runs or waits for them, in one decision (beyond.md §1, O-02).
 
 A step run that is withdrawn has no boundary event, so no arcs fire. Its orders are closed; who holds one is told.
 """

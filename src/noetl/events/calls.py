@@ -12,7 +12,7 @@ from noetl.events.outcomes import Error
 class PlaybookCall(msgspec.Struct, frozen=True, kw_only=True):
     """Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
     from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
-    what that execution had registered, instead (DESIGN §8)."""
+    what that execution had registered, instead (design.md §8)."""
 
     execution_id: str
     step_run_id: str

@@ -1,4 +1,4 @@
-"""Credentials as they are kept: sealed. Nothing here can be read without the master key (RELIABILITY 2.6)."""
+"""Credentials as they are kept: sealed. Nothing here can be read without the master key (reliability.md §2.6)."""
 
 from __future__ import annotations
 

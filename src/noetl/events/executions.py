@@ -19,8 +19,8 @@ class Final(StrEnum):
 
 
 class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`compensates`: it only undoes what that execution, which is over, had done (DESIGN §8). `carried`: it begins at a
-    step, with what an earlier run had when it came there."""
+    """`compensates`: it only undoes what that execution, which is over, had done (design.md §8). `carried`: it begins
+    at a step, with what an earlier run had when it came there."""
 
     event_type = "playbook.execution_requested"
 

@@ -67,7 +67,7 @@ class IterationStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, 
 
 class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.done"):
     """Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
-    the iteration adds to the collection, where the loop lets it (BEYOND §1)."""
+    the iteration adds to the collection, where the loop lets it (beyond.md §1)."""
 
     event_type = "loop.iteration.done"
 
@@ -87,7 +87,7 @@ class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, t
 
 class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The level at `path` ends early: its `complete_when` holds, or with `error` could not be judged. What runs of it
-    is stopped, what has not begun never will (BEYOND §1)."""
+    is stopped, what has not begun never will (beyond.md §1)."""
 
     event_type = "loop.cut"
 

@@ -1,4 +1,4 @@
-"""Orders and reports: what server and worker say to each other (DESIGN §3).
+"""Orders and reports: what server and worker say to each other (design.md §3).
 
 An order says "run this step run once, under this lease". A report says what happened, under the same lease. The
 playbook itself does not travel with an order: a worker asks for the net by its hash and keeps it.

@@ -60,8 +60,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The latest result of a task or a step, as later templates read it by name (TPL-07).
 
     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-    value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5), and `own` says which words of
-    the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+    value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
+    of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
     """
 
     status: Status = Status.SUCCESS

@@ -1,4 +1,4 @@
-"""Tool kinds as the checker sees them: names, inputs and schemas, no code (STYLE §1).
+"""Tool kinds as the checker sees them: names, inputs and schemas, no code (docs/style.md §1).
 
 The compiler is handed a table of these, so that checking a file imports no driver. `noetl.tools` builds the table;
 the editor's JSON Schema and docs/tools/ are made from the same declarations.
@@ -22,8 +22,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     from_name: bool = False  # the task's own name, where the input is left out
     aliases: tuple[str, ...] = ()  # accepted spellings; the compiler renames them to `name` with an I_ALIAS note
     verbatim: bool = False  # never rendered as a template (python's code)
-    sql: bool = False  # SQL text: templates in value positions are bound (DESIGN §8)
-    quoted: bool = False  # command text: each template value is one argument (DESIGN §8)
+    sql: bool = False  # SQL text: templates in value positions are bound (design.md §8)
+    quoted: bool = False  # command text: each template value is one argument (design.md §8)
     read_strictly: bool = False  # a value that is written out is checked against the schema
     credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks
 
@@ -50,7 +50,8 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_anything(self) -> bool:
-        """Whether any key is passed on. What a plug-in takes that is not here, only the plug-in knows (DESIGN §5)."""
+        """Whether any key is passed on. What a plug-in takes that is not here, only the plug-in knows (design.md
+        §5)."""
         return self.open_inputs or self.plugin is not None
 
     def input(self, name: str) -> Input | None:
@@ -104,7 +105,7 @@ COMMON_SPEC: tuple[Input, ...] = (
                 },
             ]
         },
-        doc="Retries inside the tool, before the policy sees an outcome (OUT-04).",
+        doc="Retries inside the tool, before the policy sees an outcome.",
     ),
     Input(
         name="resources",
@@ -127,10 +128,10 @@ COMMON_SPEC: tuple[Input, ...] = (
     Input(
         name="on_lost",
         schema={"type": "string", "enum": ["retry", "fail"]},
-        doc="What happens to a task run whose worker was lost; retry when left out (O-06).",
+        doc="What happens to a task run whose worker was lost; retry when left out.",
     ),
     Input(name="exactly_once", schema={"type": "boolean"}, doc="Skip a repeated run whose effect is recorded."),
-    Input(name="result_schema", schema={"type": "string"}, doc="Registered schema the result must have (RES-07)."),
+    Input(name="result_schema", schema={"type": "string"}, doc="Registered schema the result must have."),
     Input(
         name="result",
         schema={"type": "object"},

@@ -59,7 +59,7 @@ class Rate(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepResult(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a step's result is kept, and which fields stay inline (DESIGN §5)."""
+    """Where a step's result is kept, and which fields stay inline (design.md §5)."""
 
     store: str | None = None
     output_select: tuple[str, ...] = ()

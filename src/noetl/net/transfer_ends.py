@@ -1,4 +1,4 @@
-"""The ends of a transfer: SQL in `source` and `target` is bound like that of the kinds that run it (DESIGN §8)."""
+"""The ends of a transfer: SQL in `source` and `target` is bound like that of the kinds that run it (design.md §8)."""
 
 from __future__ import annotations
 

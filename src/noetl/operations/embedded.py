@@ -94,7 +94,7 @@ async def arun(
 
 
 def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:
-    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (DESIGN §7).
+    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (design.md §7).
     Kinds in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes only."""
     from noetl.base.settings import load_settings
 

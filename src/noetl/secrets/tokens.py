@@ -1,4 +1,4 @@
-"""Kinds that make what a request carries: `bearer`, `basic` and `oauth2` (DESIGN §5).
+"""Kinds that make what a request carries: `bearer`, `basic` and `oauth2` (design.md §5).
 
 Their parts (`token`, `username`, `password`, `client_id`, …) are written as text, or as where to find them:
 `{env: VAR}`, `{file: PATH}`, `{credential: NAME, field: FIELD}`. What is left out comes from `auth` (or `credential`),

@@ -1,4 +1,4 @@
-"""The vault: stored credentials, sealed. Values go in, and come out to resolvers only (RELIABILITY 2.6).
+"""The vault: stored credentials, sealed. Values go in, and come out to resolvers only (reliability.md §2.6).
 
 What people can read back is what a credential is called, of which type and version it is, and its fingerprint.
 """

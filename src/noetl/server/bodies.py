@@ -1,4 +1,4 @@
-"""Bodies: what a client sends, read within bounds and without trust (RELIABILITY 2.7).
+"""Bodies: what a client sends, read within bounds and without trust (reliability.md §2.7).
 
 JSON is strict: UTF-8, no NaN, no number out of range, no key twice, no lone surrogate, not too deep. Whatever breaks
 one of these rules is 400; what is JSON and not what was asked for is 422, with its place.
@@ -56,7 +56,7 @@ def media_type(request: Request) -> str:
 
 
 def require(request: Request, allowed: tuple[str, ...]) -> None:
-    """415 for a body of another content type; nothing is guessed (RELIABILITY 2.4)."""
+    """415 for a body of another content type; nothing is guessed (reliability.md §2.4)."""
     found = media_type(request)
     if found not in allowed:
         told = f'"{found[:100]}"' if found else "none"

@@ -1,5 +1,6 @@
 """Housekeeping: what a server removes by itself, a little every hour: old keys, sessions and workers, and executions
-that have been over for long enough (RELIABILITY 3.6). Several servers may do it at once; what one has removed is gone.
+that have been over for long enough (reliability.md §3.6). Several servers may do it at once; what one has removed is
+gone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DAY_S = 86_400.0
 
 
 def retention_of(services: Services) -> Retention:
-    """Where the author's own file is served, only what playbooks themselves say removes anything (DESIGN §8)."""
+    """Where the author's own file is served, only what playbooks themselves say removes anything (design.md §8)."""
     settings = services.settings
     days = None if settings.local else settings.retention_days
     default_s = None if days is None else days * _DAY_S
@@ -35,7 +36,7 @@ async def housekeeping(services: Services) -> None:
 
 
 async def clean(services: Services) -> None:
-    """One round; what breaks does not keep the rest from being done (RELIABILITY 2.7)."""
+    """One round; what breaks does not keep the rest from being done (reliability.md §2.7)."""
     chores: Sequence[Callable[[], Awaitable[Any]]] = (
         IdempotencyKeys(services.store.key_values, services.clock).sweep,
         services.access.sessions.sweep,

@@ -1,4 +1,4 @@
-"""Configuration: what the operator of a server decides; the defaults are safe on any machine (DESIGN §7)."""
+"""Configuration: what the operator of a server decides; the defaults are safe on any machine (design.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: what anybody may use up of a server before it is known who they are (RELIABILITY 3.7).
+"""Connections: what anybody may use up of a server before it is known who they are (reliability.md §3.7).
 
 The head of a request has a size and a time, its body a time that grows with what has come, and connections have a
 number: in all, and by address for those over which no token has come yet. Where there is no more room, the one that has

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same key with the same body gets the same answer, with another body none (RELIABILITY 3.4).
+"""Idempotency keys: the same key with the same body gets the same answer, with another body none (reliability.md §3.4).
 
 The key is put on the key-value table with the identity of what it will create before that is created. So whoever
 repeats a

@@ -1,5 +1,5 @@
 """Logs: one JSON object a line on standard error. What comes from outside is escaped and cut, and bodies and secrets
-are never written (RELIABILITY 2.7).
+are never written (reliability.md §2.7).
 
 A line is made by the standard library alone: importing a logging package took 0.3 s of a server's start.
 """

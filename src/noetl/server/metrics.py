@@ -40,8 +40,8 @@ class Meters:
             "noetl_http_seconds", "Time of requests.", ["method", "route", "status"], buckets=_QUICK, registry=one
         )
         self.lag = Gauge("noetl_event_loop_lag_seconds", "How late the event loop was, at the last look.", registry=one)
-        self.streams = Gauge("noetl_streams", "Live streams that somebody reads.", registry=one)
-        self.incidents = Gauge("noetl_incidents", "Records that broke whoever touched them.", registry=one)
+        self.streams = Gauge("noetl_streams", "Open live streams.", registry=one)
+        self.incidents = Gauge("noetl_incidents", "Quarantined records.", registry=one)
         self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
         self._pools: set[str] = set()  # those that have had orders
         self.commit_s = 0.0  # of late, smoothed; what overload is told by

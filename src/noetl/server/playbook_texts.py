@@ -47,7 +47,7 @@ def decoded(body: bytes) -> str:
 
 
 async def checked(text: PlaybookText, *, proofs: bool = True) -> Checked:
-    """Everything known about a text; nothing of it is run (RELIABILITY 2.2)."""
+    """Everything known about a text; nothing of it is run (reliability.md §2.2)."""
 
     def check_text() -> Checked:
         from noetl.language.checking import check

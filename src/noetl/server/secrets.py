@@ -1,5 +1,5 @@
 """Secrets of a server: which variables and files its keychain may read. None, unless the operator names them; where the
-author sits at the terminal, as in an embedded run (DESIGN §7).
+author sits at the terminal, as in an embedded run (design.md §7).
 """
 
 from __future__ import annotations

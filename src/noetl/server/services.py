@@ -91,7 +91,7 @@ def services_of(request: HTTPConnection) -> Services:
 
 
 def tools_of(settings: ServerSettings) -> Registry:
-    """The tools of a worker in this process. Private addresses are open where its author sits there (DESIGN §7)."""
+    """The tools of a worker in this process. Private addresses are open where its author sits there (design.md §7)."""
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
     stand_ins = settings.quantum_providers
     permissions = Permissions(

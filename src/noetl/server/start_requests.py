@@ -1,5 +1,5 @@
 """Starting: finds the playbook that is meant, begins an execution of it, and answers a repeated request as the first
-one (SRV-02, SRV-10, RELIABILITY 3.4).
+one (SRV-02, SRV-10, reliability.md §3.4).
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ async def _check_elsewhere(net: Net, services: Services) -> None:
 
 
 def _check_load(services: Services) -> None:
-    """429 while more is asked for than can be stored (RELIABILITY 3.7)."""
+    """429 while more is asked for than can be stored (reliability.md §3.7)."""
     settings = services.settings
     if services.starting >= settings.max_starts_at_once:
         raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311

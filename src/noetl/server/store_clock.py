@@ -1,4 +1,4 @@
-"""The clock of servers that share a database: the database's own (RELIABILITY 3.3).
+"""The clock of servers that share a database: the database's own (reliability.md §3.3).
 
 Leases, alarms and schedules are moments in the store, and several servers compare them. So that they agree whatever
 their machines believe, each takes the time from where the data are and counts on from there by a clock that nobody can

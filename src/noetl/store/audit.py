@@ -1,4 +1,5 @@
-"""The audit log: who did what to what, from where, and how it ended; appended to and never changed (RELIABILITY 3.9).
+"""The audit log: who did what to what, from where, and how it ended; appended to and never changed (reliability.md
+§3.9).
 
 Each row holds the hash of the one before it, so that a row which was changed, removed or put in between is found by
 walking the chain. A chain cut off at its end is found by whoever has noted a later hash elsewhere.

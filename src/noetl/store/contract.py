@@ -253,7 +253,7 @@ class ExecutionSearch(History, Protocol):
 
 
 class RetentionStore(Protocol):
-    """Removing what is over, and only whole (EVT-01, RELIABILITY 3.6)."""
+    """Removing what is over, and only whole (EVT-01, reliability.md §3.6)."""
 
     async def ended_nets(self) -> list[str]:
         """The nets, by hash, of executions that are over."""

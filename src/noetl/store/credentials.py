@@ -1,4 +1,4 @@
-"""Credentials: sealed rows by name. The store sees no value and has no key (RELIABILITY 2.6)."""
+"""Credentials: sealed rows by name. The store sees no value and has no key (reliability.md §2.6)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
 payload, a message's data and a whole human task are JSON text. Beside a payload stands its checksum: a byte that has
-changed in the store is noticed when it is read, and not believed (RELIABILITY 4.2).
+changed in the store is noticed when it is read, and not believed (reliability.md §4.2).
 """
 
 from __future__ import annotations

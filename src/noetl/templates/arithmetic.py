@@ -1,6 +1,6 @@
 """Arithmetic: the operators of templates over numbers, text, lists, times and durations.
 
-Every operator checks the size of its result before making it (RELIABILITY 2.1) and refuses what it cannot mean;
+Every operator checks the size of its result before making it (reliability.md §2.1) and refuses what it cannot mean;
 nothing is converted silently, so `"1" + 1` is an error and `"1" ~ 1` is `11`.
 """
 

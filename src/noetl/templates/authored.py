@@ -1,7 +1,7 @@
 """Authored: a value a playbook's author wrote, in which text with `{{ … }}` is a template.
 
 Only what is wrapped in this type is ever rendered. Data (workload, results, messages) is never wrapped, so it
-can never be taken for a template: the rule is structural (RELIABILITY 2.1).
+can never be taken for a template: the rule is structural (reliability.md §2.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions: what can be called by name in a template. Nothing else is global (RELIABILITY 2.1)."""
+"""Functions: what can be called by name in a template. Nothing else is global (reliability.md §2.1)."""
 
 from __future__ import annotations
 

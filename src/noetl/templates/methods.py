@@ -1,4 +1,4 @@
-"""Methods: the few things that can be called on a value, by kind (an allow-list, RELIABILITY 2.1).
+"""Methods: the few things that can be called on a value, by kind (an allow-list, reliability.md §2.1).
 
 A method is not a value: it exists only in a call. A mapping's own key wins over a method of the same name, so
 `workload.items` is data. Nothing here changes what it is called on.

@@ -1,4 +1,4 @@
-"""Formatting with `%`: the classic form only, bounded in width and number (RELIABILITY 2.1).
+"""Formatting with `%`: the classic form only, bounded in width and number (reliability.md §2.1).
 
 `str.format` and `format_map` are not offered at all: their field syntax reads attributes.
 """

@@ -1,4 +1,4 @@
-"""Prices: what an operation costs in steps of the budget, from the sizes of what it works on (RELIABILITY 2.1).
+"""Prices: what an operation costs in steps of the budget, from the sizes of what it works on (reliability.md §2.1).
 
 A step stands for at most one microsecond of a processor, so a whole budget is spent in a quarter of a second. A price
 is the worst case for values of these sizes, never a guess at what their content is. It is paid before the work is done.

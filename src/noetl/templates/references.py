@@ -1,4 +1,4 @@
-"""References: which names a template reads from its scope, found in its syntax tree (TPL-05, BEYOND §2).
+"""References: which names a template reads from its scope, found in its syntax tree (TPL-05, beyond.md §2).
 
 Names that the template itself binds (`for`, `set`, `with`) are its own and left out.
 """

@@ -50,7 +50,7 @@ class Scope:
         if is_reserved(name):
             return self._step_called(name)
         if name == "loop_index" and "iter" in self._namespaces:
-            return _field(self._namespaces["iter"], "index")  # the older spelling (DESIGN §5)
+            return _field(self._namespaces["iter"], "index")  # the older spelling (design.md §5)
         for layer in self._bare:
             if type(layer) is dict:
                 if name in layer:

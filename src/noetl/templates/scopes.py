@@ -53,7 +53,7 @@ class TemplateSite(StrEnum):
     VARS = "vars"
 
 
-# Evaluated by the server, which never holds a secret: `keychain` is an error there (RELIABILITY 2.6).
+# Evaluated by the server, which never holds a secret: `keychain` is an error there (reliability.md §2.6).
 SERVER_SITES = frozenset(
     {
         *(

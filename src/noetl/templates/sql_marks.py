@@ -1,4 +1,4 @@
-"""SQL marks: text that the SQL tools may put into a statement as it is, since the author said so (DESIGN §8).
+"""SQL marks: text that the SQL tools may put into a statement as it is, since the author said so (design.md §8).
 
 Marks live on the value only, and only as far as a caller asks to keep them; everywhere else it is plain text.
 """

@@ -36,7 +36,7 @@ class PayloadView:
     """A payload as `.data` and `.result` give it (TPL-07).
 
     Its own keys come first. Exactly one row answers for its fields (C-48), and the results of the single SQL statements
-    (`command_0`, …) stay readable on it (DESIGN §5). A key that it lacks is read in its own `data` or `result`; a
+    (`command_0`, …) stay readable on it (design.md §5). A key that it lacks is read in its own `data` or `result`; a
     payload that has neither is meant itself by them, so that `step.data.result.n` and `step.data.n` are the same.
     `rows` and `results` of a list are the list, as they are on the name of a step.
     """
@@ -164,8 +164,8 @@ class ResultProxy:
 
     `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22).
     `load` fetches the full result when a template first needs it; `._ref`, the envelope's fields and the `inline` ones
-    (`output_select`, DESIGN §5) never do, unless `own` names one of them as the payload's. `tasks` are the results of
-    a step's tasks. Whatever `load` raises is the reader's to handle (`result.missing`).
+    (`output_select`, design.md §5) never do, unless `own` names one of them as the payload's. `tasks` are the results
+    of a step's tasks. Whatever `load` raises is the reader's to handle (`result.missing`).
     """
 
     __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_shown", "_status", "_tasks", "_unwrap")

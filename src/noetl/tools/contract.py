@@ -54,7 +54,7 @@ class Playbooks(Protocol):
         there is none."""
 
     async def compensate(self, execution_id: str) -> PlaybookCallResult:
-        """Undo what a nested execution of ours had registered, and wait for it (DESIGN §8)."""
+        """Undo what a nested execution of ours had registered, and wait for it (design.md §8)."""
 
     async def give_up(self, reason: str) -> None:
         """Cancel the child, since nobody waits for it any more."""
@@ -64,10 +64,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a task run may know of its surroundings.
 
     `spec` is the effective spec, rendered. `idempotency_key` is the same for every attempt of one visit of a task
-    (RELIABILITY 3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
+    (reliability.md §3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
     fields of a credential by its name, where there is a keychain; `secrets` looks others up. `data_folders` are the
-    folders of files that a tool may open for a playbook (DESIGN §7); `sandbox`: code of the playbook runs in a sandbox
-    only, whatever the playbook says. `keep` and `load` reach the results store
+    folders of files that a tool may open for a playbook (design.md §7); `sandbox`: code of the playbook runs in a
+    sandbox only, whatever the playbook says. `keep` and `load` reach the results store
     (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
     nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
     cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the

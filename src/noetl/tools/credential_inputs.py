@@ -1,4 +1,4 @@
-"""Credential inputs: which inputs of a kind name credentials, as the kind itself declares (RELIABILITY 2.2)."""
+"""Credential inputs: which inputs of a kind name credentials, as the kind itself declares (reliability.md §2.2)."""
 
 from __future__ import annotations
 

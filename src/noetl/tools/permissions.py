@@ -1,4 +1,4 @@
-"""Permissions: what the operator of a worker lets tools do on its machine (DESIGN §7). Nothing of it by default."""
+"""Permissions: what the operator of a worker lets tools do on its machine (design.md §7). Nothing of it by default."""
 
 from __future__ import annotations
 

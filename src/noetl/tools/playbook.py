@@ -45,7 +45,7 @@ class PlaybookTool:
         if called.status != "completed":
             raise _failed(str(inputs["path"]), called.execution_id, called.status, called.error)
         result = {"execution_id": called.execution_id, "status": called.status, "data": called.data}
-        # told only of children that can be undone: whoever compensates this task then undoes them (DESIGN §8)
+        # told only of children that can be undone: whoever compensates this task then undoes them (design.md §8)
         helpers = {"playbook": {"compensable": called.execution_id}} if called.compensable else {}
         return ToolResult(result=result, wrapped=True, helpers=helpers)
 

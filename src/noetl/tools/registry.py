@@ -85,7 +85,7 @@ class Registry:
         if self.runs(kind):
             return self.permissions.refusal(kind)
         plugin = _known_plugin(kind)
-        return f'nobody here runs tool kind "{kind}": install {plugin}' if plugin else None
+        return f'no worker here runs tool kind "{kind}": install {plugin}' if plugin else None
 
     def helpers(self, kind: str) -> dict[str, dict[str, Any]]:
         """The kind's words on an outcome that no tool had a hand in; none where nobody runs it."""
@@ -100,7 +100,7 @@ class Registry:
             raise ToolError("tool.unknown_kind" if path is None else "tool.not_allowed", refusal)
         if path is None:
             known = ", ".join(sorted(self._paths))
-            raise ToolError("tool.unknown_kind", f'nobody here runs tool kind "{kind}"; this worker runs {known}')
+            raise ToolError("tool.unknown_kind", f'no worker here runs tool kind "{kind}"; this worker runs {known}')
         if not isinstance(path, str):
             return path() if callable(path) else path
         module, _, name = path.partition(":")

@@ -1,4 +1,4 @@
-"""Sandboxes: the process of one task in namespaces of its own, by bubblewrap (RELIABILITY 2.2).
+"""Sandboxes: the process of one task in namespaces of its own, by bubblewrap (reliability.md §2.2).
 
 It has no network, sees no process but its own, is another user, and finds system files, read-only, and an empty
 temporary folder that goes with it. A task that asks for one is refused where there can be none, with the reason: it

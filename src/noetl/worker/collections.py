@@ -1,4 +1,4 @@
-"""Collections of loops that are stored apart: read once by a worker, not once per range (RELIABILITY 3.5)."""
+"""Collections of loops that are stored apart: read once by a worker, not once per range (reliability.md §3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeat: prolongs leases from a thread of its own, over a connection of its own (RELIABILITY 3.3).
+"""Heartbeat: prolongs leases from a thread of its own, over a connection of its own (reliability.md §3.3).
 
 A tool that keeps the event loop busy must not cost its worker the lease, so the loop has no part in it. What turns out
 to be somebody else's is stopped; so is everything once the server could not be told for two thirds of the lease, before

@@ -110,7 +110,7 @@ class RangeRun:
         self._ended(index, path, end, self._added(run) if its.extend else [])
 
     def _added(self, run: PipelineRun) -> list[Any]:
-        """What the iteration adds to the collection: `iter.extend` as it left it (BEYOND §1)."""
+        """What the iteration adds to the collection: `iter.extend` as it left it (beyond.md §1)."""
         added = run.position.iter.get("extend") if run.position is not None else None
         return added if isinstance(added, list) else []
 

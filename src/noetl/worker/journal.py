@@ -1,7 +1,7 @@
 """Journal: what a worker has seen of one order and not yet reported.
 
-Entries leave in the order they were written. What nobody waits for may stay a moment (DESIGN §3); what must be durable
-before the next task starts is flushed and awaited, which is the post's business.
+Entries leave in the order they were written. What nobody waits for may stay a moment (design.md §3); what must be
+durable before the next task starts is flushed and awaited, which is the post's business.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ Ended = StepDone | StepFailed | CaseWaiting
 
 _NOBODYS = Scope({})  # where no rule reads one
 
-RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (DESIGN §3)
+RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (design.md §3)
 
 
 class PipelineRun:

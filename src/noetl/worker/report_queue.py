@@ -1,5 +1,5 @@
 """Post: everything a worker says to its control plane, gathered. What has come together leaves in one turn
-(PERFORMANCE §2).
+(performance.md §2).
 
 No timer holds anything back: while one turn is under way the next one gathers, and when nothing is, what is said leaves
 as soon as those who run at this moment have had their word. So iterations that end together share one commit.

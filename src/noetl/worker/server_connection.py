@@ -1,6 +1,6 @@
 """The line to a server: requests that are sent again until they are answered, and refusals in plain words.
 
-Whatever a worker sends may arrive twice and mean the same (RELIABILITY 3.1), so it never has to know whether the
+Whatever a worker sends may arrive twice and mean the same (reliability.md §3.1), so it never has to know whether the
 answer or the request was lost.
 """
 

@@ -1,4 +1,5 @@
-"""The sweeper: each record for itself; what breaks is quarantined, and everything else goes on (RELIABILITY 2.7)."""
+"""The sweeper: each record for itself; what breaks is quarantined, and everything else goes on (reliability.md
+§2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is over goes after its time, whole; what somebody still names stays (RELIABILITY 3.6, EVT-01)."""
+"""What is over goes after its time, whole; what somebody still names stays (reliability.md §3.6, EVT-01)."""
 
 from __future__ import annotations
 

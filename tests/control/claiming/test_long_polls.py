@@ -1,4 +1,5 @@
-"""Who waits on a long poll is handed what a round makes ready, in that round's own commit (PERFORMANCE §2, SRV-05)."""
+"""Who waits on a long poll is handed what a round makes ready, in that round's own commit (performance.md §2,
+SRV-05)."""
 
 from __future__ import annotations
 

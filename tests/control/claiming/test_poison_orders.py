@@ -1,4 +1,4 @@
-"""Only the order that kills its workers is given up, not those that ran beside it (RELIABILITY 2.7, 3.3)."""
+"""Only the order that kills its workers is given up, not those that ran beside it (reliability.md §2.7, 3.3)."""
 
 from __future__ import annotations
 

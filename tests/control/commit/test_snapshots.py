@@ -1,5 +1,5 @@
 """Two servers on one execution: who comes second goes on from what both have, and reads what the other added, whatever
-the length of the history (DESIGN §3)."""
+the length of the history (design.md §3)."""
 
 from __future__ import annotations
 

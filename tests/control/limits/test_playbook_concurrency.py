@@ -1,4 +1,4 @@
-"""How many executions of a playbook run at once, on one server or several (BEYOND §1, DESIGN §8)."""
+"""How many executions of a playbook run at once, on one server or several (beyond.md §1, design.md §8)."""
 
 from __future__ import annotations
 

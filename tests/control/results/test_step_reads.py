@@ -1,4 +1,4 @@
-"""An order brings the results that its step can read, and no others (WRK-04, PERFORMANCE §2)."""
+"""An order brings the results that its step can read, and no others (WRK-04, performance.md §2)."""
 
 from __future__ import annotations
 

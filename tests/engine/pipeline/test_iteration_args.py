@@ -1,4 +1,4 @@
-"""Step-level args of a looped step, which see its iterations (TPL-05, DESIGN §5)."""
+"""Step-level args of a looped step, which see its iterations (TPL-05, design.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step's orders get the secrets that its tasks name, and no others (RELIABILITY 2.2, 2.6)."""
+"""A step's orders get the secrets that its tasks name, and no others (reliability.md §2.2, 2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`result` of a step: the note on a store's kind, and output_select where there is a loop (DESIGN §5)."""
+"""`result` of a step: the note on a store's kind, and output_select where there is a loop (design.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: their syntax, places and the names they may read (VAL-15, TPL-05, TPL-11, C-26, RELIABILITY 2.6)."""
+"""Templates: their syntax, places and the names they may read (VAL-15, TPL-05, TPL-11, C-26, reliability.md §2.6)."""
 
 from __future__ import annotations
 

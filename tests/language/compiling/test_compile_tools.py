@@ -1,4 +1,4 @@
-"""Tool kinds, their inputs, and workbook references (VAL-04, DOC-10, SPEC-05, TOOL-10, TOOL-13, DESIGN §5)."""
+"""Tool kinds, their inputs, and workbook references (VAL-04, DOC-10, SPEC-05, TOOL-10, TOOL-13, design.md §5)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
     ],
 )
 def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str, task: str) -> None:
-    """Such playbooks check, and say which plug-in would run them (DESIGN §5)."""
+    """Such playbooks check, and say which plug-in would run them (design.md §5)."""
     result = compiled(step(task), api=api)
 
     assert result.loud == ["W_TOOL_KIND"]

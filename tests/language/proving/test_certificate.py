@@ -152,7 +152,7 @@ def rounds(count: int) -> Net:
 )
 @pytest.mark.req("ADV-06")
 def test_a_thousand_steps_take_about_twice_the_work_of_half_of_them(large: Net, half: Net) -> None:
-    """BEYOND §2 says half a second: `make bench` measures that."""
+    """beyond.md §2 says half a second: `make bench` measures that."""
     parse.cache_clear()  # the guards of the one are not to be known from the other
     _, fewer = count_calls(lambda: analyse(half, {}))
     parse.cache_clear()

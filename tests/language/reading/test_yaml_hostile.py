@@ -1,4 +1,5 @@
-"""Hostile YAML: whatever the text, the answer is a mapping or E_YAML, with little work and memory (RELIABILITY 2.7)."""
+"""Hostile YAML: whatever the text, the answer is a mapping or E_YAML, with little work and memory (reliability.md
+§2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The audit log: every change and every refusal, without bodies, in a chain that shows tampering (RELIABILITY 3.9)."""
+"""The audit log: every change and every refusal, without bodies, in a chain that shows tampering (reliability.md
+§3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: nothing is reached but through a row of the table (RELIABILITY 2.3)."""
+"""The gate: nothing is reached but through a row of the table (reliability.md §2.3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_route_without_a_row_is_closed_to_everybody() -> None:
             answer = await caller.get("/api/forgotten")
 
         assert answer.status_code == 403
-        assert answer.json()["detail"] == f"your token has the role {role}; nobody may ask this"
+        assert answer.json()["detail"] == f"your token has the role {role}; no role may send this request"
 
 
 async def test_who_may_run_is_not_who_may_register() -> None:

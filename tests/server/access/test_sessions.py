@@ -1,4 +1,5 @@
-"""Sessions of browsers: a cookie no script can read, and changes only from pages of this server (RELIABILITY 2.3)."""
+"""Sessions of browsers: a cookie no script can read, and changes only from pages of this server (reliability.md
+§2.3)."""
 
 from __future__ import annotations
 

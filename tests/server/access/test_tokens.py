@@ -1,4 +1,4 @@
-"""Tokens: opaque, shown once, kept as a hash; what is not exactly a living one is nobody (RELIABILITY 2.3)."""
+"""Tokens: opaque, shown once, kept as a hash; what is not exactly a living one is nobody (reliability.md §2.3)."""
 
 from __future__ import annotations
 

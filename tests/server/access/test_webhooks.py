@@ -1,4 +1,4 @@
-"""Webhooks: only what is signed, fresh, JSON and new has an effect, and has it once (RELIABILITY 2.4, F19)."""
+"""Webhooks: only what is signed, fresh, JSON and new has an effect, and has it once (reliability.md §2.4, F19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker may go away with all it has: rings are late then, and nothing else (RELIABILITY 0.2, 3.2)."""
+"""A broker may go away with all it has: rings are late then, and nothing else (reliability.md §0.2, 3.2)."""
 
 from __future__ import annotations
 

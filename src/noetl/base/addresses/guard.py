@@ -81,4 +81,4 @@ class AddressGuard:
             raise BlockedError(f"{what} is blocked: {path} is {why}")
 
 
-UNGUARDED = AddressGuard()  # an embedded run: loopback and private addresses are open (DESIGN §7)
+UNGUARDED = AddressGuard()  # an embedded run: loopback and private addresses are open (design.md §7)

@@ -1,4 +1,4 @@
-"""The address policy: which addresses tools and token requests may reach (RELIABILITY §2.5, SSRF).
+"""The address policy: which addresses tools and token requests may reach (reliability.md §2.5, SSRF).
 
 The table is our own: the standard library calls several cloud metadata addresses global. An IPv6 address that carries
 an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be where the packets go.
@@ -112,7 +112,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         return all(not is_private(one) or _within(one, networks) for one in everywhere)
 
 
-OPEN = AddressPolicy(allow_private=True)  # an embedded run: the author sits at the terminal (DESIGN §7)
+OPEN = AddressPolicy(allow_private=True)  # an embedded run: the author sits at the terminal (design.md §7)
 CLOSED = AddressPolicy()
 
 

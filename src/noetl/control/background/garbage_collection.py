@@ -1,4 +1,5 @@
-"""Sweeping: what a server looks for by itself, since whoever should have told it may be gone (RELIABILITY 2.7, 3.2).
+"""Sweeping: what a server looks for by itself, since whoever should have told it may be gone (reliability.md §2.7,
+3.2).
 
 One task, one record at a time, each for itself: a record that breaks is put into quarantine and the others go on. An
 incident lies on the key-value table, where operators see it.

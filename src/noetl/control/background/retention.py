@@ -1,5 +1,5 @@
 """Retention: executions that have been over for long enough are removed whole, and results that nobody names any more
-(RELIABILITY 3.6).
+(reliability.md §3.6).
 
 A playbook says how long by `metadata.retention`, else the store's owner does. Results are collected by mark and sweep:
 one goes only when nothing that is left names it, and nobody has put it for a day, which is longer than any write takes.

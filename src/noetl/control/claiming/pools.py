@@ -1,4 +1,5 @@
-"""Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, DESIGN §8).
+"""Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, design.md
+§8).
 
 The settings lie on the store's shelf, so that every server keeps them and they can be changed while it runs. A capacity
 is promised by the store itself: a commit that would go beyond it is refused (`StoreSpace`). A rate is counted on

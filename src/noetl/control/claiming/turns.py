@@ -1,4 +1,4 @@
-"""Turns: what a worker reports is recorded and what it may take is claimed, in one round (PERFORMANCE §2)."""
+"""Turns: what a worker reports is recorded and what it may take is claimed, in one round (performance.md §2)."""
 
 from __future__ import annotations
 

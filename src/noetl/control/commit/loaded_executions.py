@@ -1,4 +1,4 @@
-"""Hot executions: those kept in memory, with their plans, as far as the log has them (DESIGN §3).
+"""Hot executions: those kept in memory, with their plans, as far as the log has them (design.md §3).
 
 Any server may move any execution. One that others have moved is caught up by its tail. Where memory went ahead of the
 log, since a commit failed, it goes back to its base first (see `bases`); only where there is none is it read from its

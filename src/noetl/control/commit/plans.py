@@ -1,4 +1,4 @@
-"""Plans: compiled playbooks made ready to be decided with, once for each net (PERFORMANCE §2)."""
+"""Plans: compiled playbooks made ready to be decided with, once for each net (performance.md §2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Quarantine: records that break whoever touches them are let be for a while, longer each time, so that all others go
-on (RELIABILITY 2.7). One that has failed often enough is an incident: an operator sees it. It is still tried, but
+on (reliability.md §2.7). One that has failed often enough is an incident: an operator sees it. It is still tried, but
 rarely.
 """
 
@@ -59,7 +59,7 @@ class Quarantine:
         since = before.since if before else now
         noted = self._noted[record] = Incident(record=record, problem=text, failures=failures, since=since, last=now)
         self.postpone(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
-        _log.warning("%s failed for the %d. time and is let be: %s", record, failures, text)
+        _log.warning("%s failed %d times and is quarantined: %s", record, failures, text)
         if failures == FAILURES:
             self._unsaid.append(noted)
             _log.error("%s is quarantined: %s", record, text, exc_info=problem)

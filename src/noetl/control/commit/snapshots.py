@@ -2,7 +2,7 @@
 
 Deciding changes an execution in place, and that cannot be undone. Where a decision is not stored, since another server
 was first, memory goes back to the base and follows it by the events that came after: those it has itself, and the tail
-of the log. So meeting another server costs the same however long the history is (DESIGN §3).
+of the log. So meeting another server costs the same however long the history is (design.md §3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Groups: the executions of a playbook that share a limit, by its key, as they lie on the key-value table (BEYOND §1).
+"""Groups: the executions of a playbook that share a limit, by its key, as they lie on the key-value table (beyond.md
+§1).
 
 Which group a start belongs to is told from its playbook and payload. Who is let in is the gate's business.
 """

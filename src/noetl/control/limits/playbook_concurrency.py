@@ -1,4 +1,4 @@
-"""Concurrency of a playbook: how many of its executions may run at once (`executor.spec.concurrency`, BEYOND §1).
+"""Concurrency of a playbook: how many of its executions may run at once (`executor.spec.concurrency`, beyond.md §1).
 
 Who runs and who waits stands on the key-value table, one thing per playbook and key, and changes by
 compare-and-set: whichever

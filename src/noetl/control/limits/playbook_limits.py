@@ -1,4 +1,4 @@
-"""Limits of playbooks that an operator has set: how many executions of each may run at once (BEYOND §5).
+"""Limits of playbooks that an operator has set: how many executions of each may run at once (beyond.md §5).
 
 They lie on the store's shelf, so that every server and every embedded run on the store keeps them, and stand for what
 the playbook says until they are reset. Who runs and who waits under them is the gate's business (`concurrency`).

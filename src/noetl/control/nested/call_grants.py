@@ -1,4 +1,4 @@
-"""Call grants: which nested playbook the holder of an order may start (RELIABILITY 2.3).
+"""Call grants: which nested playbook the holder of an order may start (reliability.md §2.3).
 
 The task run that asks is the one the order stands at, by what is recorded, or a hook of it: so there is one child for
 each. What it asks for is what its task renders to. A part of it that comes of an earlier task of the same pipeline is

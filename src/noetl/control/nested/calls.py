@@ -181,7 +181,7 @@ class NestedCalls:
         return tuple(child.saga.registered.values()) if child.saga is not None else ()
 
     async def _begin_undoing(self, call: PlaybookCall, parent: LoadedExecution, undoing_id: str) -> None:
-        """Begin the execution that undoes a child: of the child's net, with the child's request (DESIGN §8)."""
+        """Begin the execution that undoes a child: of the child's net, with the child's request (design.md §8)."""
         assert call.compensates is not None
         registrations = await self._undoable(call)
         child = await self._conductor.execution(call.compensates)
@@ -223,8 +223,8 @@ class NestedCalls:
 
 
 def _check_kind(parent: LoadedExecution, call: PlaybookCall) -> None:
-    """A worker starts what tasks of its order call, and nothing else (RELIABILITY 2.3). Tools that are not built in may
-    call as well."""
+    """A worker starts what tasks of its order call, and nothing else (reliability.md §2.3). Tools that are not built in
+    may call as well."""
     kinds = needs_of(parent.plan, parent.execution, call.order_id)
     if call.compensates is None and kinds <= CALL_NOTHING:
         raise ToolError(FAILED, f'"{call.path}" was not started: no task of this order calls a playbook')

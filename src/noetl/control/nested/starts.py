@@ -1,4 +1,4 @@
-"""Starts: executions that are asked for at the same moment begin in one transaction (PERFORMANCE §2)."""
+"""Starts: executions that are asked for at the same moment begin in one transaction (performance.md §2)."""
 
 from __future__ import annotations
 

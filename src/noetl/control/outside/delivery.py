@@ -223,7 +223,7 @@ async def keep(store: Store, message: MessageRow) -> bool:
 
 
 async def _is_full(store: Store, message: MessageRow) -> bool:
-    """Whether nobody would take it and there is no room to keep it (RELIABILITY 2.4)."""
+    """Whether nobody would take it and there is no room to keep it (reliability.md §2.4)."""
     if await store.waits.count_kept(message.name, now=message.sent_at) < MOST_KEPT:
         return False
     return not await store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))

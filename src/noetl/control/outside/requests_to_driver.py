@@ -1,4 +1,4 @@
-"""Telling an execution something from another process: as a request that whoever drives it takes (DESIGN §2).
+"""Telling an execution something from another process: as a request that whoever drives it takes (design.md §2).
 
 The action names the command; the command itself, without its moment, is what the request carries.
 """

@@ -1,4 +1,4 @@
-"""Step reads: whose results an order has to bring with it (WRK-04, PERFORMANCE §2).
+"""Step reads: whose results an order has to bring with it (WRK-04, performance.md §2).
 
 A name is looked up only where a text says it: in a template, or in code that stands in the playbook. So the words of a
 step's texts hold every step it can read, and often others, which does no harm. Where names are looked up that no text

@@ -96,7 +96,7 @@ class SecretRelease:
         return entry, await keychain.material(entries, ask.name)
 
     async def _is_named(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> bool:
-        """Whether a task of the order's step names it, as far as what is recorded tells (RELIABILITY 2.2)."""
+        """Whether a task of the order's step names it, as far as what is recorded tells (reliability.md §2.2)."""
         run = execution.run_of(ask.order_id)
         if run is None:
             return False

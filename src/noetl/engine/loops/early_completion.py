@@ -1,4 +1,4 @@
-"""Early completion: after each end of an iteration, whether the level has what it wanted (BEYOND §1).
+"""Early completion: after each end of an iteration, whether the level has what it wanted (beyond.md §1).
 
 `complete_when` reads the iteration that ended as `iter`, with its `result` and how many of the level are `done`,
 `failed` and in `total`; and `ctx` with what the loop has written so far.

@@ -1,4 +1,4 @@
-"""Ranges: how many iterations one order takes, and which (LOOP-05, LOOP-11, LOOP-15, PERFORMANCE §2)."""
+"""Ranges: how many iterations one order takes, and which (LOOP-05, LOOP-11, LOOP-15, performance.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Step-level `args` of a looped step: those that read the iteration are rendered in each, the others once (DESIGN §5).
+"""Step-level `args` of a looped step: those that read the iteration are rendered in each, the others once (design.md
+§5).
 
 What a token brings wins over both, as everywhere.
 """

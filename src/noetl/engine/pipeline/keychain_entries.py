@@ -1,4 +1,4 @@
-"""Keychain entries of one execution: what a declaration leaves to the workload is filled in (KEY-01, DESIGN §5).
+"""Keychain entries of one execution: what a declaration leaves to the workload is filled in (KEY-01, design.md §5).
 
 Rendered when a request is evaluated and whenever an entry is looked up again, with the same workload each time. No
 entry reads another one: none is resolved yet.

@@ -20,7 +20,7 @@ from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.templates.views import own_keys
 
-MAX_RESULT_BYTES = 64 * 1024 * 1024  # RELIABILITY 3.6
+MAX_RESULT_BYTES = 64 * 1024 * 1024  # reliability.md §3.6
 MIN_TEXT_BYTES = 500  # whatever the limit, a text says this much
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
@@ -96,7 +96,8 @@ def cut(text: str, room_bytes: int) -> str:
 
 
 def within_cap(outcome: Outcome) -> Outcome:
-    """The outcome, or the error `result.too_large` where the result is more than any store takes (RELIABILITY 3.6)."""
+    """The outcome, or the error `result.too_large` where the result is more than any store takes (reliability.md
+    §3.6)."""
     if not outcome.ok or fits(outcome.result, MAX_RESULT_BYTES):
         return outcome
     return _with(outcome, status=Status.ERROR, result=None, error=too_large())

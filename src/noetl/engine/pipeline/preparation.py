@@ -19,7 +19,7 @@ from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
-# Inputs that are SQL, by kind: bound, never rendered (DESIGN §8). `tools.kinds` declares the same, held by a test.
+# Inputs that are SQL, by kind: bound, never rendered (design.md §8). `tools.kinds` declares the same, held by a test.
 SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "snowflake", "ducklake"), frozenset({"command", "query"}))
 SHELL_INPUTS = {"shell": frozenset({"cmds"})}  # commands: values are single arguments, as for SQL
 

@@ -1,4 +1,4 @@
-"""The result of a step as its author wants it kept: `result.store` and `result.output_select` (DESIGN §5).
+"""The result of a step as its author wants it kept: `result.store` and `result.output_select` (design.md §5).
 
 Who asks for storing has a reference, however small the result is; the fields that are selected stay inline beside it.
 """

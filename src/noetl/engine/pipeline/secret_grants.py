@@ -1,4 +1,4 @@
-"""Secret grants: which secrets may be given to whoever holds an order of a step (RELIABILITY 2.2, 2.6).
+"""Secret grants: which secrets may be given to whoever holds an order of a step (reliability.md §2.2, 2.6).
 
 A name that is a template is what it gives in the scope that was recorded when the order was given out. What the server
 cannot know so, since it comes of an earlier task of the same pipeline, is the worker's word alone: then the fixed parts

@@ -1,4 +1,4 @@
-"""Secret names: the places of a step's tasks that name a secret, as they are written (RELIABILITY 2.2, 2.6).
+"""Secret names: the places of a step's tasks that name a secret, as they are written (reliability.md §2.2, 2.6).
 
 Tasks of built-in kinds name credentials in `auth` and nowhere else. A plug-in's kind may say which of its inputs name
 some; one that says nothing names them under `auth`, `credential` or `credentials`, however deep.

@@ -100,7 +100,7 @@ def keep_for_handlers(execution: Execution, event: Event) -> None:
 
 
 def note_child(run: StepRun, payload: TaskProcessed) -> None:
-    """A nested execution that can be compensated, should this step run succeed (DESIGN §8)."""
+    """A nested execution that can be compensated, should this step run succeed (design.md §8)."""
     if child := child_of(payload):
         if run.loop is None:
             run.children = (*run.children, child)

@@ -1,4 +1,5 @@
-"""Boundary events: which ones a step can end with, and the other names they answer to (LOOP-09, TMR-02, DESIGN §5)."""
+"""Boundary events: which ones a step can end with, and the other names they answer to (LOOP-09, TMR-02, design.md
+§5)."""
 
 from __future__ import annotations
 

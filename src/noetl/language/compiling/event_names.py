@@ -1,4 +1,4 @@
-"""Event names: a guard that waits for an event its step never has will never hold (VAL-20, DESIGN §5)."""
+"""Event names: a guard that waits for an event its step never has will never hold (VAL-20, design.md §5)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Guards: what can be told about a condition without running it, given a few facts.
 
-Facts say what a chain of names is known to equal; an event has several names at once (DESIGN §5). Everything else may
-be true or false, and a guard is decided only when that makes no difference.
+Facts say what a chain of names is known to equal; an event has several names at once (design.md §5). Everything else
+may be true or false, and a guard is decided only when that makes no difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Task inputs: the keys of a task are those its kind reads, under their canonical names (DOC-10, SPEC-05, DESIGN §5).
+"""Task inputs: the keys of a task are those its kind reads, under their canonical names (DOC-10, SPEC-05, design.md
+§5).
 
 Aliases are renamed with a note. A runtime knob written beside `kind` is taken as `spec` under noetl.io/v2 and refused
 under noetl.io/v10. Values are not looked at: they may be templates.

@@ -1,4 +1,4 @@
-"""Scope names: a template reads only what can be seen where it is rendered (TPL-05, C-26, RELIABILITY 2.6)."""
+"""Scope names: a template reads only what can be seen where it is rendered (TPL-05, C-26, reliability.md §2.6)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """SQL: text that no value could make run is an error; text that one single expression makes is worth a warning.
 
-Where templates stand in SQL is told by the author's text alone (DESIGN §8), so most mistakes are found here and not at
-run time.
+Where templates stand in SQL is told by the author's text alone (design.md §8), so most mistakes are found here and not
+at run time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`result` of a step: what it asks for and does not get is said (DESIGN §5).
+"""`result` of a step: what it asks for and does not get is said (design.md §5).
 
 A deployment has one results store, so a kind that is named is a wish. `output_select` keeps fields of one result beside
 its reference; a loop's result is a list of many, of which it selects nothing.

@@ -63,7 +63,7 @@ class _References:
 
 
 def _named(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilation) -> str | None:
-    """The definition a reference names: `task`, or its own `name` where `task` is absent (DESIGN §5)."""
+    """The definition a reference names: `task`, or its own `name` where `task` is absent (design.md §5)."""
     node = task.inputs.get("task") or task.inputs.get("name") or task.name_node
     known = f"the workbook has {', '.join(book)}" if book else "this playbook has no workbook"
     if node is None:

@@ -119,7 +119,7 @@ def _executor() -> Schema:
 
 
 def _workbook() -> Schema:
-    """The three spellings of DOC-09; a task may stand under a `tool` of its own (DESIGN §5)."""
+    """The three spellings of DOC-09; a task may stand under a `tool` of its own (design.md §5)."""
     task = {
         "if": {"required": ["tool"], "not": {"required": ["kind"]}},
         "then": mapping({"name": TEXT, "desc": TEXT, "tool": ref("task")}, "tool"),

@@ -1,4 +1,4 @@
-"""The certificate: what was proved about one net, kept beside it under the net's content hash (BEYOND §2, ADV-06).
+"""The certificate: what was proved about one net, kept beside it under the net's content hash (beyond.md §2, ADV-06).
 
 Plain data that serialises to JSON. `analyse` is the only door to this room.
 """

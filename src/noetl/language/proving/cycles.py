@@ -1,4 +1,4 @@
-"""Cycles of arcs, and the reason why each one ends (ROUTE-10, BEYOND §2).
+"""Cycles of arcs, and the reason why each one ends (ROUTE-10, beyond.md §2).
 
 An arc can be relied on to stay silent one day when its step can also leave the cycle and a guard that decides reads
 something a round changes, when it is taken only after a failure or a timeout, or when its step waits. Cycles that

@@ -1,4 +1,4 @@
-"""Data flow: values read where no path can have set them before (BEYOND §2).
+"""Data flow: values read where no path can have set them before (beyond.md §2).
 
 May-analysis: a value counts as set when any run, on any path or beside it, may have set it; so what is reported is
 read in vain on every path. Reads with a default are exempt, and a computed key silences its whole namespace.

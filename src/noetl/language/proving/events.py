@@ -1,7 +1,7 @@
 """Boundary events: how a step's run can end, as far as its compiled form tells (ROUTE-09, LOOP-09, TMR-02).
 
 Names are those an arc's `event.name` can have. Aliases of other generations compare equal to several of them
-(DESIGN §5); a name outside both tables is nobody's boundary event.
+(design.md §5); a name outside both tables is nobody's boundary event.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Guards: what can be told about conditions without data, by trying a few telling values for each thing they read.
 
-The small abstract domain of BEYOND §2: equality with constants, order against numbers, truth and its negation, and
+The small abstract domain of beyond.md §2: equality with constants, order against numbers, truth and its negation, and
 the event's name. Whatever else a guard says is a coin that may fall either way, the same way for the same text.
 """
 

@@ -1,4 +1,4 @@
-"""Witnesses: a finding as a firing sequence, in words and as moves that a screen can play (BEYOND §2).
+"""Witnesses: a finding as a firing sequence, in words and as moves that a screen can play (beyond.md §2).
 
 A witness shows the tokens that matter and leaves the others where they are. `Marking` is what it moves: steps
 with the tokens they hold, in the order they came.

@@ -1,4 +1,5 @@
-"""Options of an arc: priority, dedupe, partition, delay, tokens, cancel, compensation (C-31, ADV-03…05, BEYOND §1)."""
+"""Options of an arc: priority, dedupe, partition, delay, tokens, cancel, compensation (C-31, ADV-03…05, beyond.md
+§1)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def _check_partition(reading: ReadContext, node: Node | None) -> None:
 
 
 def _check_tokens(reading: ReadContext, node: Node | None) -> None:
-    """A number, not a template: how many tokens an arc makes is part of the net (BEYOND §1)."""
+    """A number, not a template: how many tokens an arc makes is part of the net (beyond.md §1)."""
     whole = isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool)
     if node is not None and not (whole and isinstance(node, Scalar) and int(node.value or 0) >= 1):
         found = "a template" if is_templated(node) else found_text(node)

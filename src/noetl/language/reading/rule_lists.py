@@ -89,7 +89,7 @@ def _read_when(reading: ReadContext, rule: Mapping, complete: bool) -> Rung | No
 
 
 def _read_else(reading: ReadContext, rule: Mapping) -> Rung | None:
-    """`{else: {then: …}}`; also `{else: {do: …}}` (DESIGN §5) and `{else: null, then: …}` (C-35)."""
+    """`{else: {then: …}}`; also `{else: {do: …}}` (design.md §5) and `{else: null, then: …}` (C-35)."""
     if "when" in rule:
         message = "a rule has either when or else, and this one has both"
         reading.error("E_RULE_SHAPE", rule.keys["else"], message, "make else a rule of its own, at the end")

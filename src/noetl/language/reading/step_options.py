@@ -1,4 +1,4 @@
-"""Options of a step's `spec`: join, concurrency, rate, end, pool, lease, timeout (O-01, WRK-03, BEYOND §1).
+"""Options of a step's `spec`: join, concurrency, rate, end, pool, lease, timeout (O-01, WRK-03, beyond.md §1).
 
 Everything else under `spec` is a default for the step's tasks (SPEC-02) and is not judged here.
 """
@@ -65,7 +65,7 @@ def check_concurrency(reading: ReadContext, node: Node | None, what: str) -> Non
 
 
 def _check_rate(reading: ReadContext, node: Node | None) -> None:
-    """`{key, limit, per}` (DESIGN §8)."""
+    """`{key, limit, per}` (design.md §8)."""
     shape = 'rate: {key: "{{ … }}", limit: 10, per: 1m}'
     block = mapping(reading, node, _CODE, "rate", shape)
     if block is None:

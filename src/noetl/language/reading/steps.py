@@ -1,4 +1,4 @@
-"""What the steps of v10 and v2-eval have in common: words, data, loop and tasks (DOC-10, DESIGN §5, §8)."""
+"""What the steps of v10 and v2-eval have in common: words, data, loop and tasks (DOC-10, design.md §5, §8)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_common(reading: ReadContext, node: Mapping, name: Scalar) -> dict[str, 
 
 
 def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Mapping | None:
-    """Where the step's result is kept, written as `result` or as `spec.result` (DESIGN §5)."""
+    """Where the step's result is kept, written as `result` or as `spec.result` (design.md §5)."""
     shape = "result: {store: {kind: …}, output_select: [path, …]}"
     written = node.get("result") or (spec.get("result") if spec else None)
     result = mapping(reading, written, _CODE, "result", shape)

@@ -57,7 +57,7 @@ def read_task(reading: ReadContext, node: Node, label: Scalar | None = None) -> 
     timeout(reading, spec.get("timeout") if spec else None, "timeout")
     inputs = {key: value for key, value in node.values.items() if key not in own}
     if kind and kind.value == "workbook" and label is not None and label is not node.get("name") and "name" in node:
-        inputs["name"] = node.values["name"]  # the task it refers to (DESIGN §5), since the label names this one
+        inputs["name"] = node.values["name"]  # the task it refers to (design.md §5), since the label names this one
     return TaskSyntax(
         node=node,
         name=str(name.value) if name else None,

@@ -1,4 +1,4 @@
-"""The workbook: reusable tasks by name, in any spelling (DOC-09, DESIGN §5). References are not followed here."""
+"""The workbook: reusable tasks by name, in any spelling (DOC-09, design.md §5). References are not followed here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading YAML: text in, a tree of nodes with places out, or diagnostics that say why not (DOC-01).
 
-One lazy pass over parser events, so that hostile text is refused before it costs anything (RELIABILITY 2.7): nothing
-is composed, constructed or expanded that `syntax.limits` has not allowed. What the keys mean is not known here.
+One lazy pass over parser events, so that hostile text is refused before it costs anything (reliability.md §2.7):
+nothing is composed, constructed or expanded that `syntax.limits` has not allowed. What the keys mean is not known here.
 """
 
 from __future__ import annotations

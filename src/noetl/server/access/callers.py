@@ -1,7 +1,7 @@
 """Callers: who sends a request, told by its bearer token or its session cookie, by exactly one of them.
 
 A request by cookie that may change something must come from a page of this server: it says so by its `Origin` and by
-the value that only such pages can read (RELIABILITY 2.3).
+the value that only such pages can read (reliability.md §2.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets that are shown once and kept as digests, and the only way here to compare them (RELIABILITY 2.3)."""
+"""Secrets that are shown once and kept as digests, and the only way here to compare them (reliability.md §2.3)."""
 
 from __future__ import annotations
 

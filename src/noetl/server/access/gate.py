@@ -154,7 +154,7 @@ def _nothing_there(method: str, path: str, others: frozenset[str]) -> ProblemDet
 
 def _not_yours(caller: CallerLookup, roles: frozenset[Role]) -> ProblemDetails:
     needed = next((role for role in Role if role in roles), None)
-    what = f"it needs the role {needed}" if needed else "nobody may ask this"
+    what = f"it needs the role {needed}" if needed else "no role may send this request"
     return ProblemDetails(403, f"your token has the role {caller.identity.role}; {what}")
 
 

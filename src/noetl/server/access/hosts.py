@@ -1,5 +1,5 @@
 """Names this server answers to. A page whose name was made to point here (DNS rebinding) sends its own name as `Host`,
-and is refused by it (RELIABILITY 2.3)."""
+and is refused by it (reliability.md §2.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rate limits: token buckets in memory, by caller. Each server counts for itself (RELIABILITY 3.7)."""
+"""Rate limits: token buckets in memory, by caller. Each server counts for itself (reliability.md §3.7)."""
 
 from __future__ import annotations
 

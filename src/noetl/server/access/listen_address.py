@@ -7,7 +7,7 @@ from noetl.server.access.hosts import is_loopback
 
 
 def check_bind(host: str, *, tls: bool, proxy_flag: bool, has_tokens: bool) -> None:
-    """RefusedError with the way out when listening on `host` would leave the door open (RELIABILITY 3.9)."""
+    """RefusedError with the way out when listening on `host` would leave the door open (reliability.md §3.9)."""
     if is_loopback(host):
         return
     where = f'"{host}" can be reached from other machines'

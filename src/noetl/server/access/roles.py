@@ -1,4 +1,4 @@
-"""Who may ask what, as data: one row per method and route template (RELIABILITY 2.3).
+"""Who may ask what, as data: one row per method and route template (reliability.md §2.3).
 
 A route that has no row is refused to everybody. Rows name routes as they are registered, never parts of a path. Reading
 and checking is for viewers, running what is registered for operators, registering (which is running code) for authors.

@@ -20,5 +20,5 @@ def passed(request: Request) -> Passed:
     """What the gate found. Problem 403 when it did not see this request, or meant another route."""
     found = request.scope.get(PASSED)
     if not isinstance(found, Passed) or found.door.endpoint is not request.scope.get("endpoint"):
-        raise ProblemDetails(403, "nobody may ask this")
+        raise ProblemDetails(403, "no role may send this request")
     return found

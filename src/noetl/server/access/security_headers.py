@@ -1,4 +1,4 @@
-"""Headers that every answer carries, so that a browser trusts it with no more than it needs (RELIABILITY 2.3).
+"""Headers that every answer carries, so that a browser trusts it with no more than it needs (reliability.md §2.3).
 
 There is no CORS header anywhere: pages of other origins have no business with this API.
 """

@@ -1,7 +1,7 @@
 """Sessions: what a browser has instead of a token. The cookie holds a random id, the record is kept as its hash.
 
 A session lives as long as its token and no longer, ends when it is not used, and ends in any case. Requests that
-change something carry a second value which only pages of this server can read (RELIABILITY 2.3).
+change something carry a second value which only pages of this server can read (reliability.md §2.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Signatures of webhook deliveries: HMAC-SHA256 over timestamp and raw body, and how old one may be (RELIABILITY 2.4).
+"""Signatures of webhook deliveries: HMAC-SHA256 over timestamp and raw body, and how old one may be (reliability.md
+§2.4).
 
 `Noetl-Timestamp: 1735689600`, `Noetl-Signature: v1=<hex>`. Pure: it is given the secret, the headers and the time.
 """

@@ -1,7 +1,7 @@
 """Tokens: opaque, 256 bits, `noetl_<public prefix>_<secret>`. They are shown once; what is kept is a hash.
 
 A token is found by its prefix and its secret compared in constant time. Whatever is not exactly a living token is
-nobody: unknown, expired, revoked, or with a role that does not exist (RELIABILITY 2.3).
+nobody: unknown, expired, revoked, or with a role that does not exist (reliability.md §2.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Deliveries: which have been taken, so that each takes effect once, however often it is sent (RELIABILITY 2.4, 3.4).
+"""Deliveries: which have been taken, so that each takes effect once, however often it is sent (reliability.md §2.4,
+3.4).
 
 A delivery is known by its id, which senders repeat when they try again, and by its signature: the id is not signed,
 so a copy that was caught and sent under another id is known by that.

@@ -1,6 +1,6 @@
 """Effects of a delivery: an execution that is started, or a message that is sent, each under the delivery's identity.
 
-So a delivery that comes twice, or again after a crash in between, has one effect (RELIABILITY 3.4).
+So a delivery that comes twice, or again after a crash in between, has one effect (reliability.md §3.4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Webhooks: doors for other systems, each with a secret address, a secret key, and one thing it does (DESIGN §8).
+"""Webhooks: doors for other systems, each with a secret address, a secret key, and one thing it does (design.md §8).
 
 The key is needed whole to check signatures, so it is sealed under the master key, not hashed; without a master key
 there are no webhooks. Who knows neither address nor key cannot tell whether a webhook exists.

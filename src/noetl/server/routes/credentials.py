@@ -1,4 +1,4 @@
-"""Routes of credentials: values go in and never come out (RELIABILITY 2.6)."""
+"""Routes of credentials: values go in and never come out (reliability.md §2.6)."""
 
 from __future__ import annotations
 

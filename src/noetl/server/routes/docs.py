@@ -1,4 +1,4 @@
-"""The API's own description: OpenAPI 3.1, and a page that shows it without anything from elsewhere (DESIGN §6)."""
+"""The API's own description: OpenAPI 3.1, and a page that shows it without anything from elsewhere (design.md §6)."""
 
 from __future__ import annotations
 

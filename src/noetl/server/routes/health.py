@@ -56,7 +56,7 @@ async def ready(request: Request) -> Response:
 
 @router.get("/api/incidents", **shows(Incidents, summary="What an operator should look at"))
 async def incidents(request: Request) -> Response:
-    """Records that broke whoever touched them, again and again, and are let be."""
+    """Quarantined records: processing them fails again and again."""
     things = await services_of(request).store.key_values.list(INCIDENT)
     return Json(Incidents(incidents=[_incident(thing.body) for thing in things]))
 

@@ -157,7 +157,7 @@ async def check_turn(request: Request, services: Services, asked: Turn) -> None:
 
 
 async def check_worker(request: Request, worker_id: str) -> None:
-    """Nobody speaks for a worker but the token it came with (RELIABILITY 2.3)."""
+    """Nobody speaks for a worker but the token it came with (reliability.md §2.3)."""
     row = await services_of(request).roster.get(worker_id)
     if row is None:
         detail = "no worker of this id is registered: POST /api/workers gives one"
@@ -223,7 +223,7 @@ async def call(request: Request) -> Response:
 
 
 async def _check_call(services: Services, asked: PlaybookCall) -> None:
-    """403 for a playbook that the task of the held order does not call (RELIABILITY 2.3)."""
+    """403 for a playbook that the task of the held order does not call (reliability.md §2.3)."""
     try:
         await services.conductor.check_call(asked)
     except CallRefusedError as problem:
@@ -271,7 +271,7 @@ def check_pools(request: Request, wanted: tuple[str, ...]) -> None:
 
 
 def check_protocol(request: Request) -> None:
-    """426 for a worker of another generation, in words its operator understands (RELIABILITY 3.8)."""
+    """426 for a worker of another generation, in words its operator understands (reliability.md §3.8)."""
     spoken = request.headers.get(HEADER)
     if spoken != PROTOCOL:
         told = f'"{spoken[:20]}"' if spoken else "none"

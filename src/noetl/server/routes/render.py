@@ -1,4 +1,5 @@
-"""Rendering a template against what was recorded of an execution (SRV-09). Secrets are not there (RELIABILITY 2.1)."""
+"""Rendering a template against what was recorded of an execution (SRV-09). Secrets are not there (reliability.md
+§2.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of webhooks: kept by administrators; deliveries come from anybody who can sign them (RELIABILITY 2.4).
+"""Routes of webhooks: kept by administrators; deliveries come from anybody who can sign them (reliability.md §2.4).
 
 A delivery is checked from the outside in: content type, size, shape of the signature, signature, then JSON. Whatever
 is wrong with address, time or signature gets one and the same 404.

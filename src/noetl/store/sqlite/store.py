@@ -1,4 +1,4 @@
-"""The store in one SQLite file: WAL, `synchronous=FULL`, one transaction per commit (PERFORMANCE §2).
+"""The store in one SQLite file: WAL, `synchronous=FULL`, one transaction per commit (performance.md §2).
 
 Statements run where they are called: handing a commit to another thread costs nearly as much as the flush, and a lone
 execution has nobody to wait for. Several processes may work on one file; SQLite's lock and the unique keys decide.

@@ -1,7 +1,7 @@
 """Dispatch: the doorbell that wakes workers. It may be lost, doubled or late; it never carries state.
 
 Whoever waits also looks now and then by itself, and whoever rings does it again while there is work, so that a bell
-that is broken for a while costs a moment and nothing else (RELIABILITY 3.2).
+that is broken for a while costs a moment and nothing else (reliability.md §3.2).
 """
 
 from __future__ import annotations

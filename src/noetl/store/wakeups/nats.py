@@ -1,5 +1,5 @@
 """A doorbell over NATS JetStream. The stream holds nothing that matters: delete it, or the server's data, at any
-moment, and it is made again (RELIABILITY 3.2).
+moment, and it is made again (reliability.md §3.2).
 
 A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has a consumer of its own
 that begins with what is new, and acknowledges as soon as it has heard: what becomes of an order is the store's

@@ -149,7 +149,7 @@ def b64decode(run: Evaluation, value: Any) -> str:
 
 
 def identifier(run: Evaluation, value: Any) -> SqlIdentifier:
-    """An SQL name, quoted and marked (DESIGN §8)."""
+    """An SQL name, quoted and marked (design.md §8)."""
     parts = elements(run, value) if isinstance(value, list | tuple) else [value]
     length = 0
     for part in parts:
@@ -161,7 +161,7 @@ def identifier(run: Evaluation, value: Any) -> SqlIdentifier:
 
 
 def sql(run: Evaluation, value: Any) -> SqlFragment:
-    """A piece of SQL the author vouches for, marked (DESIGN §8)."""
+    """A piece of SQL the author vouches for, marked (design.md §8)."""
     if not isinstance(value, str):
         raise TemplateError(f"sql marks text, not {described(value)}")
     return SqlFragment(run.text(value))

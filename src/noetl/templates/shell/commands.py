@@ -1,4 +1,4 @@
-"""Commands: authored command text and a scope to what `sh` is given (DESIGN §8, RELIABILITY 2.2).
+"""Commands: authored command text and a scope to what `sh` is given (design.md §8, reliability.md §2.2).
 
 Every template becomes a variable that is set before the command begins, and stands there in quotes: no value is ever
 read as code, split into words or expanded. A list is an argument vector; one of its items may itself give a list.

@@ -1,4 +1,4 @@
-"""Binding: SQL text and a scope to statements with parameters (O-23, DESIGN §8).
+"""Binding: SQL text and a scope to statements with parameters (O-23, design.md §8).
 
 A value becomes a parameter, a checked name, or, where SQL takes neither, a constant in quotes that it cannot leave.
 Only text that the author marked (`| identifier`, `| sql`), and a command that is one single expression, is SQL itself.

@@ -1,4 +1,4 @@
-"""Impossible SQL: what can be told from the author's text alone, before there is a value (DESIGN §8)."""
+"""Impossible SQL: what can be told from the author's text alone, before there is a value (design.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names: text that looks like an SQL identifier, or a list of them (DESIGN §8)."""
+"""Names: text that looks like an SQL identifier, or a list of them (design.md §8)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """References as playbooks hand them round: a mapping, or the key as text, read strictly before anything is opened.
 
-Artifacts are named by the hash of their content (RELIABILITY 2.5): a key that is anything else, such as a path, is
+Artifacts are named by the hash of their content (reliability.md §2.5): a key that is anything else, such as a path, is
 refused here, and what is loaded is checked against the hash.
 """
 

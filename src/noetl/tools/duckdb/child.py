@@ -1,7 +1,7 @@
 """The child process of the `duckdb` tool: reads calls, runs their SQL, writes answers, as JSON over pipes.
 
-Every call has a connection of its own, locked down before its SQL is seen (RELIABILITY 2.5): no file but those in the
-folders the call names, no extension, no setting that could be changed back.
+Every call has a connection of its own, locked down before its SQL is seen (reliability.md §2.5): no file but those in
+the folders the call names, no extension, no setting that could be changed back.
 """
 
 from __future__ import annotations

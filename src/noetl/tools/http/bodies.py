@@ -1,4 +1,4 @@
-"""Bodies: the ways an author may write one, as bytes and their media type (TOOL-02, DESIGN §5)."""
+"""Bodies: the ways an author may write one, as bytes and their media type (TOOL-02, design.md §5)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def call_of(
     if method not in _SAFE:
         defaults["Idempotency-Key"] = key_line(idempotency_key)
     for name, value in defaults.items():
-        if value is not None and not has(lines, name):  # an author's own header wins (RELIABILITY 3.4)
+        if value is not None and not has(lines, name):  # an author's own header wins (reliability.md §3.4)
             lines += lines_of({name: value})
     return HttpRequest(
         method=method,

@@ -1,6 +1,6 @@
 """Headers, both ways: what an author may send, and how those of a response are read.
 
-Control characters in a name or a value would let data write further headers, so they are refused (RELIABILITY §2.5).
+Control characters in a name or a value would let data write further headers, so they are refused (reliability.md §2.5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Redirects: what is asked next when a response points elsewhere (O-12).
 
 Each hop is a new call through the same guard. At another origin nothing that may be a credential is sent along:
-only headers known to be harmless are (RELIABILITY §2.5).
+only headers known to be harmless are (reliability.md §2.5).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _FROM_BELOW = (
 
 
 class HttpTool:
-    """`policy` says which addresses may be reached; a server gives a closed one (DESIGN §7)."""
+    """`policy` says which addresses may be reached; a server gives a closed one (design.md §7)."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
         self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)), policy.ways_out())

@@ -8,7 +8,7 @@ from noetl.tools.kinds.schema_fragments import ARGS, AUTH, COUNT, DURATION, INTE
 PLAYBOOK = ToolKind(
     name="playbook",
     error_kinds=("playbook.failed",),
-    doc="Starts another playbook, waits for it and returns its result (TOOL-11).",
+    doc="Starts another playbook, waits for it and returns its result.",
     inputs=(
         Input(name="path", schema=TEXT, doc="Catalogue path of the playbook.", required=True),
         Input(
@@ -24,7 +24,7 @@ PLAYBOOK = ToolKind(
 
 WORKBOOK = ToolKind(
     name="workbook",
-    doc="A reference to a task of the workbook; further keys are laid over that task (TOOL-10).",
+    doc="A reference to a task of the workbook; further keys are laid over that task.",
     inputs=(
         Input(name="task", schema=TEXT, doc="Name of the workbook task; the task's own name when left out."),
         ARGS,
@@ -35,7 +35,7 @@ WORKBOOK = ToolKind(
 SECRETS = ToolKind(
     name="secrets",
     error_kinds=("keychain.unresolved",),
-    doc="Looks up one secret by name, or renews one keychain entry (TOOL-09, KEY-04).",
+    doc="Looks up one secret by name, or renews one keychain entry.",
     inputs=(
         Input(name="op", schema=one_of("get", "refresh"), doc="get when left out."),
         Input(
@@ -56,7 +56,7 @@ SECRETS = ToolKind(
 QUANTUM = ToolKind(
     name="quantum",
     error_kinds=("quantum.circuit", "quantum.job", "quantum.placement", "quantum.provider_unavailable"),
-    doc="Submits and follows jobs on quantum computers and simulators (QNT-01).",
+    doc="Submits and follows jobs on quantum computers and simulators.",
     inputs=(
         Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),
         Input(name="provider", schema=TEXT, doc="simulator when left out; aer, ibm, or one of a plug-in."),

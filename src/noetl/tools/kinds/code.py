@@ -42,7 +42,7 @@ _SANDBOX_ERRORS = ("sandbox.input", "sandbox.unavailable")
 
 NOOP = ToolKind(
     name="noop",
-    doc="Does nothing and succeeds; it carries policy. With args its result is the rendered args (TOOL-08).",
+    doc="Does nothing and succeeds; it carries policy. With args its result is the rendered args.",
     inputs=(ARGS,),
     spec=(
         Input(
@@ -67,7 +67,7 @@ LOG = ToolKind(
 PYTHON = ToolKind(
     name="python",
     error_kinds=("py.exception", "py.result", *_SANDBOX_ERRORS),
-    doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result (TOOL-07).",
+    doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result.",
     inputs=(
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
         ARGS,

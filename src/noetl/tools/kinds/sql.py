@@ -1,4 +1,4 @@
-"""Kinds that run SQL: postgres, duckdb and their relatives, all of one shape (TOOL-05, TOOL-06)."""
+"""Kinds that run SQL: postgres, duckdb and their relatives, all of one shape."""
 
 from __future__ import annotations
 

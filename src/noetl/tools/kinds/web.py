@@ -9,7 +9,7 @@ HTTP = ToolKind(
     name="http",
     error_kinds=("http.status", "http.transport"),
     error_aliases=("rate_limit", "server_error", "auth", "not_found", "client_error", "connection", "network"),
-    doc="Calls a URL. A status of 400 or more is an error outcome (TOOL-02, TOOL-03).",
+    doc="Calls a URL. A status of 400 or more is an error outcome.",
     inputs=(
         Input(name="url", schema=TEXT, doc="Address to call.", required=True, aliases=("endpoint",)),
         Input(

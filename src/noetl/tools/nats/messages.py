@@ -20,7 +20,7 @@ _SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(?:\.[^\s\x00-\x1f\x7f.*>]+)*\Z")
 
 async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Send a message. With `stream` it is not done before that stream has stored it; a repeated attempt is then known
-    as such by its id (RELIABILITY 3.4)."""
+    as such by its id (reliability.md §3.4)."""
     subject, payload = _subject(inputs), encoded(inputs.get("data"))
     headers = {MESSAGE_ID: context.idempotency_key, **headers_of(inputs.get("headers"))}
     stream = inputs.get("stream")

@@ -1,5 +1,5 @@
-"""Marker: `spec.exactly_once` (RELIABILITY 3.4). A row written in the task's own transaction says that its effect is
-there; a repeated run finds it and returns what the first one returned."""
+"""Marker: `spec.exactly_once` (reliability.md §3.4). A row written in the task's own transaction says that its effect
+is there; a repeated run finds it and returns what the first one returned."""
 
 from __future__ import annotations
 

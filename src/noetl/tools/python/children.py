@@ -1,4 +1,4 @@
-"""The children of one worker: which execution each serves, and when it ends (DESIGN §8).
+"""The children of one worker: which execution each serves, and when it ends (design.md §8).
 
 A child serves one execution and is reused for its further tasks, never for another. Idle ones end with their
 execution, after a while, or when there are many.

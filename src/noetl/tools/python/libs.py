@@ -1,4 +1,4 @@
-"""Libs: the imports that a python task names beside its code, in each shape people write them (DESIGN §5).
+"""Libs: the imports that a python task names beside its code, in each shape people write them (design.md §5).
 
 `{pd: pandas}`, `[json, numpy as np]`, `{from: datetime, import: date}`, and lists of these.
 """

@@ -21,7 +21,7 @@ from noetl.tools.python.output import Output
 from noetl.tools.python.template import ENTRY, Ended, TemplateClient, environment
 from noetl.tools.sandbox import Sandbox, sandboxed
 
-_LARGEST = 64 << 20  # bytes of one answer (RELIABILITY 3.6)
+_LARGEST = 64 << 20  # bytes of one answer (reliability.md §3.6)
 
 
 class PythonChild:

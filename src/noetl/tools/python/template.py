@@ -1,4 +1,4 @@
-"""The worker's side of the template process, from which children are forked (DESIGN §8).
+"""The worker's side of the template process, from which children are forked (design.md §8).
 
 Linux only. Where there is none, or it does not work, children are started as programs of their own.
 """

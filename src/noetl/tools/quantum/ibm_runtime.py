@@ -1,7 +1,7 @@
 """IBM's quantum computers, through qiskit-ibm-runtime. Runs in the child process: its calls block.
 
 An account is opened once and kept as long as the process. A job is tagged with the task run that asked for it, so that
-a task that is repeated after a crash finds its job again and pays for no second one (RELIABILITY 3.4).
+a task that is repeated after a crash finds its job again and pays for no second one (reliability.md §3.4).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class JobState(StrEnum):
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`source` is the circuit as its author wrote it; `key` is the same whenever the same task run asks again, so a
-    provider that knows it makes no second job (RELIABILITY 3.4). `queue_s` and `run_s` are for simulators."""
+    provider that knows it makes no second job (reliability.md §3.4). `queue_s` and `run_s` are for simulators."""
 
     circuit: Circuit
     source: Any

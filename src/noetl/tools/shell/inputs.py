@@ -70,7 +70,7 @@ def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResul
 
 
 def _task_environment(context: ToolContext) -> dict[str, str]:
-    """What a program may know of its task; the key is the same for every attempt (RELIABILITY 3.4)."""
+    """What a program may know of its task; the key is the same for every attempt (reliability.md §3.4)."""
     return {
         "NOETL_EXECUTION_ID": context.execution_id,
         "NOETL_STEP": context.step,

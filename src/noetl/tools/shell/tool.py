@@ -1,4 +1,4 @@
-"""`shell`: runs a command, where the operator allows the kind (DESIGN §8).
+"""`shell`: runs a command, where the operator allows the kind (design.md §8).
 
 Text runs under `sh -c`: its templates became single arguments before it came here (`templates.shell`). A list is an
 argument vector, run without any shell.

@@ -10,7 +10,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.sql.requests import Insertion
 
-MAX_RESULT_BYTES = 64 << 20  # RELIABILITY 3.6
+MAX_RESULT_BYTES = 64 << 20  # reliability.md §3.6
 
 
 class SqlAnswer(msgspec.Struct, frozen=True):

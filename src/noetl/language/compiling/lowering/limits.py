@@ -1,4 +1,4 @@
-"""Concurrency and rate limits, lowered (BEYOND §1, DESIGN §8)."""
+"""Concurrency and rate limits, lowered (beyond.md §1, design.md §8)."""
 
 from __future__ import annotations
 

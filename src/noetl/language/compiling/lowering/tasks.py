@@ -56,7 +56,7 @@ class TaskLowering:
         )
 
     def _handed(self, outer: Mapping, task: TaskSyntax) -> dict[str, Any]:
-        """The step's args as its run has them: the token's lie over them, as in every dialect (DESIGN §8). What may
+        """The step's args as its run has them: the token's lie over them, as in every dialect (design.md §8). What may
         read an iteration stays as it is written; and a workbook task reads the args of its reference as `args`."""
         if task.bound:
             return dict(data(outer))

@@ -1,4 +1,4 @@
-"""Limits of a document, paid for before anything is built (RELIABILITY 2.7).
+"""Limits of a document, paid for before anything is built (reliability.md §2.7).
 
 Each number is far above what a playbook needs and far below what hurts a server that reads strangers' files.
 """

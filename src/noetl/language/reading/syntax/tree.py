@@ -1,7 +1,7 @@
 """The tree builder: parser events to nodes, with an explicit stack and a budget for everything.
 
 It keeps going after what can be skipped (a second key of one name, a tag, a merge key), so that an author sees all of
-them; it stops at what cannot, or must not, be read on: a limit of RELIABILITY 2.7, or a second document.
+them; it stops at what cannot, or must not, be read on: a limit of reliability.md §2.7, or a second document.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.shared_checks import ReadContext, did_you_mean, mapping
 
-# The table of 002 §1.1, then what every dialect's step may say (BEYOND §1).
+# The table of 002 §1.1, then what every dialect's step may say (beyond.md §1).
 _OWN = {
     "step": ("case_mode", "eval_mode", "timeout", "on_error"),
     "tool": ("timeout", "retry", "async", "auth_mode"),

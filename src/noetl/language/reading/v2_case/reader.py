@@ -23,7 +23,7 @@ from noetl.language.reading.waits.blocks import BLOCKS, WAITS, read_wait_blocks
 
 _KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
 STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
-_EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (DESIGN §8)
+_EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (design.md §8)
 _MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
 _REFUSED = {
     "when": ("E_STEP_KEY", "a v2-case step has no when", "put the condition in the case of the step before"),

@@ -1,4 +1,4 @@
-"""Running the author's code, in each form it may have (TOOL-07, DESIGN §5)."""
+"""Running the author's code, in each form it may have (TOOL-07, design.md §5)."""
 
 from __future__ import annotations
 

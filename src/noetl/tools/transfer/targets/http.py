@@ -1,7 +1,7 @@
 """Rows to an HTTP endpoint: one request for each chunk, its body the rows, or `{rows_key: rows}`.
 
 There is no transaction to record anything in; each request carries an idempotency key of its own, the same for every
-attempt, by which the other side can know it again (RELIABILITY 3.4).
+attempt, by which the other side can know it again (reliability.md §3.4).
 """
 
 from __future__ import annotations
