@@ -10,6 +10,7 @@ from noetl.templates.scopes import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page
 from tools.patterns_page import patterns_page
+from tools.settings_page import settings_page
 from tools.spellings_page import spelling_pages
 from tools.tool_pages import tool_pages
 
@@ -70,6 +71,7 @@ def pages() -> dict[str, str]:
         "docs/runtime/events.md": events_page(),
         "docs/checks.md": checks_page(),
         "docs/cli.md": cli_page(),
+        "docs/settings.md": settings_page(),
         "docs/patterns.md": patterns_page(),
         **spelling_pages(),
         **{f"docs/tools/{name}": text for name, text in tool_pages().items()},

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from noetl.base.errors import RefusedError
+from noetl.server.configuration import ServerSettings
 from noetl.server.logs import LONGEST, configure_logging, log
+from noetl.server.server_process import log_level
 from tests.server.logging_kept import logging_kept
 from tests.server.talking import talking
 
@@ -61,3 +64,17 @@ async def test_a_request_leaves_one_line_without_its_contents(written: io.String
     assert "horse" not in written.getvalue()
     assert "in-the-query" not in written.getvalue()
     assert "noetl_first" not in written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "local", "level"),
+    [("info", False, "INFO"), ("info", True, "WARNING"), ("error", True, "ERROR"), ("debug", True, "DEBUG")],
+)
+def test_the_level_of_a_server_is_the_one_that_was_chosen(chosen: str, local: bool, level: str) -> None:
+    """At a terminal what happens as it should is left out, unless everything is asked for."""
+    assert logging.getLevelName(log_level(ServerSettings(log_level=chosen, local=local))) == level
+
+
+def test_a_level_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(RefusedError, match='debug, info, warning or error, found "loud"'):
+        log_level(ServerSettings(log_level="loud"))

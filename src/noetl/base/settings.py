@@ -56,19 +56,7 @@ def results_folder(db: Path) -> Path:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be chosen. `server`, `token`, `ca` and `context` are for commands that talk to a server, and
-    for workers; `pools` to `sandbox` for workers; the others for the server itself. `ca` is a PEM file with the
-    authority of a server's private certificate.
-
-    `db` is a file or a postgresql:// URL, None the user's own file; `nats` the URL of a broker, which only makes a
-    cluster quicker. `behind_proxy` says that a proxy before the server does TLS; `trusted_proxies` are
-    the addresses of proxies whose word on where a request comes from is believed. `allow_addresses` are private
-    networks, addresses and host names that tools may reach all the same. `proxy` is the URL of a proxy that requests of
-    tools and for tokens take, except to the hosts of `no_proxy`. `lease_ttl` is how long an order is a
-    worker's without a word of it, `heartbeat` how often it says one, in seconds. `strict` refuses playbooks with
-    warnings: when one is registered on a server, and when one is run or registered from a file. The quotas are of one
-    subject: what its executions may store is counted by the day. `min_free_bytes` must be free on the disk for a start.
-    """
+    """Everything that can be chosen. `DESCRIPTIONS` says what each one is for."""
 
     db: str | None = None
     results: str | None = None
@@ -113,6 +101,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     no_proxy: tuple[str, ...] = ()
 
 
+# What each setting is for, in the order of the reference page (docs/settings.md is made from this table).
+DESCRIPTIONS = {
+    "db": "The store: a file, or a postgresql:// URL. Without it, the file in your data folder.",
+    "results": "Where large results are stored: a folder, an object store or a NATS broker; else beside the store.",
+    "nats": "URL of a NATS broker that wakes workers of several servers sooner.",
+    "host": "Address the server listens on.",
+    "port": "Port the server listens on.",
+    "tls_cert": "PEM file with the server's certificate.",
+    "tls_key": "PEM file with the certificate's key.",
+    "behind_proxy": "A proxy in front of the server does TLS.",
+    "trusted_proxies": "Addresses and networks of proxies whose word on where a request comes from is believed.",
+    "allowed_hosts": "Host names the server answers to, besides this machine's; `*.example.org` takes all below it.",
+    "workers_in_process": "Orders that the server itself runs at once; 0 leaves all of them to workers.",
+    "token_file": "File with the token: of a command or worker to send, of a first server start to write.",
+    "lease_ttl": "Seconds a worker may hold an order without a heartbeat.",
+    "heartbeat": "Seconds between heartbeats of a worker.",
+    "max_body_bytes": "Largest body of a request.",
+    "max_result_bytes": "Largest body of a request that carries results of tasks.",
+    "retention_days": "Days after which executions that are over are deleted.",
+    "max_connections": "Most open connections.",
+    "max_connections_per_address": "Most open connections of one address that has not signed in.",
+    "quota_open_executions": "Most open executions of one subject.",
+    "quota_starts_per_minute": "Most starts of one subject in a minute.",
+    "quota_stored_bytes": "Most bytes that executions of one subject may store in a day.",
+    "quota_streams": "Most event streams of one subject.",
+    "min_free_bytes": "Free bytes on the disk below which no execution is started.",
+    "log_level": "Least severe log lines that a server writes: debug, info, warning or error.",
+    "strict": "Playbooks with warnings are refused, by servers and by `run` and `register` on a file.",
+    "server": "URL of a server, or the name of a context, for commands and workers.",
+    "token": "Token to send. A variable or a file is safer than a flag.",
+    "ca": "PEM file with the authority of a server's private certificate.",
+    "context": "Name of the context to use.",
+    "pools": "Pools whose orders a worker takes.",
+    "concurrency": "Orders that a worker runs at once.",
+    "drain_timeout": "Seconds a worker that is stopped may finish what it runs.",
+    "allow": "Tool kinds to turn on that are off by default.",
+    "deny": "Tool kinds to turn off.",
+    "sandbox": "Code of playbooks runs in sandboxes only.",
+    "data_folders": "Folders that tasks may read and write files in.",
+    "quantum_providers": "Quantum providers of plug-ins that may be used.",
+    "allow_addresses": "Private networks, addresses and host names that tools may reach all the same.",
+    "proxy": "URL of a proxy for requests of the http tool and for tokens.",
+    "no_proxy": "Hosts that are reached without the proxy.",
+}
 _TYPES = get_type_hints(Settings)
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 

@@ -42,6 +42,8 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
 
     chosen = {
         "db": settings.db,
+        "results": settings.results,
+        "log_level": settings.log_level,
         "host": settings.host,
         "port": settings.port,
         "workers": settings.workers_in_process,

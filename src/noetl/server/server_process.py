@@ -73,10 +73,18 @@ class _Server(uvicorn.Server):
 
 async def serve(settings: ServerSettings, *, ready: Callable[[Served], None], stop: asyncio.Event) -> None:
     """Serve until `stop` is set. `ready` is told once everything listens."""
-    configure_logging(logging.WARNING if settings.local else logging.INFO)  # at a terminal, only what matters
+    configure_logging(log_level(settings))
     async with serving(settings) as served:
         ready(served)
         await stop.wait()
+
+
+def log_level(settings: ServerSettings) -> int:
+    """At a terminal only what matters is written, unless more is asked for."""
+    chosen = logging.getLevelNamesMapping().get(settings.log_level.upper())
+    if chosen is None:
+        raise RefusedError(f'log_level is debug, info, warning or error, found "{settings.log_level}"')
+    return max(chosen, logging.WARNING) if settings.local and chosen >= logging.INFO else chosen
 
 
 @asynccontextmanager

@@ -6,13 +6,12 @@ folder, or an object store or a NATS broker by its URL. Drivers are imported whe
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noetl.base.errors import BackendError
-from noetl.base.settings import default_db, home, results_folder
+from noetl.base.settings import default_db, home, load_settings, results_folder
 from noetl.store.contract import Records, ResultStore, Store
 from noetl.store.migrations import Applied
 
@@ -81,8 +80,8 @@ async def applied_migrations(db: str | Path | None) -> Applied:
 
 
 def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
-    """Where a store keeps its large results: at `results`, else where NOETL_RESULTS says, else at its own place."""
-    place = results or os.environ.get("NOETL_RESULTS")
+    """Where a store keeps its large results: at `results`, else where the setting says, else at its own place."""
+    place = results or load_settings().settings.results
     if place is not None and place.startswith(("nats://", "tls://")):
         from noetl.store.results.nats_objects import NatsResults
 
