@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from noetl.base.source import Source
-from noetl.language.conversion import Conversion, Outcome, convert
+from noetl.language.conversion import Conversion, ConversionOutcome, convert
 from tests.language.migrating.migrated import FIXTURES, KINDS
 from tests.language.migrating.random_playbooks import Playbooks, text_of
 
@@ -88,7 +88,9 @@ def test_a_key_that_nobody_knows_is_kept_or_named(name: str, document: dict[str,
     lost = []
     for path in places(document):
         done = convert(Source("test.yaml", with_key(document, path)), kinds=KINDS, extensions=True)
-        is_kept = done.outcome is Outcome.REFUSED or VALUE in (done.text or "")  # refused: the file stays as it is
+        is_kept = done.outcome is ConversionOutcome.REFUSED or VALUE in (
+            done.text or ""
+        )  # refused: the file stays as it is
         if not is_kept and not is_reported(done, path):
             lost.append((path, done.outcome.value))
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from noetl.base.source import Source
-from noetl.language.conversion import Outcome, convert
+from noetl.language.conversion import ConversionOutcome, convert
 from tests.language.migrating.migrated import HEAD, KINDS
 from tests.playbook_runs import Scripted
 from tests.worker.case_running import called, refused, run_case
@@ -19,7 +19,9 @@ CASE = HEAD.replace("path: tests/t", "path: tests/t, dialect: v2-case")
 def rescued(text: str) -> str:
     done = convert(Source("test.yaml", text), kinds=KINDS)
     assert not done.before.ok
-    assert done.outcome is Outcome.MIGRATED, [one.message for one in done.after.refusals] if done.after else done
+    assert done.outcome is ConversionOutcome.MIGRATED, (
+        [one.message for one in done.after.refusals] if done.after else done
+    )
     assert done.text is not None
     return done.text
 

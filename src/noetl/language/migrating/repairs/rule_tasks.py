@@ -35,11 +35,11 @@ def with_tasks_of_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     tasks = [with_names(task, names) for task in _tasks_of(rule)]
     rest = with_value(rule, "then", _without_tasks(rule.values["then"]))
     rules = [rest if item is rule else item for item in case if item is not rule or _leads(rest)]
-    node = with_value(node, "tool", made_list([*tool, *tasks, _kept(node, last, rule.keys["then"])], tool))
+    node = with_value(node, "tool", made_list([*tool, *tasks, _result_task(node, last, rule.keys["then"])], tool))
     return with_value(node, "case", with_items(case, rules))
 
 
-def _kept(step: Mapping, last: str, at: Scalar) -> Mapping:
+def _result_task(step: Mapping, last: str, at: Scalar) -> Mapping:
     """A task that makes the result of the pipeline's own last task that of the step again."""
     named = step.get("step")
     name = f"{prefix(str(named.value)) if isinstance(named, Scalar) else 'step'}_result"
