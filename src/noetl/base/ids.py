@@ -1,4 +1,4 @@
-"""Identities: UUIDv7 for what people start, digests for what follows from it (TOK-06, O-05).
+"""UUIDv7 for what people start, digests for what follows from it (TOK-06, O-05).
 
 A digest of its cause makes a repeated decision collide with the first one instead of adding a second.
 """

@@ -1,4 +1,4 @@
-"""Given: values from the command line, as JSON, from a file, from standard input, or as key=value pairs."""
+"""Values from the command line, as JSON, from a file, from standard input, or as key=value pairs."""
 
 from __future__ import annotations
 

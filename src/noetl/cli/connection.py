@@ -1,4 +1,4 @@
-"""Reaching a server: which one a command talks to, and with which token.
+"""Which one a command talks to, and with which token.
 
 `--server` names an address or a context; without it the settings do, then the context in use. `--db` means a file, so
 the two exclude each other. Words and exit codes are those of reading a store.

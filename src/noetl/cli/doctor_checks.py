@@ -1,4 +1,4 @@
-"""Examination: each part is looked at by itself, so that one that breaks hides no other."""
+"""Each part is looked at by itself, so that one that breaks hides no other."""
 
 from __future__ import annotations
 

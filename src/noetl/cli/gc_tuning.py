@@ -1,4 +1,4 @@
-"""Garbage: how often a process that lives long looks for cycles among its objects.
+"""How often a process that lives long looks for cycles among its objects.
 
 Python looks after every 700 new objects, which is several times a step: a fifth of the time of a server with a crowd of
 executions. What servers and workers leave behind has hardly any cycles, so they look far less often, and never again at

@@ -1,4 +1,4 @@
-"""Suggesting: live completion of playbook paths, execution ids, steps and the like, while somebody types.
+"""Live completion of playbook paths, execution ids, steps and the like, while somebody types.
 
 What a shell asks for while it completes must come at once or not at all: there is little time, and every error is
 swallowed, since a message in the middle of a command line helps nobody (DEPENDENCIES §6).

@@ -1,4 +1,4 @@
-"""Words for progress: errors, counts, times and states, as both the lines and the screen say them.
+"""Errors, counts, times and states, as both the lines and the screen say them.
 
 Text from playbooks and tools is made safe to print here; nothing in this module prints.
 """

@@ -1,4 +1,4 @@
-"""Timetables: the schedules of a server or of a store file, told in the same words (those of the API)."""
+"""The schedules of a server or of a store file, told in the same words (those of the API)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delivery: what both clients share about sending: how often, how long apart, and when to give up."""
+"""What both clients share about sending: how often, how long apart, and when to give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending: what the parts of a client rely on, and nothing else: that a request can be sent and answered."""
+"""What the parts of a client rely on, and nothing else: that a request can be sent and answered."""
 
 from __future__ import annotations
 

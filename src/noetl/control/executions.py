@@ -1,4 +1,4 @@
-"""Conduct: load, decide, commit, perform. The engine's shell, where order is the whole point (docs/style.md §2).
+"""Load, decide, commit, perform. The engine's shell, where order is the whole point (docs/style.md §2).
 
 A decision takes effect only after it is committed: orders reach a worker, doorbells ring and watchers hear of events
 afterwards, never before (SRV-05). How decisions share a commit is the business of `rounds`.

@@ -1,4 +1,4 @@
-"""Deferring: a task with `spec.async` was accepted by its pipeline and runs beside it, as a side run (TOOL-12)."""
+"""A task with `spec.async` was accepted by its pipeline and runs beside it, as a side run (TOOL-12)."""
 
 from __future__ import annotations
 

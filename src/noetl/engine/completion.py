@@ -1,4 +1,4 @@
-"""Finishing: when an execution is over, how it ended and what it gives back (SRV-06, O-08)."""
+"""When an execution is over, how it ended and what it gives back (SRV-06, O-08)."""
 
 from __future__ import annotations
 

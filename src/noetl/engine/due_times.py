@@ -1,4 +1,4 @@
-"""Alarms: the moments at which time alone moves an execution, the nearest first (TMR-06).
+"""The moments at which time alone moves an execution, the nearest first (TMR-06).
 
 Reading never changes anything, so that states told by the same events are equal. Whoever writes removes what is
 outdated: from the top at once, from within once most of the heap is.

@@ -1,4 +1,4 @@
-"""Hearing: which events of an execution reach the rules of others that listen, and as what (V2C-13, O-27).
+"""Which events of an execution reach the rules of others that listen, and as what (V2C-13, O-27).
 
 Bookkeeping is not delivered: tokens, routing, `ctx`, cases themselves, and whatever only begins.
 """

@@ -1,4 +1,4 @@
-"""Evolution: how one event changes the state, and the only code that changes it (EVT-07, docs/style.md §2)."""
+"""How one event changes the state, and the only code that changes it (EVT-07, docs/style.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Externalising: what a worker sent too large is stored apart by the server before anything is decided (RES-03).
+"""What a worker sent too large is stored apart by the server before anything is decided (RES-03).
 
 A worker does this itself if it can. The server relies on no worker: whatever a report holds, the state and the log
 never hold more than the limit of it.

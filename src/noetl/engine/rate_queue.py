@@ -1,4 +1,4 @@
-"""Pacing: those who wait under a rate are given new moments, in the order in which they wait.
+"""Those who wait under a rate are given new moments, in the order in which they wait.
 
 That is so when the rate is changed, and when time was late: moments pass also while an execution is paused or no server
 runs. Whoever's moment came meanwhile must not begin together with all the others, or the rate would be broken.

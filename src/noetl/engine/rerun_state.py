@@ -1,4 +1,4 @@
-"""Carrying over: what a new run that begins at a step has from an earlier one.
+"""What a new run that begins at a step has from an earlier one.
 
 One token goes to the step, with the arguments it last came with, and sees the variables and results that were there
 then. Other tokens that were alive at that moment, open waits, compensations and counts of runs stay with the old run.

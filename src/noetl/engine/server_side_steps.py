@@ -1,4 +1,4 @@
-"""In place: step runs that never leave the server, because nothing in them needs a tool (design.md §3).
+"""Step runs that never leave the server, because nothing in them needs a tool (design.md §3).
 
 Steps without tasks, and pipelines of nothing but `noop`. Their events are the worker's, written on its behalf (EVT-04).
 One task is decided at a time; the state says where the pipeline stands.

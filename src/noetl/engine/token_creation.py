@@ -1,4 +1,4 @@
-"""Sending: the tokens that a firing makes. Two or more of them open a fork group (O-01, ADV-03 to ADV-05).
+"""The tokens that a firing makes. Two or more of them open a fork group (O-01, ADV-03 to ADV-05).
 
 Where its target joins and the token belongs to a group, it is held there at once; a group that was joined there
 already has no use for it any more.

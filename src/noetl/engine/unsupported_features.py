@@ -1,4 +1,4 @@
-"""Coverage: what this engine cannot run yet, told before anything begins.
+"""What this engine cannot run yet, told before anything begins.
 
 A playbook may be valid and proven and still use a part of the language that this version only checks. Then it is
 refused at the door with the whole list, and nothing is recorded as accepted.

@@ -1,4 +1,4 @@
-"""Apart: what is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03).
+"""What is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03).
 
 This is the last door before the log, and it knows no kind of event: whatever a payload carries as free data may be
 stored apart, single values first, whole fields where many small ones are too much together. `apart` in the payload

@@ -1,4 +1,4 @@
-"""Remarks: what a worker tells of a task run besides its start and its outcome. The state does not follow from them."""
+"""What a worker tells of a task run besides its start and its outcome. The state does not follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of waiting: timers, messages, signals, human tasks, timeouts of steps, tokens held until a moment (O-24).
+"""Timers, messages, signals, human tasks, timeouts of steps, tokens held until a moment (O-24).
 
 A `wait_id` names one armed block of one step run and follows from it; a `timer_id` is the author's own word. Moments
 are seconds since the epoch.

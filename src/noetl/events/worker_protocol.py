@@ -1,4 +1,4 @@
-"""The wire: a worker's turn as it comes over a network, read without trust (SRV-04).
+"""A worker's turn as it comes over a network, read without trust (SRV-04).
 
 A report has no field for a next step, or for anything else that is the server's to decide. One that brings such a
 field is still read, with the names of what it has no right to, so that the engine can keep it as refused.

@@ -1,4 +1,4 @@
-"""Resolver: finds what one keychain entry stands for. Built-in kinds and plug-ins keep the same promise (KEY-07).
+"""Finds what one keychain entry stands for. Built-in kinds and plug-ins keep the same promise (KEY-07).
 
 A resolver runs in the server. It is given where it may look, keeps nothing it finds, and says in its errors what was
 looked for and where, never what was found.

@@ -1,4 +1,4 @@
-"""Cabinet: where sealed credentials lie. The vault asks this of a store and knows nothing else of it."""
+"""Where sealed credentials lie. The vault asks this of a store and knows nothing else of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: every route behind the guard, every error in one shape, OpenAPI made from what routes declare."""
+"""Every route behind the guard, every error in one shape, OpenAPI made from what routes declare."""
 
 from __future__ import annotations
 

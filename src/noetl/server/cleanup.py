@@ -1,4 +1,4 @@
-"""Housekeeping: what a server removes by itself, a little every hour: old keys, sessions and workers, and executions
+"""What a server removes by itself, a little every hour: old keys, sessions and workers, and executions
 that have been over for long enough (reliability.md §3.6). Several servers may do it at once; what one has removed is
 gone.
 """

@@ -1,4 +1,4 @@
-"""Steering: pause, resume and cancel, of one execution or of many (SRV-07, SRV-11)."""
+"""Pause, resume and cancel, of one execution or of many (SRV-07, SRV-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routing: the one door by which routes enter the app, so that each of them is guarded (reliability.md §2.3).
+"""The one door by which routes enter the app, so that each of them is guarded (reliability.md §2.3).
 
 It also writes the part of a route that OpenAPI shows: bodies and answers are Structs, and their schemas are made from
 them.

@@ -1,4 +1,4 @@
-"""Measuring: figures of a server for Prometheus. Counted where things happen, told when somebody asks."""
+"""Figures of a server for Prometheus. Counted where things happen, told when somebody asks."""
 
 from __future__ import annotations
 

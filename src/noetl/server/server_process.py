@@ -1,4 +1,4 @@
-"""Serving: a whole server in this process, from opening its store to the last answer (design.md §2).
+"""A whole server in this process, from opening its store to the last answer (design.md §2).
 
 `serve` is the life of one: the store opened, the port bound, background work and the worker beside it begun, and all of
 it ended in the right order. Nothing new is taken once it is to stop; what is under way is answered first.

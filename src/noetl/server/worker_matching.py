@@ -1,4 +1,4 @@
-"""Fitness: who of the workers at hand could run what waits, and in plain words why nobody does (SRV-08, beyond.md)."""
+"""Who of the workers at hand could run what waits, and in plain words why nobody does (SRV-08, beyond.md)."""
 
 from __future__ import annotations
 

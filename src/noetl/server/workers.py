@@ -1,4 +1,4 @@
-"""The roster: which workers there are, what they serve and when they were last heard of.
+"""Which workers there are, what they serve and when they were last heard of.
 
 It is for people who look, for limits of a token, and for whom an order is given to; no lease depends on it. Kept on the
 store's shelf, so that every server knows it; what changes with every heartbeat is written there twice a minute at most.

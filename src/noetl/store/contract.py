@@ -1,4 +1,4 @@
-"""Store: the promises every backend keeps. One engine step is one commit; what is committed stays.
+"""The promises every backend keeps. One engine step is one commit; what is committed stays.
 
 The event log is the truth. Orders and execution rows are written in the same transaction and can be told from the log;
 they exist so that work and lists are found without reading it.

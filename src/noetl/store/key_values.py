@@ -1,4 +1,4 @@
-"""Shelf: small things by kind and name that belong to the installation, not to an execution: tokens, pools, workers,
+"""Small things by kind and name that belong to the installation, not to an execution: tokens, pools, workers,
 schedules, webhooks, answers under an idempotency key. A thing is replaced only by whoever has seen what it replaces.
 """
 

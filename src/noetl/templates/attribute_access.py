@@ -1,4 +1,4 @@
-"""Members: what `a.b`, `a['b']`, `a[0]` and `a[1:3]` read.
+"""What `a.b`, `a['b']`, `a[0]` and `a[1:3]` read.
 
 Only data can be read: keys of mappings, elements of lists, fields of views and a few parts of times. No attribute of a
 Python object is ever looked up by a template's word, so there is nothing to escape through (TPL-11). A key that is not

@@ -1,4 +1,4 @@
-"""Run: one evaluation of one template, with the budgets that end a runaway as an ordinary error (reliability.md §2.1).
+"""One evaluation of one template, with the budgets that end a runaway as an ordinary error (reliability.md §2.1).
 
 Three budgets: steps (time), bytes of what the template makes (memory) and the length of any one text. They are
 counted before the work is done, so no single operation can overrun them. What the template made is remembered, so

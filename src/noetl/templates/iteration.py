@@ -1,4 +1,4 @@
-"""Looping: what `for` and the list filters walk over, and the `loop` a body can ask.
+"""What `for` and the list filters walk over, and the `loop` a body can ask.
 
 Every walk is counted before it starts, so a loop over a large range ends as an error and not as a long wait.
 """

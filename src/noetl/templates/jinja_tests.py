@@ -1,4 +1,4 @@
-"""Predicates: what can stand after `is` (Jinja2's tests), an allow-list."""
+"""What can stand after `is` (Jinja2's tests), an allow-list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving: from a value inside a template to plain JSON data, or to text (TPL-02, TPL-10).
+"""From a value inside a template to plain JSON data, or to text (TPL-02, TPL-10).
 
 Data of the scope leaves as it is, shared and unwalked: treat what a template gives as read-only. What the template
 made is walked and weighed as if written out, so that shared parts cannot hide an exponentially large value.

@@ -1,4 +1,4 @@
-"""Writing: any value as the text a template puts between other text, the way Jinja2 writes it.
+"""Any value as the text a template puts between other text, the way Jinja2 writes it.
 
 Undefined is nothing, true is `True`, null is `None`, lists and mappings look as in Python (`| tojson` gives JSON);
 times are RFC 3339 and durations seconds (TPL-10).

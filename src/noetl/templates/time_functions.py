@@ -1,4 +1,4 @@
-"""Moments: times and lengths of time in templates, and their plain forms (TPL-10)."""
+"""Times and lengths of time in templates, and their plain forms (TPL-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missing: what a template gets when it reads something that is not there (TPL-03).
+"""What a template gets when it reads something that is not there (TPL-03).
 
 It is falsy, equals nothing that is defined, and never leaves a template: a single expression that is missing
 leaves as null. It knows what was read, so that an error can name it. A name that nothing defines is an error instead,

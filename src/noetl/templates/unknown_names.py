@@ -1,4 +1,4 @@
-"""Naming: what to say about a filter, test or function that does not exist here."""
+"""What to say about a filter, test or function that does not exist here."""
 
 from __future__ import annotations
 

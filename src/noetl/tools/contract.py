@@ -1,4 +1,4 @@
-"""Tool: what runs one task, and nothing else. It sees rendered inputs, never a template, a store or a net.
+"""What runs one task, and nothing else. It sees rendered inputs, never a template, a store or a net.
 
 A tool returns a `ToolResult` or raises `ToolError`; whatever else it raises becomes the error outcome
 `tool.exception` (OUT-05). Timing, policy and recording are the worker's business.

@@ -1,4 +1,4 @@
-"""Office: all that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else."""
+"""All that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workplace: what all pipelines of one order share. Iterations of a range have one journal, one safe, one lease."""
+"""What all pipelines of one order share. Iterations of a range have one journal, one safe, one lease."""
 
 from __future__ import annotations
 

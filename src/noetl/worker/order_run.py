@@ -1,4 +1,4 @@
-"""Runner: takes one order to its end, a step run or a range of iterations."""
+"""Takes one order to its end, a step run or a range of iterations."""
 
 from __future__ import annotations
 

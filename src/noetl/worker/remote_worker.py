@@ -1,4 +1,4 @@
-"""Station: a worker process at a server, from its registration to its last report (WRK-01, CLI-01).
+"""A worker process at a server, from its registration to its last report (WRK-01, CLI-01).
 
 `drain` takes no more orders and ends when those at hand are reported; `serve` then says whether all of them were.
 """

@@ -1,4 +1,4 @@
-"""Post: everything a worker says to its control plane, gathered. What has come together leaves in one turn
+"""Everything a worker says to its control plane, gathered. What has come together leaves in one turn
 (performance.md §2).
 
 No timer holds anything back: while one turn is under way the next one gathers, and when nothing is, what is said leaves

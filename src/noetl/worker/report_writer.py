@@ -1,4 +1,4 @@
-"""Egress: what a worker may report of a task. Secrets are masked, then what is large is stored apart (KEY-06, RES-01).
+"""What a worker may report of a task. Secrets are masked, then what is large is stored apart (KEY-06, RES-01).
 
 The pipeline itself goes on with what the tool really gave: a task may use the secret that the one before it looked up
 (TOOL-09). Only the copy that leaves is masked.

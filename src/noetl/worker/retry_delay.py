@@ -1,4 +1,4 @@
-"""Patience: a control plane in the same process, asked again for as long as its store is away (reliability.md §3.7).
+"""A control plane in the same process, asked again for as long as its store is away (reliability.md §3.7).
 
 A worker elsewhere has its line for that. Here a store that is restarted would end the worker beside its server. What is
 reported twice counts once; orders of an answer that never came are given again, for it says which ones it knows of.

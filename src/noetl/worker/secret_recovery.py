@@ -1,4 +1,4 @@
-"""Recall: what `secrets` tasks had looked up, when an interrupted pipeline goes on (TOOL-09, WRK-04).
+"""What `secrets` tasks had looked up, when an interrupted pipeline goes on (TOOL-09, WRK-04).
 
 The log holds `***` in their place, and a task that went on with that would send it to the world. So they are looked
 up once more, silently: it was recorded that they ran, and they change nothing.

@@ -1,4 +1,4 @@
-"""Service: a worker with its slots. Each slot reports, claims, runs, and waits for the doorbell when there is nothing.
+"""A worker with its slots. Each slot reports, claims, runs, and waits for the doorbell when there is nothing.
 
 Reporting the end of one order and claiming the next are one call, so that a chain of steps costs one commit a step.
 """

@@ -1,4 +1,4 @@
-"""Clockwork: everything that moves executions besides their workers. Time, messages, people, and requests of others.
+"""Everything that moves executions besides their workers. Time, messages, people, and requests of others.
 
 An embedded run keeps it for its own executions; a server for all of the store, with the schedules.
 """

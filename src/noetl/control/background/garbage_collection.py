@@ -1,4 +1,4 @@
-"""Sweeping: what a server looks for by itself, since whoever should have told it may be gone (reliability.md §2.7,
+"""What a server looks for by itself, since whoever should have told it may be gone (reliability.md §2.7,
 3.2).
 
 One task, one record at a time, each for itself: a record that breaks is put into quarantine and the others go on. An

@@ -1,4 +1,4 @@
-"""Survey: what a conductor learns by looking, and not by being told: what other servers did to the executions that
+"""What a conductor learns by looking, and not by being told: what other servers did to the executions that
 somebody here waits for, and which orders of the store nobody here knows.
 """
 

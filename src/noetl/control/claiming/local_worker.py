@@ -1,4 +1,4 @@
-"""At hand: a worker in the same process that waits for work. What a round makes ready is claimed for it in that very
+"""A worker in the same process that waits for work. What a round makes ready is claimed for it in that very
 round, so that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
 """
 

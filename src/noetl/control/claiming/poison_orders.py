@@ -1,4 +1,4 @@
-"""Suspects: an order that was lost with two workers is given out alone from then on (reliability.md §3.3).
+"""An order that was lost with two workers is given out alone from then on (reliability.md §3.3).
 
 A worker that dies takes with it whatever else it ran. Given out together again, innocent orders would be lost as often
 as the one that kills, and be given up with it. So a suspect goes to a worker that holds nothing else, and that worker

@@ -1,4 +1,4 @@
-"""Rounds: what several callers want is decided one after another and stored in one transaction (performance.md §2).
+"""What several callers want is decided one after another and stored in one transaction (performance.md §2).
 
 While a round is under way, whoever comes waits, and all of them share the next one; no timer holds anything back. A
 lone caller decides and commits where it stands. A crowd is carried by a task of its own, so that no caller who goes

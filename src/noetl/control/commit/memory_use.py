@@ -1,4 +1,4 @@
-"""Kept bytes: how much memory the executions take that a server keeps, and which of them leave first.
+"""How much memory the executions take that a server keeps, and which of them leave first.
 
 An execution weighs what its events weigh: its state is made of them. The weight is an estimate by their stored size,
 which is there for little; a Python object takes a few times as much.

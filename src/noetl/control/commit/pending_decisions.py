@@ -1,4 +1,4 @@
-"""Wishes: what callers want decided in a round, and what became of it."""
+"""What callers want decided in a round, and what became of it."""
 
 from __future__ import annotations
 

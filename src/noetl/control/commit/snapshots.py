@@ -1,4 +1,4 @@
-"""Bases: an execution as it was a little while ago, and what was recorded since.
+"""An execution as it was a little while ago, and what was recorded since.
 
 Deciding changes an execution in place, and that cannot be undone. Where a decision is not stored, since another server
 was first, memory goes back to the base and follows it by the events that came after: those it has itself, and the tail

@@ -1,4 +1,4 @@
-"""The library: where a nested playbook is found by its path (TOOL-11, O-17).
+"""Where a nested playbook is found by its path (TOOL-11, O-17).
 
 Without a version, first among the files beside the playbook that calls it, whose author has them open; then the
 newest one in the catalogue. With a version, in the catalogue only. What is found in a file is registered, so that a

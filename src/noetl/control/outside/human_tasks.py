@@ -1,4 +1,4 @@
-"""The inbox: the work list of people, and what they do with their tasks (HUM-01 to HUM-03).
+"""The work list of people, and what they do with their tasks (HUM-01 to HUM-03).
 
 Whether somebody may do what he asks is decided by the engine, with the state as it is then; here it is turned into an
 answer or an error.

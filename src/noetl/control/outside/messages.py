@@ -1,4 +1,4 @@
-"""The mailroom: brings kept messages to waits that have just opened, or may take them again (MSG-03, O-16).
+"""Brings kept messages to waits that have just opened, or may take them again (MSG-03, O-16).
 
 It looks once a wait is stored, since the message may have come before; and now and then for messages that somebody
 else has stored, in another process or just before it ended.

@@ -1,4 +1,4 @@
-"""Values: results as deciding has them, at once or not at all (RES-01, RES-06).
+"""Results as deciding has them, at once or not at all (RES-01, RES-06).
 
 Deciding cannot wait. Where results lie far, over a network, a value that is kept is only noted, since its address is
 its content, and one that is read and not at hand is noted as well, with nothing in its place. What a decision came

@@ -1,4 +1,4 @@
-"""Carriage: bodies of results on their way to a far store and back, each once, whoever asks for it, and those that are
+"""Bodies of results on their way to a far store and back, each once, whoever asks for it, and those that are
 at hand."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expected: orders whose executions need a value from outside before anything can be decided upon them. Whoever claims
+"""Orders whose executions need a value from outside before anything can be decided upon them. Whoever claims
 goes on without them; they come back to the line with the value.
 """
 

@@ -1,4 +1,4 @@
-"""The timetable: the schedules of this installation, by the path of their playbook (TMR-01).
+"""The schedules of this installation, by the path of their playbook (TMR-01).
 
 It says what is kept, for whoever looks or changes it; the clockwork that keeps it is in `schedules`. Of two who change
 the same schedule at once the second reads it again.

@@ -1,4 +1,4 @@
-"""Alarms: executions are woken when their moment has come (TMR-06).
+"""Executions are woken when their moment has come (TMR-06).
 
 The moment stands in the execution's row, written with the decision that set it, so nothing is lost with a process. Who
 drives its own executions sleeps until the nearest of them; a server asks the store for all that are due. Several may

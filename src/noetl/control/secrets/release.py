@@ -1,4 +1,4 @@
-"""The secret desk: requests are checked for what they name, workers get what their order reads (KEY-02, KEY-07).
+"""Requests are checked for what they name, workers get what their order reads (KEY-02, KEY-07).
 
 It keeps nothing, writes nothing, and answers only the holder of a lease.
 """

@@ -1,4 +1,4 @@
-"""Standing: where each token of an execution is and what it waits for, in words people can act on (TOK-01, beyond.md).
+"""Where each token of an execution is and what it waits for, in words people can act on (TOK-01, beyond.md).
 
 Told from the state and the rows that belong to it; who asks, and where the rows come from, is not known here.
 """

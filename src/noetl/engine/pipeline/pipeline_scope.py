@@ -1,4 +1,4 @@
-"""Surroundings: everything a pipeline can read besides its own position, as plain data."""
+"""Everything a pipeline can read besides its own position, as plain data."""
 
 from __future__ import annotations
 

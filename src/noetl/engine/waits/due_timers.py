@@ -1,4 +1,4 @@
-"""Firing: what happens when a moment has come (TMR-02, TMR-05, TMR-06, MSG-04, HUM-04, ADV-05)."""
+"""What happens when a moment has come (TMR-02, TMR-05, TMR-06, MSG-04, HUM-04, ADV-05)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People: who may do what with a human task, and what comes of it (HUM-02, HUM-03)."""
+"""Who may do what with a human task, and what comes of it (HUM-02, HUM-03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closing: the waits of a step run that nobody needs any more, told to whoever keeps them (TMR-04)."""
+"""The waits of a step run that nobody needs any more, told to whoever keeps them (TMR-04)."""
 
 from __future__ import annotations
 

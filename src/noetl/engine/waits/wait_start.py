@@ -1,4 +1,4 @@
-"""Arming: a step run has come to its wait blocks, and all of them begin together (TMR-02, O-25).
+"""A step run has come to its wait blocks, and all of them begin together (TMR-02, O-25).
 
 They are rendered once, here; what was rendered is recorded, so that a restart changes no moment (TMR-06).
 """

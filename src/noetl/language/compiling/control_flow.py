@@ -1,4 +1,4 @@
-"""Sugar: choose, while and until become ordinary tasks, noops and jumps (SUGAR-01…05, O-35).
+"""Choose, while and until become ordinary tasks, noops and jumps (SUGAR-01…05, O-35).
 
 Each branch ends in a jump to a generated merge point, so that none falls through into the next. Labels depend only
 on the construct's name and on positions inside it. A jump to a construct's own name goes to where it begins.

@@ -1,4 +1,4 @@
-"""Compilation: what every pass is handed besides the playbook, and the form a pass has.
+"""What every pass is handed besides the playbook, and the form a pass has.
 
 A pass takes the playbook and gives it back, rewritten or as it was; what it finds wrong goes to `findings`. No pass
 stops at a mistake: the next one sees as much of the playbook as can be understood (VAL-19).

@@ -1,4 +1,4 @@
-"""Written texts: everything of a playbook that is rendered, each with the site where that happens.
+"""Everything of a playbook that is rendered, each with the site where that happens.
 
 One list for all checks of templates. What is not listed is never a template: workload, metadata, names, and inputs
 that a kind takes verbatim (DOC-07, TOOL-07).

@@ -1,4 +1,4 @@
-"""Ways: every way a token can take from one step to another, whatever construct of whatever dialect makes it."""
+"""Every way a token can take from one step to another, whatever construct of whatever dialect makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places: the result of a layout, in the units of the picture, origin at the top left."""
+"""The result of a layout, in the units of the picture, origin at the top left."""
 
 from __future__ import annotations
 

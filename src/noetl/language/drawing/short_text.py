@@ -1,4 +1,4 @@
-"""Wording: templates and numbers as the few words that fit on a line of a drawing."""
+"""Templates and numbers as the few words that fit on a line of a drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures: how large text and boxes are, without asking a font. Widths are generous rather than exact."""
+"""How large text and boxes are, without asking a font. Widths are generous rather than exact."""
 
 from __future__ import annotations
 

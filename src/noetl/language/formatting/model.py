@@ -1,4 +1,4 @@
-"""Layout: a document as it looks, with its comments, blank lines, quotes and anchors; what the formatter works on.
+"""A document as it looks, with its comments, blank lines, quotes and anchors; what the formatter works on.
 
 Unlike `nodes` it knows no values, only how they are written. A comment belongs to the entry below it, to the line it
 ends, or to the collection whose end it stands at.

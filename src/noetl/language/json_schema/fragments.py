@@ -1,4 +1,4 @@
-"""Forms: the pieces every part of the schema is made of, and the rule that a template may stand for a typed value."""
+"""The pieces every part of the schema is made of, and the rule that a template may stand for a typed value."""
 
 from __future__ import annotations
 

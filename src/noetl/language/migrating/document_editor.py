@@ -1,4 +1,4 @@
-"""The sheet: a document's text with its elements (keys and list items) and its comments, and which belongs to which.
+"""A document's text with its elements (keys and list items) and its comments, and which belongs to which.
 
 A comment on a line of its own belongs to the element after it, unless it stands deeper than that one; a comment
 behind something belongs to the last element that begins on its line.

@@ -1,4 +1,4 @@
-"""Writing: pieces to text, with every comment of the old document beside what it was about."""
+"""Pieces to text, with every comment of the old document beside what it was about."""
 
 from __future__ import annotations
 

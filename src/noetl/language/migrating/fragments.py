@@ -1,4 +1,4 @@
-"""Pieces: the migrated document before it is text again.
+"""The migrated document before it is text again.
 
 A piece is either a stretch of the old text, kept as it was written, or something new. What is new remembers the
 element it comes from (`origin`), so that comments and empty lines find their place again.

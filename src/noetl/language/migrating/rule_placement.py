@@ -1,4 +1,4 @@
-"""Sorting: each case rule of one step to its place in v10, in the rules' own order (V2C-06…12).
+"""Each case rule of one step to its place in v10, in the rules' own order (V2C-06…12).
 
 What the rules become is collected here: tasks before and after the call, ways out, and steps of their own. A rule
 only runs if no other one took its event before; where that matters, the other's condition is excluded in so many words.

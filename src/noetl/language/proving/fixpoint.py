@@ -1,4 +1,4 @@
-"""Settling: joins fire as soon as they can, so after every move the marking is brought to rest (O-01)."""
+"""Joins fire as soon as they can, so after every move the marking is brought to rest (O-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forking: the outcomes of a fork group, its members taken one after another.
+"""The outcomes of a fork group, its members taken one after another.
 
 Tokens of a group meet only at joins, and what a join does depends on who arrived, not when (`meeting`). So one
 order of the members stands for all interleavings: the partial-order reduction that keeps a 40-way fork small.

@@ -1,4 +1,4 @@
-"""The abstract token net: steps as numbers, and every way a run of one can end, without data.
+"""Steps as numbers, and every way a run of one can end, without data.
 
 Guards are over-approximated: one that is not constant and not decided by the event's name may be true or false
 (ADV-06). What a run does inside is not known here; only which tokens its end makes.

@@ -1,4 +1,4 @@
-"""Meeting: what the joins of one fork group do once all its tokens have arrived or ended (O-01).
+"""What the joins of one fork group do once all its tokens have arrived or ended (O-01).
 
 Within a group the order of arrivals changes nothing: `any` and `{count: n}` fire once, `active` never waits for a
 token that is held at another join of the group, and `all` waits for everyone. So the final arrivals tell all.

@@ -1,4 +1,4 @@
-"""Linear checks: steps no token can come to, and steps from which no token can end (ADV-06)."""
+"""Steps no token can come to, and steps from which no token can end (ADV-06)."""
 
 from __future__ import annotations
 

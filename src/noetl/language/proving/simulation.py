@@ -1,4 +1,4 @@
-"""Playing: a derivation of `fates` as a witness. It follows the tokens that matter for one fault."""
+"""A derivation of `fates` as a witness. It follows the tokens that matter for one fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placing findings: from an address of the net to the line its author wrote."""
+"""From an address of the net to the line its author wrote."""
 
 from __future__ import annotations
 

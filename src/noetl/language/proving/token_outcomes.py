@@ -1,4 +1,4 @@
-"""Fates: for every step, everything a token there can come to; the least solution of the net's equations.
+"""For every step, everything a token there can come to; the least solution of the net's equations.
 
 A fork group is settled inside and stands in its parent as one move, so structured nets collapse level by level:
 series, choices, loops, forks with their joins, and dead ends are all absorbed by equal outcomes. Cycles are solved

@@ -1,4 +1,4 @@
-"""Moving: what a round of a cycle can change, and so whether a guard may one day say something else."""
+"""What a round of a cycle can change, and so whether a guard may one day say something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anatomy: where the constructs of a document are, whatever its dialect, for finding out which one it is (DIA-02).
+"""Where the constructs of a document are, whatever its dialect, for finding out which one it is (DIA-02).
 
 Looks only at places where the language puts its own keys. What a task sends, `workload` and `args` may hold any key
 and say nothing about the dialect; so do the roadmap blocks (DIA-03).

@@ -1,4 +1,4 @@
-"""Identity: the name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01)."""
+"""The name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: text in, Playbook out, whatever the dialect; every mistake of shape is noted on the way (VAL-19)."""
+"""Text in, Playbook out, whatever the dialect; every mistake of shape is noted on the way (VAL-19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks: the one identity of a request, taken once from its token or session (reliability.md §2.3)."""
+"""The one identity of a request, taken once from its token or session (reliability.md §2.3)."""
 
 from __future__ import annotations
 

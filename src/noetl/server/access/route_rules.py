@@ -1,4 +1,4 @@
-"""Doors: the live application's routes, each with the rule it has in the table. Deny by default happens here, once.
+"""The live application's routes, each with the rule it has in the table. Deny by default happens here, once.
 
 The table is read from the application itself, so that a route nobody thought of (static files, documentation, streams,
 websockets) is a closed door rather than an open one.

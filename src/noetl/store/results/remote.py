@@ -1,4 +1,4 @@
-"""Results outside: a result store over a network. It is written once, to be awaited; who may block asks it by a loop in
+"""A result store over a network. It is written once, to be awaited; who may block asks it by a loop in
 a thread of its own.
 
 Values are named by the SHA-256 of their content (RES-02), so whoever comes second finds it there. While the store is

@@ -1,4 +1,4 @@
-"""Places: where in a command a template stands, as `sh` reads quotes, comments, substitutions and here-documents.
+"""Where in a command a template stands, as `sh` reads quotes, comments, substitutions and here-documents.
 
 Values are never written into the command, only names of variables; so what is misjudged here can spoil an argument
 but never run one. Places where a variable would be evaluated, or not be one, are told apart to be refused.

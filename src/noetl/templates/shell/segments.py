@@ -1,4 +1,4 @@
-"""Cutting: command text into what the author wrote and the templates between.
+"""Command text into what the author wrote and the templates between.
 
 Statements (`{% … %}`) would make commands out of values and are refused.
 """

@@ -1,4 +1,4 @@
-"""Places: what may stand at each point of a statement, told from the tokens before it (design.md §8).
+"""What may stand at each point of a statement, told from the tokens before it (design.md §8).
 
 A VALUE is taken after an operator, in the value list of VALUES and IN, in the arguments of a call, and after words
 such as LIMIT and THEN. A NAME is taken after FROM, BY, INTO and their kin, and after a finished operand. Where both

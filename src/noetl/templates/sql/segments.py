@@ -1,4 +1,4 @@
-"""Cutting: SQL text into what is SQL and what is `{{ … }}`. Text with blocks (`{% … %}`) is cut by running it
+"""SQL text into what is SQL and what is `{{ … }}`. Text with blocks (`{% … %}`) is cut by running it
 (`sql.blocks`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wrong: the refusal of a request that cannot be sent as it is written; the tool adds which request it was."""
+"""The refusal of a request that cannot be sent as it is written; the tool adds which request it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knobs: what a task's effective spec says about its request, with the defaults (SPEC-05, TOOL-04)."""
+"""What a task's effective spec says about its request, with the defaults (SPEC-05, TOOL-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: a response's body, in pieces and within bounds (reliability.md §2.5, response bombs).
+"""A response's body, in pieces and within bounds (reliability.md §2.5, response bombs).
 
 What counts is the size after decompression; a body that grows a hundredfold on the way is refused before it is large.
 """

@@ -1,4 +1,4 @@
-"""Forms: the few JSON Schema shapes that inputs of tool kinds share, named once.
+"""The few JSON Schema shapes that inputs of tool kinds share, named once.
 
 These describe values before templates are allowed for; `noetl.language.json_schema` adds "or a template" to each of
 them.

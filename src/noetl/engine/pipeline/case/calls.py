@@ -1,4 +1,4 @@
-"""Calling: the step's call and its repetitions, with the sinks of its responses (V2C-16 to V2C-19, O-28).
+"""The step's call and its repetitions, with the sinks of its responses (V2C-16 to V2C-19, O-28).
 
 A sequence ends with one event, whatever came before.
 """

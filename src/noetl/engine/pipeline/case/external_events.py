@@ -1,4 +1,4 @@
-"""Outside: which rules of a case may be met by an event that nothing inside an execution tells (V2C-13, MSG-06).
+"""Which rules of a case may be met by an event that nothing inside an execution tells (V2C-13, MSG-06).
 
 Somebody who listens for such an event waits for it, however long; who listens to the execution alone need not, once
 nothing else in it is live. A rule that cannot be told apart without running it counts as asking for the outside.

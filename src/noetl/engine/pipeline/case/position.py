@@ -1,4 +1,4 @@
-"""Standing: where a walk is, what it may read there, and what it has decided so far."""
+"""Where a walk is, what it may read there, and what it has decided so far."""
 
 from __future__ import annotations
 

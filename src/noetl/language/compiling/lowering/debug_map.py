@@ -1,4 +1,4 @@
-"""Tracing: what lowering carries along, and the debug map it fills as it goes (SUGAR-06)."""
+"""What lowering carries along, and the debug map it fills as it goes (SUGAR-06)."""
 
 from __future__ import annotations
 

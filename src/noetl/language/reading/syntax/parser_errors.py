@@ -1,4 +1,4 @@
-"""Mistakes: from the parser's complaint to what the author most likely did, and the way out.
+"""From the parser's complaint to what the author most likely did, and the way out.
 
 The parser says where it gave up; people want to know what to change. First come mistakes that can be seen in the text
 around that place (templates without quotes, tabs, the shape of `on_event`), then a table of the parser's own words.

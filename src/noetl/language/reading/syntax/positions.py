@@ -1,4 +1,4 @@
-"""Places: from the parser's marks and offsets to spans in the text as it was given.
+"""From the parser's marks and offsets to spans in the text as it was given.
 
 The parser drops a byte order mark and counts more line breaks than editors do (U+0085, U+2028, U+2029, a lone carriage
 return); here both are put right, so that lines and columns are those an editor shows.
