@@ -26,6 +26,12 @@ def python_environment(name: str, *requirements: str) -> Path:
     """A virtual environment with these packages; its `bin` folder."""
 
     def make(folder: Path) -> None:
+        if (
+            uv := shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        ) is not None:
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(folder))
+            _run(uv, "pip", "install", "--quiet", "--python", str(folder / "bin/python"), *requirements)
+            return
         _run(sys.executable, "-m", "venv", str(folder))
         pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run(str(folder / "bin/python"), *pip, *requirements)

@@ -37,6 +37,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     retryable: bool = False
+    python: str = sys.executable  # another one has its packages in an environment of its own
 
 
 class Child:
@@ -49,7 +50,7 @@ class Child:
     @classmethod
     async def start(cls, program: Program) -> Child:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-c", _PROGRAM, str(_SOURCE), program.module, *program.arguments),
+            *(program.python, "-I", "-c", _PROGRAM, str(_SOURCE), program.module, *program.arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

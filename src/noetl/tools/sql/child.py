@@ -1,0 +1,86 @@
+"""The child process of the `sql` tool: reads calls, runs their SQL, writes answers, as JSON over pipes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.errors import ToolError
+from noetl.tools.child_pipes import serve_calls
+from noetl.tools.guarded_sockets import GuardedSockets
+from noetl.tools.sql.answers import Allowance, SqlAnswer
+from noetl.tools.sql.connection import Connection
+from noetl.tools.sql.driver_errors import driver_error
+from noetl.tools.sql.engines import engine_of
+from noetl.tools.sql.insertions import insertions
+from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.rendering import rendered
+
+BATCH_ROWS = 500
+_sockets = GuardedSockets(AddressPolicy())
+_reached: list[str] = []  # the database of this call, once it is reached: what is refused later is something else
+
+
+def serve() -> None:
+    _sockets.install()
+    serve_calls(_answer_to)
+
+
+def _answer_to(call: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode({"answers": _run(call)})
+    except ToolError as problem:
+        told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+    except Exception as problem:
+        told = driver_error(problem, blocked=None if _reached else _sockets.refusal)
+    return msgspec.json.encode({"error": told})
+
+
+def _run(call: dict[str, Any]) -> list[SqlAnswer]:
+    _sockets.policy = msgspec.convert(call["policy"], AddressPolicy)
+    _sockets.refusal = None
+    _reached.clear()
+    engine = engine_of(msgspec.convert(call["connection"], Connection))
+    isolation = call["isolation"] if call["transaction"] else "AUTOCOMMIT"
+    options = {"isolation_level": isolation} if isolation else {}
+    with engine.connect() as connection:
+        _reached.append(engine.dialect.name)
+        connection = connection.execution_options(stream_results=True, **options)
+        try:
+            answers = _answers(connection, call)
+            connection.commit()
+        except (DBAPIError, SQLAlchemyError, ToolError):
+            connection.rollback()
+            raise
+    return answers
+
+
+def _answers(connection: sqlalchemy.Connection, call: dict[str, Any]) -> list[SqlAnswer]:
+    if (insertion := call["insertion"]) is not None:
+        statements = insertions(insertion, connection.dialect)
+        return [SqlAnswer([], [], _inserted(connection, text, rows)) for text, rows in statements]
+    allowance = Allowance(call["max_rows"])
+    return [_answer(connection, parts, allowance) for parts in call["statements"]]
+
+
+def _inserted(connection: sqlalchemy.Connection, text: str, rows: list[Any]) -> int:
+    connection.exec_driver_sql(text, rows)
+    return len(rows)
+
+
+def _answer(connection: sqlalchemy.Connection, parts: list[Any], allowance: Allowance) -> SqlAnswer:
+    text, values = rendered(parts, connection.dialect)
+    result = connection.exec_driver_sql(text, values)
+    if not result.returns_rows:
+        return SqlAnswer([], [], max(result.rowcount, 0))
+    columns = [str(name) for name in result.keys()]  # noqa: SIM118  it is no mapping
+    rows: list[dict[str, Any]] = []
+    while batch := result.fetchmany(BATCH_ROWS):
+        made = [dict(zip(columns, map(plain, row), strict=True)) for row in batch]
+        rows += made
+        allowance.take(made, len(rows))
+    return SqlAnswer(rows, columns, len(rows))

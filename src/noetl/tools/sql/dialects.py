@@ -1,0 +1,81 @@
+"""Dialects: the databases that the `sql` tool speaks to, their drivers, and how each reads quotes.
+
+All drivers are pure Python where it concerns the network, so that the address policy holds for them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """`driver` is SQLAlchemy's name; `module` must be importable; `extra` is what installs it.
+
+    `backslashes`: a backslash in quoted text is an escape, and no setting turns that off. `backticks`: names stand in
+    backticks. `hash_comments`: # begins a comment. `upsert` is how rows that exist are replaced.
+    """
+
+    name: str
+    driver: str
+    module: str
+    extra: str
+    port: int = 0
+    backslashes: bool = False
+    backticks: bool = False
+    hash_comments: bool = False
+    upsert: str = "merge"
+
+
+_ALL = (
+    Dialect(name="sqlite", driver="sqlite", module="sqlalchemy", extra="sql", upsert="conflict"),
+    Dialect(
+        name="mysql",
+        driver="mysql+pymysql",
+        module="pymysql",
+        extra="mysql",
+        port=3306,
+        backticks=True,
+        hash_comments=True,
+        upsert="duplicate",
+    ),
+    Dialect(name="sqlserver", driver="mssql+pytds", module="sqlalchemy_pytds", extra="sqlserver", port=1433),
+    Dialect(name="oracle", driver="oracle+oracledb", module="oracledb", extra="oracle", port=1521),
+    Dialect(name="snowflake", driver="snowflake", module="snowflake.sqlalchemy", extra="snowflake", backslashes=True),
+    Dialect(
+        name="clickhouse",
+        driver="clickhousedb+connect",
+        module="clickhouse_connect",
+        extra="clickhouse",
+        port=8443,
+        backslashes=True,
+        backticks=True,
+        hash_comments=True,
+        upsert="none",
+    ),
+    Dialect(name="trino", driver="trino", module="trino", extra="trino", port=443),
+    Dialect(
+        name="redshift",
+        driver="redshift+redshift_connector",
+        module="redshift_connector",
+        extra="redshift",
+        port=5439,
+        backslashes=True,
+    ),
+    Dialect(
+        name="databricks",
+        driver="databricks",
+        module="databricks.sqlalchemy",
+        extra="databricks",
+        port=443,
+        backslashes=True,
+        backticks=True,
+    ),
+)
+DIALECTS = {dialect.name: dialect for dialect in _ALL}
+ALIASES = {"mariadb": "mysql", "mssql": "sqlserver", "clickhousedb": "clickhouse"}
+
+
+def dialect_named(name: str) -> Dialect | None:
+    """The dialect of a URL's scheme (`mysql`, `mysql+pymysql`, `mariadb`) or of a credential's field."""
+    plain = name.lower().partition("+")[0]
+    return DIALECTS.get(ALIASES.get(plain, plain))

@@ -1,0 +1,104 @@
+"""Engines, in the child: one connection per database, kept for the next call of the same execution."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Engine
+
+from noetl.tools.sql.connection import Connection
+from noetl.tools.sql.dialects import DIALECTS
+
+_CONNECT_S = 15
+# Read quotes as the standard does, which is how templates were bound: a backslash is a backslash, "…" is a name.
+_MYSQL_MODES = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES')"
+_DENIED = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+
+
+def engine_of(connection: Connection) -> Engine:
+    """The engine of a connection, made once."""
+    return _engine(msgspec.json.encode(connection))
+
+
+@lru_cache(maxsize=8)
+def _engine(encoded: bytes) -> Engine:
+    connection = msgspec.json.decode(encoded, type=Connection)
+    url, arguments = _address(connection)
+    engine = sqlalchemy.create_engine(
+        url, connect_args=arguments, pool_pre_ping=True, hide_parameters=True, **_pool(connection)
+    )
+    if connection.dialect == "mysql":
+        event.listen(engine, "connect", _set_mysql_modes)
+    if connection.dialect == "sqlite":
+        event.listen(engine, "connect", _confine_sqlite)
+    return engine
+
+
+def _pool(connection: Connection) -> dict[str, Any]:
+    if connection.dialect == "sqlite":
+        return {"poolclass": sqlalchemy.NullPool}  # a database in memory lives as long as its task
+    return {"pool_size": 1, "max_overflow": 0}
+
+
+def _address(connection: Connection) -> tuple[URL, dict[str, Any]]:
+    """The URL of a connection, and what its driver is told besides."""
+    options, arguments = dict(connection.options), dict[str, Any]()
+    dialect = DIALECTS[connection.dialect]
+    host, port, query = connection.host, connection.port or None, dict[str, str]()
+    match connection.dialect:
+        case "mysql":
+            arguments = {
+                "connect_timeout": _CONNECT_S,
+                "local_infile": False,
+                "charset": options.get("charset", "utf8mb4"),
+            }
+            if options.get("ssl") or options.get("ssl_ca_pem"):
+                arguments["ssl"] = _tls(options)
+        case "sqlserver":
+            arguments = {"login_timeout": _CONNECT_S}
+        case "snowflake":
+            arguments = {name: options[name] for name in ("host", "port", "protocol") if name in options}
+            arguments |= {"login_timeout": _CONNECT_S * 4, "network_timeout": _CONNECT_S * 20}
+            arguments["platform_detection_timeout_seconds"] = 0  # it asks the metadata address, which is never reached
+            query = {name: str(options[name]) for name in ("warehouse", "role") if name in options}
+            port = None
+        case "databricks":
+            query = {name: str(options[name]) for name in ("http_path", "catalog", "schema") if name in options}
+        case "trino":
+            arguments = {"http_scheme": options.get("http_scheme", "https")}
+        case "clickhouse":
+            query = {"secure": str(options.get("secure", True)).lower()}
+    database = connection.database
+    if connection.dialect in ("snowflake", "trino") and options.get("schema"):
+        database = f"{database}/{options['schema']}"
+    url = URL.create(
+        dialect.driver,
+        username=connection.user or None,
+        password=connection.password or None,
+        host=host or None,
+        port=port,
+        database=database or None,
+        query=query,
+    )
+    return url, arguments
+
+
+def _tls(options: dict[str, Any]) -> Any:
+    import ssl
+
+    return ssl.create_default_context(cadata=options.get("ssl_ca_pem"))
+
+
+def _set_mysql_modes(driver_connection: Any, _: Any) -> None:
+    with driver_connection.cursor() as cursor:
+        cursor.execute(_MYSQL_MODES)
+
+
+def _confine_sqlite(driver_connection: Any, _: Any) -> None:
+    """No other file but the database itself."""
+    driver_connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action in _DENIED else sqlite3.SQLITE_OK)

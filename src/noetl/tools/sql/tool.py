@@ -1,0 +1,101 @@
+"""`sql`: runs SQL on MySQL, SQL Server, Oracle, Snowflake, ClickHouse, Trino, Redshift, Databricks, SQLite.
+
+It runs in a child process: drivers are many and large, a cancelled task ends with its process, and the sockets of that
+process are held to the address policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.templates.sql.lists import ALL_OF, ANY_OF
+from noetl.templates.sql.statements import Bound, Statement
+from noetl.tools.child_pool import ChildPool
+from noetl.tools.child_process import Program
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
+from noetl.tools.sql.connection import Connection
+from noetl.tools.sql.connection_fields import connection_of
+from noetl.tools.sql.dialects import DIALECTS
+from noetl.tools.sql.quotes import check_quotes
+from noetl.tools.sql.requests import Insertion, request, with_script
+from noetl.tools.sql.transactions import keeps_transactions
+
+if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
+    raise ImportError("sqlalchemy is not installed")
+
+_PROGRAM = Program(module="noetl.tools.sql.child", name="SQL", error="sql.error", retryable=True)
+_LISTS = {ANY_OF: "any", ALL_OF: "all"}
+
+
+class SqlTool:
+    """`program` is what the child runs: another one in tests, whose drivers are in an environment of their own."""
+
+    def __init__(self, program: Program = _PROGRAM) -> None:
+        self._children = ChildPool(program)
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if context.spec.get("exactly_once"):
+            raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: sql cannot make it")
+        connection = connection_of(inputs, context)
+        work = request(await with_script(inputs, context.data_folders), question_marks=True)
+        call = {**_call(work, connection), **_limits(context)}
+        call["transaction"] = context.spec.get("transaction") is not False and not (
+            isinstance(work, Bound) and keeps_transactions(work)
+        )
+        answer = await self._children.call(context.execution_id, call)
+        answers = msgspec.convert(answer["answers"], list[SqlAnswer])
+        if isinstance(work, Insertion):
+            return ToolResult(result=reference_to(work, "sql.table", sum(each.row_count for each in answers)))
+        return ToolResult(result=result_of(answers), wrapped=True)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the credential opens the database. ToolError says why it does not."""
+        connection = connection_of(inputs, context)
+        statement = "SELECT 1 FROM dual" if connection.dialect == "oracle" else "SELECT 1"
+        await self.run({"command": statement, **inputs}, context)
+        return f"connected to the {connection}"
+
+    def release(self, execution_id: str) -> None:
+        self._children.release(execution_id)
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+def _call(work: Bound | Insertion, connection: Connection) -> dict[str, Any]:
+    call: dict[str, Any] = {"connection": msgspec.to_builtins(connection), "statements": [], "insertion": None}
+    if isinstance(work, Insertion):
+        call["insertion"] = {"table": work.name, "groups": work.groups, "key": work.key}
+        return call
+    for statement in work.statements:
+        check_quotes(statement.parts, DIALECTS[connection.dialect])
+        call["statements"].append(_parts(statement))
+    return call
+
+
+def _parts(statement: Statement) -> list[Any]:
+    """Text as text, a value as {value}, the beginning of a comparison with a list as {list}."""
+    told: list[Any] = []
+    for part in statement.parts:
+        if isinstance(part, str):
+            told.append({"list": _LISTS[part]} if part in _LISTS else part)
+        else:
+            told.append({"value": part.value})
+    return told
+
+
+def _limits(context: ToolContext) -> dict[str, Any]:
+    return {
+        "max_rows": context.spec.get("max_rows"),
+        "isolation": context.spec.get("isolation"),
+        "policy": msgspec.to_builtins(context.addresses.policy),
+    }
