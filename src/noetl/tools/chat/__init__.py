@@ -1,0 +1,1 @@
+"""`slack` and `teams`: messages to a channel by an incoming webhook."""

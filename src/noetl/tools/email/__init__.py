@@ -1,0 +1,1 @@
+"""`email`: sends a message by SMTP."""

@@ -1,0 +1,1 @@
+"""`ssh` and `sftp`: commands on another machine, and its files."""

@@ -1,0 +1,92 @@
+"""`slack` and `teams` against a server that answers as their webhooks do."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.events.outcomes import Outcome
+from noetl.tools.chat.tool import SlackTool, TeamsTool
+from noetl.tools.http.tool import HttpTool
+from tests.servers.http import HttpServer, reply
+from tests.tools.sql_tasks import outcome_of
+
+PATH = "/services/T000/B000/a-secret-of-this-hook"
+
+
+async def posted(tool: SlackTool | TeamsTool, url: str, **inputs: Any) -> Outcome:
+    http = HttpTool()
+    try:
+        return await outcome_of(tool, {"auth": {"webhook_url": url}, **inputs}, None, tool=lambda kind: http)
+    finally:
+        await http.close()
+
+
+async def test_a_message_reaches_slack_as_its_webhook_takes_it() -> None:
+    async with HttpServer({PATH: reply(body=b"ok")}) as server:
+        outcome = await posted(
+            SlackTool(), server.url + PATH, text="Hello <@U1>", blocks=[{"type": "divider"}], thread="1.2"
+        )
+
+    assert outcome.error is None, outcome.error
+    assert outcome.result == {"status": 200, "response": "ok"}
+    assert server.requests[0].json == {"text": "Hello <@U1>", "blocks": [{"type": "divider"}], "thread_ts": "1.2"}
+
+
+async def test_a_message_reaches_teams_as_a_card() -> None:
+    async with HttpServer({PATH: reply(202)}) as server:
+        outcome = await posted(TeamsTool(), server.url + PATH, text="42 rows", title="Done")
+
+    assert outcome.error is None, outcome.error
+    (card,) = server.requests[0].json["attachments"]
+    assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
+    assert [block["text"] for block in card["content"]["body"]] == ["Done", "42 rows"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "retryable"),
+    [
+        (400, b"invalid_payload", "invalid_payload", False),
+        (404, b"no_service", "no_service", False),
+        (503, b"", "503", True),
+    ],
+)
+async def test_the_word_of_the_service_is_the_code_of_the_error(
+    status: int, body: bytes, code: str, retryable: bool
+) -> None:
+    async with HttpServer({PATH: reply(status, body=body)}) as server:
+        outcome = await posted(SlackTool(), server.url + PATH, text="x")
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == ("http.status", code, retryable)
+    assert outcome.error.status == status
+
+
+async def test_a_webhook_that_leaks_is_none() -> None:
+    """Neither a status, nor a lost connection, nor what the service says back shows the address."""
+    for _ in range(50):
+        secret = secrets.token_urlsafe(16)
+        path = f"/services/{secret}"
+        async with HttpServer(
+            {path: [reply(500, body=b"no"), reply(drop=True), reply(302, headers={"location": "/x"})], "*": reply(404)}
+        ) as server:
+            outcomes = [await posted(SlackTool(), server.url + path, text="x") for _ in range(3)]
+        assert secret.encode() not in msgspec.json.encode(outcomes)
+
+
+@pytest.mark.parametrize("auth", [{}, {"webhook_url": "no address"}, {"webhook_url": "ftp://x/y"}, None])
+async def test_a_credential_without_an_address_is_refused(auth: Any) -> None:
+    outcome = await outcome_of(SlackTool(), {"text": "x", "auth": auth})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "keychain.unresolved"
+
+
+async def test_nothing_to_post_is_refused() -> None:
+    outcome = await outcome_of(TeamsTool(), {"auth": {"webhook_url": "https://127.0.0.1/x"}})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "chat.input"

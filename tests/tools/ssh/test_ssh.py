@@ -1,0 +1,302 @@
+"""`ssh` and `sftp` against an asyncssh server on loopback, with a real shell and a real folder behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import msgspec
+import pytest
+import pytest_asyncio
+
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import CLOSED
+from noetl.events.outcomes import Outcome
+from noetl.tools.ssh.sftp import SftpTool
+from noetl.tools.ssh.tool import SshTool
+from tests.servers.proxy import Proxy
+from tests.tools.sql_tasks import context, outcome_of
+
+PASSWORD = "the password of ada"
+
+
+class _Login(asyncssh.SSHServer):
+    def __init__(self, client_key: asyncssh.SSHKey) -> None:
+        self._key = client_key
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return (username, password) == ("ada", PASSWORD)
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return username == "ada" and key.public_data == self._key.public_data
+
+
+async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
+    """What sshd does: the command by a shell, its streams and its end passed on, killed when the channel closes."""
+    child = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-c", process.command or ""), stdin=-1, stdout=-1, stderr=-1, start_new_session=True
+    )
+    assert child.stdin is not None
+    outputs = [(child.stdout, process.stdout), (child.stderr, process.stderr)]
+    pumps = asyncio.gather(_feed(process, child.stdin), *(_pump(source, target) for source, target in outputs))
+    closed = asyncio.ensure_future(process.wait_closed())
+    await asyncio.wait({pumps, closed}, return_when=asyncio.FIRST_COMPLETED)
+    if not pumps.done():
+        pumps.cancel()
+        os.killpg(child.pid, 9)
+    await asyncio.gather(pumps, return_exceptions=True)
+    process.exit(await child.wait())
+    closed.cancel()
+    child._transport.close()  # type: ignore[attr-defined]  # the pipes too, or the loop complains when it ends
+
+
+async def _feed(process: asyncssh.SSHServerProcess[bytes], target: asyncio.StreamWriter) -> None:
+    while chunk := await process.stdin.read(65536):
+        target.write(chunk)
+    target.close()
+
+
+async def _pump(source: Any, target: Any) -> None:
+    while chunk := await source.read(65536):
+        target.write(chunk)
+        await target.drain()
+
+
+class Machine:
+    def __init__(self, port: int, folder: Path, host_key: asyncssh.SSHKey, client_key: asyncssh.SSHKey) -> None:
+        self.port, self.folder, self.host_key, self.client_key = port, folder, host_key, client_key
+
+    @property
+    def auth(self) -> dict[str, Any]:
+        host_key = self.host_key.export_public_key().decode()
+        return {"host": "127.0.0.1", "port": self.port, "user": "ada", "password": PASSWORD, "host_key": host_key}
+
+
+@pytest_asyncio.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    host_key, client_key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    folder = tmp_path / "far"
+    folder.mkdir()
+    server = await asyncssh.create_server(
+        lambda: _Login(client_key),
+        "127.0.0.1",
+        0,
+        server_host_keys=[host_key],
+        process_factory=_shell,
+        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(folder)),
+        encoding=None,
+    )
+    yield Machine(server.get_port(), folder, host_key, client_key)
+    server.close()
+    await server.wait_closed()
+
+
+async def ssh(machine: Machine, command: str, /, **inputs: Any) -> Outcome:
+    spec, more = inputs.pop("spec", None), inputs.pop("more", {})
+    return await outcome_of(SshTool(), {"command": command, "auth": machine.auth, **inputs}, spec, **more)
+
+
+async def sftp(machine: Machine, op: str, path: str, /, **inputs: Any) -> Outcome:
+    spec, more = inputs.pop("spec", None), inputs.pop("more", {})
+    return await outcome_of(SftpTool(), {"op": op, "path": path, "auth": machine.auth, **inputs}, spec, **more)
+
+
+def result(outcome: Outcome) -> Any:
+    assert outcome.error is None, outcome.error
+    return outcome.result
+
+
+def error(outcome: Outcome) -> Any:
+    assert outcome.error is not None, outcome.result
+    return outcome.error
+
+
+async def test_a_command_gives_its_output(machine: Machine) -> None:
+    done = result(await ssh(machine, "cat; echo problem >&2", stdin={"a": 1}))
+
+    assert done == {"exit_code": 0, "stdout": '{"a":1}', "stderr": "problem\n"}
+
+
+async def test_a_command_that_fails_is_an_error_with_its_code_and_its_output(machine: Machine) -> None:
+    outcome = await ssh(machine, "echo so far; echo 'no such thing' >&2; exit 3")
+
+    failed = error(outcome)
+
+    assert (failed.kind, failed.code) == ("ssh.exit", "3")
+    assert "no such thing" in failed.message
+    assert outcome.meta.stdout == "so far\n"
+
+
+async def test_output_beyond_the_limit_is_dropped_and_the_command_goes_on(machine: Machine) -> None:
+    done = result(await ssh(machine, "head -c 3000000 /dev/zero; echo end >&2", spec={"max_bytes": 1000}))
+
+    assert len(done["stdout"]) == 1000
+    assert done["stderr"] == "end\n"
+
+
+async def test_a_key_opens_the_machine_too(machine: Machine) -> None:
+    key = machine.client_key.export_private_key("pkcs8-pem", passphrase="a phrase").decode()
+    auth = {**machine.auth, "password": "", "private_key": key, "passphrase": "a phrase"}
+
+    assert result(await ssh(machine, "echo in", auth=auth))["stdout"] == "in\n"
+    wrong = error(await ssh(machine, "echo in", auth={**auth, "passphrase": "another"}))
+    assert wrong.kind == "keychain.unresolved"
+
+
+async def test_a_wrong_password_is_denied(machine: Machine) -> None:
+    denied = error(await ssh(machine, "echo in", auth={**machine.auth, "password": "a wrong one"}))
+
+    assert denied.kind == "ssh.denied"
+    assert not denied.retryable
+    assert "a wrong one" not in denied.message
+
+
+async def test_a_machine_with_another_host_key_gets_no_password(machine: Machine) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+
+    refused = error(await ssh(machine, "echo in", auth={**machine.auth, "host_key": other}))
+
+    assert refused.kind == "ssh.host_key"
+
+
+async def test_a_host_key_is_also_known_by_its_fingerprint(machine: Machine) -> None:
+    digest = base64.b64encode(hashlib.sha256(machine.host_key.public_data).digest()).decode().rstrip("=")
+    auth = {**machine.auth, "host_key": "", "host_key_fingerprint": f"SHA256:{digest}"}
+
+    known = await ssh(machine, "echo in", auth=auth)
+    unknown = await ssh(machine, "echo in", auth={**auth, "host_key_fingerprint": "SHA256:" + "A" * 43})
+
+    assert result(known)["stdout"] == "in\n"
+    assert error(unknown).kind == "ssh.host_key"
+
+
+async def test_a_credential_without_a_host_key_is_refused(machine: Machine) -> None:
+    refused = error(await ssh(machine, "echo in", auth={**machine.auth, "host_key": ""}))
+
+    assert refused.kind == "keychain.unresolved"
+    assert "ssh-keyscan" in refused.message
+
+
+async def test_a_cancelled_task_ends_its_command(machine: Machine, tmp_path: Path) -> None:
+    running = asyncio.create_task(ssh(machine, f"echo $$ > {tmp_path}/pid; exec sleep 600"))
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        await asyncio.sleep(0.01)
+
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    while Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists():
+        await asyncio.sleep(0.01)
+
+
+async def test_a_lost_connection_can_be_tried_again(machine: Machine, tmp_path: Path) -> None:
+    with Proxy("127.0.0.1", machine.port) as line:
+        auth = {**machine.auth, "port": line.port}
+        running = asyncio.create_task(ssh(machine, f"touch {tmp_path}/begun; sleep 600", auth=auth))
+        while not (tmp_path / "begun").exists():
+            await asyncio.sleep(0.01)
+        line.cut()
+        lost = error(await running)
+
+    assert lost.kind == "ssh.error"
+    assert lost.retryable
+
+
+async def test_a_private_address_is_reached_only_where_the_policy_allows(machine: Machine) -> None:
+    blocked = error(await ssh(machine, "echo in", more={"addresses": AddressGuard(CLOSED)}))
+
+    assert blocked.kind == "tool.not_allowed"
+
+
+async def test_files_keep_their_contents_and_are_listed_and_deleted(machine: Machine) -> None:
+    put = result(await sftp(machine, "put", "/a.json", data={"a": 1}))
+    got = result(await sftp(machine, "get", "/a.json"))
+    listed = result(await sftp(machine, "list", "/"))
+    deleted = [result(await sftp(machine, "delete", "/a.json"))["deleted"] for _ in range(2)]
+
+    assert got["value"] == {"a": 1}
+    assert got["size"] == put["size"] == 7
+    assert [(one["name"], one["size"]) for one in listed["files"]] == [("a.json", 7)]
+    assert deleted == [1, 0]
+    assert list(machine.folder.iterdir()) == []
+
+
+async def test_a_large_file_streams_both_ways(machine: Machine, tmp_path: Path) -> None:
+    content = hashlib.shake_256(b"a file").digest(9 << 20)
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near/big.bin").write_bytes(content)
+    more = {"more": {"data_folders": (str(tmp_path / "near"),)}}
+
+    up = result(await sftp(machine, "upload", "/big.bin", file="big.bin", **more))
+    down = result(await sftp(machine, "download", "/big.bin", file="back.bin", **more))
+
+    assert up["checksum"] == down["checksum"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
+    assert (tmp_path / "near/back.bin").read_bytes() == content
+    assert [path.name for path in machine.folder.iterdir()] == ["big.bin"]
+
+
+async def test_an_upload_that_breaks_leaves_the_old_file(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "big.bin").write_bytes(b"n" * (30 << 20))
+    (machine.folder / "big.bin").write_text("old")
+    with Proxy("127.0.0.1", machine.port) as line:
+        inputs = {"file": "big.bin", "auth": {**machine.auth, "port": line.port}}
+        running = asyncio.create_task(
+            sftp(machine, "upload", "/big.bin", more={"data_folders": (str(tmp_path),)}, **inputs)
+        )
+        while line.carried < 2 << 20:
+            await asyncio.sleep(0.001)
+        line.cut()
+        lost = error(await running)
+
+    assert lost.retryable
+    assert (machine.folder / "big.bin").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("op", "path", "inputs", "kind"),
+    [
+        ("get", "/nowhere", {}, "sftp.missing"),
+        ("put", "/nowhere/x", {"data": "x"}, "sftp.missing"),
+        ("put", "/there", {"data": "x", "if_absent": True}, "sftp.conflict"),
+        ("put", "/x", {}, "sftp.input"),
+        ("upload", "/x", {"file": "../../etc/passwd"}, "sftp.input"),
+        ("download", "/there", {"file": "/etc/x"}, "sftp.input"),
+        ("get", "/there", {"spec": {"max_bytes": 2}}, "result.too_large"),
+    ],
+)
+async def test_what_goes_wrong_has_a_kind(
+    machine: Machine, tmp_path: Path, op: str, path: str, inputs: dict[str, Any], kind: str
+) -> None:
+    (machine.folder / "there").write_text("here")
+
+    failed = error(await sftp(machine, op, path, **inputs, more={"data_folders": (str(tmp_path),)}))
+
+    assert failed.kind == kind
+
+
+async def test_no_secret_of_fifty_is_told_in_an_error(machine: Machine) -> None:
+    for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
+        failed = error(await ssh(machine, "echo in", auth={**machine.auth, "password": secret}))
+        assert failed.kind == "ssh.denied"
+        assert secret.encode() not in msgspec.json.encode(failed)
+
+
+async def test_a_check_of_a_credential_says_what_it_reached(machine: Machine) -> None:
+    said = await SshTool().check({"auth": machine.auth}, context())
+    files = await SftpTool().check({"auth": machine.auth}, context())
+
+    assert said == f"logged in to ada@127.0.0.1:{machine.port}"
+    assert files == f"opened SFTP on ada@127.0.0.1:{machine.port}"
