@@ -1,0 +1,87 @@
+"""Kinds that speak to message brokers: redis, mqtt."""
+
+from __future__ import annotations
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.tools.kinds.schema_fragments import (
+    ANYTHING,
+    AUTH,
+    COUNT,
+    DURATION,
+    FLAG,
+    INTEGER,
+    TEXT,
+    one_of,
+)
+
+REDIS_OPERATIONS = (
+    *("get", "set", "delete", "increment", "keys"),
+    *("hash_get", "hash_set", "push", "pop", "publish", "stream_add", "stream_read"),
+)
+_DATA = Input(
+    name="data", schema=ANYTHING, doc="The value: text as it is, anything else as JSON.", aliases=("value", "payload")
+)
+_FORMAT = Input(
+    name="format",
+    schema=one_of("auto", "json", "text", "base64"),
+    doc="How values are read; auto recognises JSON objects and lists. base64 is also decoded before it is sent.",
+)
+_LIMIT = Input(name="limit", schema=COUNT, doc="Most messages or keys returned; 100 when left out.")
+_WAIT = Input(name="wait", schema=DURATION, doc="How long to wait for the first one; not at all when left out.")
+
+
+def _errors(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}.{what}" for what in ("conflict", "denied", "error", "input", "missing"))
+
+
+REDIS = ToolKind(
+    name="redis",
+    error_kinds=_errors("redis"),
+    doc="Reads and writes keys, hashes, lists, channels and streams of Redis or Valkey.",
+    inputs=(
+        Input(name="op", schema=one_of(*REDIS_OPERATIONS), doc="What to do.", required=True, aliases=("operation",)),
+        Input(name="key", schema=TEXT, doc="The key, list, stream or channel; with keys, a pattern such as orders:*."),
+        Input(name="field", schema=TEXT, doc="With hash_get and hash_set: the field."),
+        _DATA,
+        Input(name="amount", schema=INTEGER, doc="With increment: what to add; 1 when left out."),
+        Input(name="expires", schema=DURATION, doc="With set: how long the key lives."),
+        Input(name="if_absent", schema=FLAG, doc="With set: fail with redis.conflict if the key exists."),
+        Input(name="cursor", schema=TEXT, doc="With stream_read: the cursor that the last call returned."),
+        _LIMIT,
+        _WAIT,
+        _FORMAT,
+        AUTH,
+    ),
+    defaults={"timeout": 30},
+)
+
+MQTT = ToolKind(
+    name="mqtt",
+    error_kinds=_errors("mqtt"),
+    doc="Publishes messages to an MQTT broker, and receives some.",
+    inputs=(
+        Input(name="op", schema=one_of("publish", "receive"), doc="What to do.", required=True, aliases=("operation",)),
+        Input(
+            name="topic", schema=TEXT, doc="The topic; with receive it may have the wildcards + and #.", required=True
+        ),
+        _DATA,
+        Input(
+            name="qos",
+            schema={"type": "integer", "minimum": 0, "maximum": 2},
+            doc="Quality of service: 0, 1 or 2; 1 when left out.",
+        ),
+        Input(name="retain", schema=FLAG, doc="With publish: the broker keeps it for later subscribers."),
+        Input(
+            name="session",
+            schema=TEXT,
+            doc="With receive: the name of a session that the broker keeps, with what arrives between two tasks.",
+        ),
+        _LIMIT,
+        _WAIT,
+        _FORMAT,
+        AUTH,
+    ),
+    defaults={"timeout": 30},
+)
+
+KINDS = (REDIS, MQTT)

@@ -1,0 +1,1 @@
+"""`redis` and `mqtt`: messages and keys of brokers."""

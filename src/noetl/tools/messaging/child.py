@@ -1,0 +1,51 @@
+"""The child process of the broker tools: reads requests, does them, writes answers, as JSON over pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.errors import ToolError
+from noetl.tools.child_pipes import serve_calls
+from noetl.tools.guarded_sockets import GuardedSockets
+from noetl.tools.messaging.request import Request
+
+_sockets = GuardedSockets(AddressPolicy())
+_MODULES = {
+    "redis": "noetl.tools.messaging.redis_keys",
+    "mqtt": "noetl.tools.messaging.mqtt_messages",
+}
+
+
+def serve() -> None:
+    logging.disable(logging.CRITICAL)
+    _sockets.install()
+    serve_calls(_answer_to)
+
+
+def _answer_to(call: dict[str, Any]) -> bytes:
+    request = msgspec.convert(call, Request)
+    _sockets.policy, _sockets.refusal = request.policy, None
+    module = import_module(_MODULES[request.kind])
+    try:
+        return msgspec.json.encode({"result": asyncio.run(module.perform(request))})
+    except ToolError as problem:
+        told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+    except Exception as problem:
+        told = _failure(module, problem, request)
+    return msgspec.json.encode({"error": told})
+
+
+def _failure(module: Any, problem: Exception, request: Request) -> dict[str, Any]:
+    """The kind's own reading of an error of its client. What the policy refused is told as such."""
+    if _sockets.refusal is not None:
+        return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}
+    what, code, retryable = module.read_error(problem)
+    said = "".join(sign if sign.isprintable() else " " for sign in str(problem))[:300] or type(problem).__name__
+    where = f"{request.op} on {request.kind} at {request.broker}"
+    return {"kind": f"{request.kind}.{what}", "message": f"{where}: {said}", "code": code, "retryable": retryable}

@@ -1,0 +1,99 @@
+"""MQTT, in the child: publishing with an acknowledgement, and receiving some messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiomqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from noetl.base.errors import ToolError
+from noetl.tools.contents import decoded
+from noetl.tools.messaging.request import Request
+from noetl.tools.tls import tls_context
+
+_SESSION_S = 7 * 86_400  # how long the broker keeps a session that nobody opens
+
+
+async def perform(request: Request) -> dict[str, Any]:
+    match request.op:
+        case "check":
+            async with _client(request):
+                return {}
+        case "publish":
+            return await _publish(request)
+        case "receive":
+            return await _receive(request)
+        case _:
+            raise ToolError("mqtt.input", f'op "{request.op}" is not known: write publish or receive')
+
+
+def read_error(problem: Exception) -> tuple[str, str | None, bool]:
+    """What an error is, the broker's reason code, and whether another try may help."""
+    code = getattr(problem, "rc", None)
+    value = getattr(code, "value", code)
+    if value in (4, 5, 134, 135):  # bad login, not authorised, in MQTT 3.1.1 and 5
+        return "denied", str(value), False
+    return "error", str(value) if value is not None else "connection", True
+
+
+def _client(request: Request) -> aiomqtt.Client:
+    broker, session = request.broker, str(request.inputs.get("session") or "")
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    if session:
+        properties.SessionExpiryInterval = _SESSION_S
+    return aiomqtt.Client(
+        hostname=broker.host,
+        port=broker.port,
+        username=broker.user or None,
+        password=broker.password or None,
+        identifier=session or None,
+        protocol=aiomqtt.ProtocolVersion.V5,
+        clean_start=not session,
+        properties=properties if session else None,
+        tls_context=tls_context(broker.ca) if broker.tls else None,
+        timeout=min(request.timeout_s, 30),
+    )
+
+
+async def _publish(request: Request) -> dict[str, Any]:
+    topic, qos = request.text("topic"), _quality(request)
+    if "+" in topic or "#" in topic:
+        raise ToolError("mqtt.input", f'"{topic}" is a pattern: a message goes to one topic')
+    async with _client(request) as client:
+        await client.publish(topic, request.body, qos=qos, retain=request.inputs.get("retain") is True)
+    return {"topic": topic, "size": len(request.body), "qos": qos}
+
+
+async def _receive(request: Request) -> dict[str, Any]:
+    """Up to `limit` messages. Each is acknowledged as it arrives; the time to wait runs until the first one, and a
+    moment more for those right behind it."""
+    found: list[dict[str, Any]] = []
+    async with _client(request) as client:
+        await client.subscribe(request.text("topic"), qos=_quality(request))
+        messages = aiter(client.messages)
+        while len(found) < request.limit:
+            try:
+                async with asyncio.timeout(0.25 if found else max(request.wait_s, 0.25)):
+                    message = await anext(messages)
+            except TimeoutError:
+                break
+            found.append(_told(message, request))
+    return {"messages": found, "count": len(found)}
+
+
+def _told(message: aiomqtt.Message, request: Request) -> dict[str, Any]:
+    body = message.payload if isinstance(message.payload, bytes) else str(message.payload).encode()
+    value = decoded(body, request.inputs.get("format"), kind="mqtt")
+    return {"topic": str(message.topic), "value": value, "retained": bool(message.retain)}
+
+
+def _quality(request: Request) -> int:
+    qos = request.inputs.get("qos")
+    if qos is None:
+        return 1
+    if qos not in (0, 1, 2) or isinstance(qos, bool):
+        raise ToolError("mqtt.input", f'qos "{qos}" is 0, 1 or 2')
+    return int(qos)
