@@ -70,9 +70,9 @@ async def test_one_that_cannot_begin_leaves_the_others_alone() -> None:
 
 
 async def test_what_cannot_be_run_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    net = net_of("workflow: [{step: start, tool: {kind: snowflake, query: select 1}}]")
+    net = net_of("workflow: [{step: start, tool: {kind: mcp, server: here}}]")
     async with driving(tmp_path / "s.db") as driver:
-        with pytest.raises(RefusedError, match="snowflake"):
+        with pytest.raises(RefusedError, match="mcp"):
             await driver.start(net)
 
     store = SqliteStore.open(tmp_path / "s.db")

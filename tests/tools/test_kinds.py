@@ -15,8 +15,9 @@ from noetl.tools.kinds import KINDS, load_kinds, plugins
 BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
+    *("sql", "snowflake", "redis", "mqtt", "email", "slack", "teams", "ssh", "sftp"),
 ]
-KNOWN_ONLY = ["container", "mcp", "snowflake", "ducklake"]
+KNOWN_ONLY = ["container", "mcp", "ducklake"]
 
 
 @pytest.mark.req("TOOL-01")
@@ -79,6 +80,7 @@ def test_only_wrapped_results_are_unwrapped() -> None:
         "postgres",
         "duckdb",
         "snowflake",
+        "sql",
         "ducklake",
         "playbook",
     }

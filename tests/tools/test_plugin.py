@@ -145,7 +145,6 @@ def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
     [
         ("container", "a plug-in that runs containers"),
         ("mcp", "a plug-in for MCP servers"),
-        ("snowflake", "a plug-in for Snowflake"),
         ("ducklake", "a plug-in for DuckLake"),
     ],
 )

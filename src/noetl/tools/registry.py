@@ -17,8 +17,10 @@ from noetl.tools.permissions import Permissions
 BUILT_IN = {
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
+    "email": "noetl.tools.email.tool:EmailTool",
     "gcs": "noetl.tools.storage.gcs:GcsTool",
     "http": "noetl.tools.http.tool:HttpTool",
+    "mqtt": "noetl.tools.messaging.tool:MqttTool",
     "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
     "log": "noetl.tools.log:LogTool",
@@ -26,18 +28,34 @@ BUILT_IN = {
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
     "quantum": "noetl.tools.quantum.tool:QuantumTool",
+    "redis": "noetl.tools.messaging.tool:RedisTool",
     "secrets": "noetl.tools.secrets:SecretsTool",
     "script": "noetl.tools.script.tool:ScriptTool",
+    "sftp": "noetl.tools.ssh.sftp:SftpTool",
     "shell": "noetl.tools.shell.tool:ShellTool",
+    "slack": "noetl.tools.chat.tool:SlackTool",
+    "snowflake": "noetl.tools.sql.snowflake:SnowflakeTool",
+    "sql": "noetl.tools.sql.tool:SqlTool",
+    "ssh": "noetl.tools.ssh.tool:SshTool",
     "storage": "noetl.tools.storage.tool:StorageTool",
+    "teams": "noetl.tools.chat.tool:TeamsTool",
     "transfer": "noetl.tools.transfer.tool:TransferTool",
 }
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
 # kind -> the extra whose packages it needs
-EXTRAS = {"duckdb": "duckdb", "gcs": "storage", "nats": "nats", "postgres": "postgres", "storage": "storage"}
+_CALLED_ALIKE = ("duckdb", "email", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage")
+EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
-_DRIVERS = {"postgres": "asyncpg", "storage": "obstore"}  # the module of an extra that is not called as the extra
+_DRIVERS = {  # the module of an extra that is not called as the extra
+    "email": "aiosmtplib",
+    "mqtt": "aiomqtt",
+    "postgres": "asyncpg",
+    "snowflake": "snowflake.sqlalchemy",
+    "sql": "sqlalchemy",
+    "ssh": "asyncssh",
+    "storage": "obstore",
+}
 
 
 class Registry:
@@ -141,7 +159,10 @@ def is_installed(extra: str) -> bool:
     """Whether the packages of an extra are there; imports nothing."""
     from importlib.util import find_spec
 
-    return find_spec(_DRIVERS.get(extra, extra)) is not None
+    try:
+        return find_spec(_DRIVERS.get(extra, extra)) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
 
 
 def _loads(path: str) -> bool:

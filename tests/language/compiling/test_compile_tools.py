@@ -47,9 +47,9 @@ def test_a_misspelled_kind_gets_the_nearest_one(compiled: Compile) -> None:
 
 
 def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
-    found = compiled(step("{ kind: snowflake, query: select 1 }")).only("W_TOOL_KIND")
+    found = compiled(step("{ kind: mcp, server: here }")).only("W_TOOL_KIND")
 
-    assert "a plug-in for Snowflake" in found.hint
+    assert "a plug-in for MCP servers" in found.hint
 
 
 @pytest.mark.req("VAL-04", "DOC-10")
@@ -57,7 +57,6 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
 @pytest.mark.parametrize(
     "task",
     [
-        "{ kind: snowflake, sql: select 1, role: loader, file: q.sql }",
         "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
         "{ kind: mcp, uri: stdio, call: search }",
     ],

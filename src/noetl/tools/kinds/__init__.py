@@ -7,16 +7,17 @@ only when a name is not built in, since looking for installed packages costs mor
 from __future__ import annotations
 
 from noetl.net.kinds import COMMON_SPEC, ToolKind
-from noetl.tools.kinds import calls, code, sql, storage, web
+from noetl.tools.kinds import brokers, calls, code, people_and_machines, sql, storage, web
 from noetl.tools.kinds.plugins import OpenKinds
 
 __all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
 
 _ORDER = (
-    "http python postgres duckdb noop log playbook workbook secrets quantum artifact storage gcs nats transfer "
-    "shell script container mcp snowflake ducklake"
+    "http python postgres duckdb sql snowflake noop log playbook workbook secrets quantum artifact storage gcs nats "
+    "redis mqtt transfer email slack teams ssh sftp shell script container mcp ducklake"
 )
-_BY_NAME = {kind.name: kind for family in (web, sql, code, calls, storage) for kind in family.KINDS}
+_FAMILIES = (web, sql, code, calls, storage, brokers, people_and_machines)
+_BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}
 
 KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for name in _ORDER.split()}
 

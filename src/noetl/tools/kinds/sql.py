@@ -80,19 +80,43 @@ DUCKDB = ToolKind(
     defaults={"timeout": 300},
 )
 
-SNOWFLAKE = ToolKind(
-    name="snowflake",
-    doc="Runs SQL on Snowflake.",
+SQL = ToolKind(
+    name="sql",
+    error_kinds=("sql.error", "sql.fragment", "sql.input"),
+    doc="Runs SQL on MySQL, MariaDB, SQL Server, Oracle, Snowflake, ClickHouse, Trino, Redshift, Databricks "
+    "or SQLite. The payload is the rows of the last statement.",
     inputs=(
         *_TEXTS,
-        DATABASE,
-        Input(name="warehouse", schema=TEXT, doc="Warehouse that runs the SQL."),
-        Input(name="schema", schema=TEXT, doc="Schema of unqualified names."),
+        _MODE,
+        _KEY,
+        Input(name="url", schema=TEXT, doc="With SQLite: the database file in a data folder, sqlite:///shop.db."),
+        Input(name="database", schema=TEXT, doc="Database, in place of that of the credential."),
         AUTH,
     ),
+    spec=(Input(name="isolation", schema=TEXT, doc="Transaction isolation level."), _TRANSACTION, _MAX_ROWS),
     one_of=_NEEDED,
-    plugin="a plug-in for Snowflake",
     unwraps=True,
+    defaults={"timeout": 300},
+)
+
+SNOWFLAKE = ToolKind(
+    name="snowflake",
+    error_kinds=("sql.error", "sql.fragment", "sql.input"),
+    doc="Runs SQL on Snowflake. The payload is the rows of the last statement.",
+    inputs=(
+        *_TEXTS,
+        _MODE,
+        _KEY,
+        Input(name="database", schema=TEXT, doc="Database of unqualified names."),
+        Input(name="warehouse", schema=TEXT, doc="Warehouse that runs the SQL."),
+        Input(name="schema", schema=TEXT, doc="Schema of unqualified names."),
+        Input(name="role", schema=TEXT, doc="Role to take."),
+        AUTH,
+    ),
+    spec=(_TRANSACTION, _MAX_ROWS),
+    one_of=_NEEDED,
+    unwraps=True,
+    open_inputs=True,
     defaults={"timeout": 300},
 )
 
@@ -112,4 +136,4 @@ DUCKLAKE = ToolKind(
     defaults={"timeout": 300},
 )
 
-KINDS = (POSTGRES, DUCKDB, SNOWFLAKE, DUCKLAKE)
+KINDS = (POSTGRES, DUCKDB, SQL, SNOWFLAKE, DUCKLAKE)
