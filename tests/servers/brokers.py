@@ -31,8 +31,7 @@ def _named_server(program: Path) -> str:
 class Mosquitto(ServedProgram):
     def __init__(self) -> None:
         packages = ("mosquitto", "libmosquitto1", "libcjson1", "libdlt2", "libwrap0", "libwebsockets17")
-        packages += ("libev4", "libuv1")
-        self._root = debian_environment("mosquitto", *packages)
+        self._root = debian_environment("mosquitto", *packages, "libev4", "libuv1")
         self._environment = library_path(self._root)
         command = [str(self._root / "usr/sbin/mosquitto"), "-c", f"{FOLDER}/mosquitto.conf"]
         super().__init__(command, environment=self._environment)

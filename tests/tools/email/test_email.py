@@ -61,7 +61,7 @@ class Closing(Controller):
         self.sessions: list[Any] = []
 
     def factory(self) -> Any:
-        self.sessions.append(super().factory())
+        self.sessions.append(super().factory())  # type: ignore[no-untyped-call]
         return self.sessions[-1]
 
     def cut(self) -> None:

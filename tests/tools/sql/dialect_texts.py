@@ -23,7 +23,7 @@ _ROW: dict[str, Any] = {"table": "shop.orders", "groups": [[{"id": 1, "Group": "
 
 
 def texts(name: str) -> dict[str, Any]:
-    login = {"host": "db.example.com", "user": "ada", "password": "secret", "database": "shop"}
+    login: dict[str, Any] = {"host": "db.example.com", "user": "ada", "password": "secret", "database": "shop"}
     connection = Connection(dialect=name, **(login if name != "sqlite" else {}))
     engine = engine_of(connection)  # with the driver's own style of parameters; nothing is connected
     url, dialect = engine.url, engine.dialect

@@ -52,8 +52,9 @@ async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
     assert child.stdin is not None
     outputs = [(child.stdout, process.stdout), (child.stderr, process.stderr)]
     pumps = asyncio.gather(_feed(process, child.stdin), *(_pump(source, target) for source, target in outputs))
-    closed = asyncio.ensure_future(process.wait_closed())
-    await asyncio.wait({pumps, closed}, return_when=asyncio.FIRST_COMPLETED)
+    closed: asyncio.Future[Any] = asyncio.ensure_future(process.wait_closed())
+    both: set[asyncio.Future[Any]] = {pumps, closed}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not pumps.done():
         pumps.cancel()
         os.killpg(child.pid, 9)
@@ -96,7 +97,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
         0,
         server_host_keys=[host_key],
         process_factory=_shell,
-        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(folder)),
+        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=os.fsencode(folder)),
         encoding=None,
     )
     yield Machine(server.get_port(), folder, host_key, client_key)
