@@ -24,11 +24,13 @@ def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:
     for step in fork.waiting:
         if _can_fire(plan, execution, fork, step):
             return _fire(plan, execution, fork, step, at)
+    # Tokens of the group are still on their way, and any of them may fill a join.
     if fork.out:
         return Decision()
     short = [
         step for step in fork.waiting if _rule(plan, step).mode is JoinMode.COUNT and not _enough(plan, fork, step)
     ]
+    # A deadlock inside the group: no token is on its way, and every join waits for all tokens.
     if not short and all(_rule(plan, step).mode is JoinMode.ALL for step in fork.waiting) and len(fork.waiting) > 1:
         short = list(fork.waiting)  # each waits for the tokens that another one holds
     return give_up(plan, execution, fork, short, at)
@@ -36,6 +38,8 @@ def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:
 
 def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: float) -> Decision:
     """Fail these joins with what they have."""
+    # Ids are derived, so that a decision that is made again after a lost commit has the same ids
+    # (docs/decisions/0013).
     draft = Draft(execution, at, derived(fork.fork_id, *steps, JoinUnfilled.event_type))
     for step in steps:
         came = list(fork.waiting[step])
@@ -48,12 +52,15 @@ def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: 
 
 def _can_fire(plan: Plan, execution: Execution, fork: Fork, step: str) -> bool:
     rule = _rule(plan, step)
+    # A blocking discriminator has fired and is not reset yet: later tokens of the group wait.
     if rule.rest == "block" and step in execution.blocked:
         return False
     match rule.mode:
         case JoinMode.ALL:
+            # All tokens that are left of the group are here. Tokens that ended elsewhere no longer count.
             return not fork.out and len(fork.waiting) == 1
         case JoinMode.ACTIVE:
+            # Tokens that cannot come here any more are not waited for.
             return not any(at == step or step in plan.reachable(at) for at in fork.out)
         case JoinMode.ANY | JoinMode.COUNT:
             return _enough(plan, fork, step)

@@ -35,6 +35,7 @@ class HeldLeases:
         """Whether it has come for the first time. One that is given again, since its answer seemed lost, may come
         twice: also after it was run and before the server has heard of it. It is run once."""
         with self._lock:
+            # Remembered beyond the end of the order: the answer that repeats it may arrive after it was run.
             if (order_id, epoch) in self._met:
                 return False
             self._met[order_id, epoch] = None
@@ -54,6 +55,7 @@ class HeldLeases:
             known = self._epochs.get(order_id)
             if known is not None and known > epoch:
                 return  # the order has come again meanwhile, under a later lease
+            # Only for a new lease: a repeated answer says nothing new about how long this one lasts.
             if known != epoch:
                 self._ends[order_id] = self.now() + (terms.ttl_s if left_s is None else left_s)
             self._epochs[order_id] = epoch
@@ -77,6 +79,7 @@ class HeldLeases:
             for order_id, epoch in leases.items():
                 if self._epochs.get(order_id) == epoch:
                     end = asked_at + self._terms.get(order_id, _USUAL).ttl_s
+                    # Answers may overtake each other; an older one must not shorten the lease.
                     self._ends[order_id] = max(self._ends[order_id], end)
 
     def is_replaced(self, order_id: str, epoch: int) -> bool:
@@ -87,6 +90,7 @@ class HeldLeases:
     def is_over(self, order_id: str, epoch: int) -> bool:
         """Whether this lease may have run out: then nothing begins under it before the server was asked."""
         with self._lock:
+            # By the worker's monotonic clock: setting the wall clock must not make an expired lease look valid.
             return self._epochs.get(order_id) != epoch or self.now() >= self._ends[order_id]
 
     def held(self) -> dict[str, int]:
@@ -107,6 +111,7 @@ class HeldLeases:
     def every_s(self, usual_s: float) -> float:
         """How often they are to be prolonged, so that none of them is too late."""
         with self._lock:
+            # Where all leases have terms of their own, the usual interval does not matter.
             is_usual = len(self._epochs) > len(self._terms) or not self._terms
             every_s = [terms.heartbeat_s for terms in self._terms.values()]
         return min([*every_s, usual_s] if is_usual else every_s)

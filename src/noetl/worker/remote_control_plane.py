@@ -75,8 +75,10 @@ class RemoteControlPlane:
 
     async def turn(self, turn: Turn) -> TurnAnswer:
         at_hand = self._pop_arrived(turn.capacity)
+        # The long poll has brought enough: no request at all.
         if len(at_hand) == turn.capacity and not turn.reports:
             return TurnAnswer(orders=at_hand)
+        # Values are uploaded beside the task; the report that names them waits for them here.
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
         told_as = tuple(map(self._values.as_stored, sound))
@@ -133,13 +135,17 @@ class RemoteControlPlane:
                 raise
             await self._register()
             response, asked_at = await self._request_turn(turn, wait_s)
+        # The answer to a long poll may be old when it comes; it would set the clock wrongly.
         if not wait_s:
             self.clock.note_server_time(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
         if answer.orders:
+            # A repeated turn returns orders that the lost answer may have delivered after all.
             new = (order for order in answer.orders if self.leases.add_if_new(order.order_id, order.lease_epoch))
             answer = msgspec.structs.replace(answer, orders=tuple(new))
         for order in answer.orders:
+            # Measured from the request, not from its answer: the lease began somewhere in between, so this is the
+            # safe side.
             self.leases.receive(order, left_s=_left_s(order, response.headers) + asked_at - self.leases.now())
             self._held[order.execution_id] = order.order_id, order.lease_epoch
             self._held.move_to_end(order.execution_id)
@@ -160,6 +166,8 @@ class RemoteControlPlane:
             return msgspec.json.encode(told)
 
         def retry_body() -> bytes:
+            # The first request may still be worked on by a server. Until it cannot be, every turn says what has
+            # arrived.
             self._in_doubt_until = self.leases.now() + DOUBT_S
             return body()
 

@@ -1,8 +1,8 @@
-"""Everything a worker says to its control plane, gathered. What has come together leaves in one turn
+"""Report queue: collects everything a worker sends to its control plane. What has come together leaves in one turn
 (performance.md §2).
 
-No timer holds anything back: while one turn is under way the next one gathers, and when nothing is, what is said leaves
-as soon as those who run at this moment have had their word. So iterations that end together share one commit.
+No timer delays anything. While one turn is under way the next one collects. When none is, the first entry leaves in
+the next turn of the event loop, so iterations that end together share one commit.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ class ReportQueue:
     async def flush(self, journal: Journal) -> None:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
         if self._settle is not None and journal.pending:
+            # Large values first: a report must never name a value that is not stored.
             await self._settle(journal.entries)
         if journal.pending:
             load = self._gathering()
             load.note(journal)
         elif self._away is not None and journal in self._away.journals:
+            # Durable means answered, not sent.
             load = self._away  # it left already, and is not there yet
         else:
             return journal.check()
@@ -132,6 +134,7 @@ class ReportQueue:
     async def _deliver_reports(self) -> None:
         try:
             while self._next is not None:
+                # Swapped before the await: what is said during the turn belongs to the next one.
                 self._away, self._next = self._next, None
                 try:
                     await self._deliver(self._away)
@@ -144,6 +147,7 @@ class ReportQueue:
         said = [one for one in load.said if isinstance(one, Report) or one.pending]
         reports = tuple(one if isinstance(one, Report) else one.report() for one in said)
         claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
+        # Orders that are here already serve the first claims; asking for more would hold what no slot can run.
         capacity = max(0, len(claims) - len(self._spare))
         turn = Turn(worker_id=self._worker_id, reports=reports, capacity=capacity, pools=self._pools)
         answer = await self._control_plane.turn(turn)
@@ -152,6 +156,8 @@ class ReportQueue:
         for one, verdict in zip(said, answer.verdicts, strict=True):
             if isinstance(one, Journal):
                 _apply_answer(one, verdict, answer)
+        # Orders of slots that were cancelled meanwhile stay in `_spare`: they are leased to this worker and would
+        # else wait for the lease to run out.
         self._receive(answer.orders)
         for given in load.claims:
             if not given.done():

@@ -1,4 +1,4 @@
-"""The safe of one order: secrets it was given, in memory for as long as it runs (KEY-03, KEY-05, KEY-07).
+"""Secrets of one order: what it was given, in memory for as long as it runs (KEY-03, KEY-05, KEY-07).
 
 They are fetched from the server when a task is about to read them, and every one of them is made known to the mask
 before anything can leave.
@@ -87,6 +87,7 @@ class SecretStore:
 
     async def _material(self, name: str) -> Material:
         held = self._held.get(name)
+        # A token is fetched again shortly before it expires, so that a task does not fail in the middle.
         if held is None or held.due(self._clock.now()):
             held = self._held[name] = await self._requested_material(name)
         return held
@@ -101,6 +102,7 @@ class SecretStore:
             **more,
         )
         material = await self._control_plane.secret(ask)
+        # Before anybody reads it: what a task prints is masked from its first byte on.
         self._mask.learn(secrets_in(material))
         return material
 

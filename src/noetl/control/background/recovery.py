@@ -1,5 +1,5 @@
-"""What a conductor learns by looking, and not by being told: what other servers did to the executions that
-somebody here waits for, and which orders of the store nobody here knows.
+"""Recovery: what a server learns by looking: what other servers did to executions that somebody here waits for, and
+orders of the store that memory does not know.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Recovery:
 
         async def caught_up(batch: CommitBatch) -> None:
             hot = self._decisions.hot
+            # A server may have thousands loaded. Only those with a waiting caller need to be watched.
             awaited = self._decisions.resumptions if self._is_shared else hot
             wanted = (one for one in hot if one in awaited or hot[one].ended.waiting)
             await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
@@ -56,6 +57,7 @@ class Recovery:
         async def sought(batch: CommitBatch) -> list[OrderRow]:
             worn_out = await self._claims.seek()
             self._decisions.notify_workers()
+            # Suspect orders are not among the ready ones, so nobody else would wake a worker for them.
             self._decisions.notify_workers(self._claims.suspects.counts)
             return worn_out
 

@@ -24,9 +24,11 @@ async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_
         hear(execution)
     if execution.is_open:
         open_orders = await store.orders(execution_id)
+        # All are checked before any is taken: a refusal half-way would leave some claimed by nobody.
         for order in open_orders:
             _refuse_if_held(order, clock.now(), is_gone)
         for order in open_orders:
+            # Their leases have not run out in the store. The epoch limits this to the leases of the dead process.
             decisions.abandoned.add((order.order_id, order.lease_epoch))
             decisions.ready.add(ready_of(order))
         decisions.notify_workers()

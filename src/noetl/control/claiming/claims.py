@@ -1,4 +1,4 @@
-"""Claims: which orders a worker is given, of its pools, in fair turns, and never one that breaks the others' (SRV-08).
+"""Claims: which orders a worker gets, of its pools and in fair turns. One broken order never stops the others (SRV-08).
 
 Orders that this process does not know, since another server made them or this one was restarted, are found in the
 store: by the sweeper, and when a worker asks and memory has none.
@@ -53,12 +53,14 @@ class Claims:
     async def claim(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         if self._is_shared:
             return await self._claim_shared(turn, batch)
-        claimed: list[Order] = []  # a run of its own takes what comes, whatever the pool
+        # An embedded run has one worker, which serves all pools.
+        claimed: list[Order] = []
         while len(claimed) < turn.capacity and (ready := self._decisions.ready.take()) is not None:
             try:
                 await self._decisions.load(ready.execution_id)
                 self._take(ready, turn, batch, claimed)
             except BaseException:
+                # Taken out of memory, not yet in the log: without this nobody would offer it before the next sweep.
                 self._put_back([ready], batch)
                 raise
         return claimed
@@ -75,14 +77,18 @@ class Claims:
         claimed: list[Order] = []
         if turn.capacity <= 0:
             return claimed
+        # The worker says what it holds only after an answer was lost (see worker/remote_control_plane.py).
         if turn.holding is not None:
             claimed = await self._leases.unanswered_orders(turn)
             if len(claimed) >= turn.capacity:
                 return claimed  # it takes others when it knows of these
         ability = self.able(turn.worker_id)
         closed = await self._pools.closed_to(ability)
+        # Orders of other servers are only in the store. The limit keeps a crowd of idle workers from asking it at
+        # every poll.
         if not self._pools_of(turn, ability) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
             await self.seek()
+        # Before the ordinary claim: a worker that runs a suspect order gets nothing else (see poison_orders.py).
         if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
             return claimed if offer.order is None else claimed + await self._claim_alone(offer.order, turn, batch)
         if not (pools := self._pools_of(turn, ability) - closed):
@@ -92,12 +98,15 @@ class Claims:
             try:
                 await self._follow(candidates)
                 for ready in candidates:
+                    # `_candidates` has counted it against the limit of its pool already.
                     if not await self._take_safely(ready, turn, batch, claimed):
                         gate.count_claimed(ready.pool, -1)
             except BaseException:
                 self._put_back(candidates, batch)
                 raise
         if claimed:
+            # The store checks the capacity again inside the commit: two servers may both have seen the last free
+            # place.
             batch.room |= rooms
         return claimed
 
@@ -126,6 +135,7 @@ class Claims:
     def _candidates(self, number: int, gate: PoolLimit, ability: WorkerAbilities) -> list[Ready]:
         found: list[Ready] = []
         while len(found) < number and (ready := self._decisions.ready.take(gate.open, ability.kinds)) is not None:
+            # Dropped, not put back: the sweep finds it again when its quarantine is over.
             if self._decisions.quarantine.holds(ready.execution_id):
                 continue
             if not self.suspects.divert(ready):
@@ -146,6 +156,7 @@ class Claims:
 
     async def _take_safely(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> bool:
         """Whether the order was taken. An execution that breaks is put into quarantine, and all is decided again."""
+        # Its values are being fetched already; it comes back when they are here.
         if self._decisions.expected.takes(ready):
             return False
         try:
@@ -156,9 +167,11 @@ class Claims:
                 return False
             verdict = self._take(ready, turn, batch, claimed)
         except ResultNotLoadedError as problem:
+            # The scope of an order may need a stored result. Other orders do not wait until it is loaded.
             self._decisions.expected.lay_aside(ready, problem)
             raise DecideAgainError from problem
         except Exception as problem:
+            # A store that is away is not the fault of this execution.
             if isinstance(problem, BackendError) and not isinstance(problem, UnreadableError):
                 raise
             self._decisions.quarantine.note(ready.execution_id, problem)
@@ -175,6 +188,7 @@ class Claims:
 
     def _take(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> ReportResult:
         hot = self._decisions.hot[ready.execution_id]
+        # Another server may have paused it after this one offered the order.
         if hot.execution.paused:
             self._decisions.ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
             return ReportResult.PAUSED
@@ -197,8 +211,11 @@ class Claims:
         worn_out: list[OrderRow] = []
         for order in await self._store.claimable(now=now, limit=limit):
             found = ready_of(order)
+            # Each of these waits for something else already; offering it again would only be refused again.
             if quarantine.holds(order.execution_id) or quarantine.holds(_lease(found)) or ready.is_aside(found):
                 continue
+            # A lease that its holder ended itself counts no loss: draining a worker must not use up the attempts of
+            # its orders.
             is_lost = order.state is OrderState.LEASED and order.lease_until != GIVEN_BACK
             if is_lost and order.lease_epoch >= MOST_LEASES:
                 worn_out.append(order)

@@ -1,7 +1,8 @@
-"""Leases: who holds which order, prolonged, given back at once, or handed out again under the same epoch (WRK-03).
+"""Leases: which worker holds which order. They are renewed, given back, or handed out again under the same epoch
+(WRK-03).
 
-They live in the store, so any server may speak for a worker. Losing or ending one is no event: that somebody else takes
-the order is, under the next epoch.
+They live in the store, so any server may answer for a worker. The loss or the end of a lease is not an event. That
+another worker takes the order is one, under the next epoch.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class OrderLeases:
         lost = []
         for order_id, epoch in leases.items():
             until = now + bounded(ttls.get(order_id, usual_s))
+            # Compare and set on owner and epoch: a worker that lost its lease must not prolong that of its successor.
             if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until, owner=worker_id):
                 lost.append(order_id)
         return frozenset(lost)
@@ -38,6 +40,7 @@ class OrderLeases:
     async def give_back(self, worker_id: str) -> int:
         """The worker has gone: whatever it held may be taken by others now. Gives how many orders that were."""
         held = await self._store.held_by(worker_id)
+        # Not deleted: the epoch must stay, since a late report of this worker is fenced by it.
         for order in held:
             await self._store.renew(order.order_id, lease_epoch=order.lease_epoch, lease_until=GIVEN_BACK)
         return len(held)
@@ -53,6 +56,7 @@ class OrderLeases:
             is_lost = is_served and known.get(row.order_id) != row.lease_epoch and (row.lease_until or 0.0) >= now
             if not is_lost:
                 continue
+            # The row may be older than the log: only what the execution itself says of the lease counts.
             hot = await self._decisions.load(row.execution_id)
             lease = hot.execution.lease_of(row.order_id)
             if lease is not None and (lease.worker_id, lease.lease_epoch) == (turn.worker_id, row.lease_epoch):

@@ -1,9 +1,9 @@
-"""Polls: workers elsewhere that wait for an order, each on a long poll. What a round makes ready is claimed for them in
-that very round, so that the start of an execution and its first claim are one commit instead of two (W1, W4).
+"""Long polls: remote workers that wait for an order. What a batch makes ready is claimed for them in the same batch,
+so that the start of an execution and its first claim are one commit instead of two.
 
-A poll that ends while a round has claimed for it waits for the end of that round: either its orders are stored and go
-out with its answer, or they are nobody's. Orders that come otherwise, from other servers or by the sweeper, are told by
-the doorbell as ever, and claimed by whoever hears it.
+A poll that ends while a batch has claimed for it waits for the end of that batch: either its orders are stored and
+go out with its answer, or they stay unclaimed. Orders that become ready in another way, from other servers or by
+the sweep, are announced by a wake-up and claimed by the worker that receives it.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Polls:
             del self._open[poll]
             has_rung = rung.done() and rung.result()
             rung.cancel()
+        # A batch may be claiming for this poll right now. Leaving would lose orders that it is about to store.
         await poll.free.wait()
         if poll.orders and has_rung:
             self._ring()  # it was for another order, which nobody would look for now
@@ -70,14 +71,18 @@ class Polls:
         for poll in list(self._open):
             turn = poll.turn
             who = turn.worker_id, turn.pools
+            # Several polls of one worker see the same orders: one refusal is enough. A closed connection must not be
+            # given anything, or the order waits for its lease to run out.
             if who in refused or poll.orders or not self._claims.has_for(turn) or await poll.is_gone():
                 continue
+            # `is_gone` has awaited: the poll may have ended meanwhile.
             if poll in self._open and not await self._claim(poll, batch):
                 refused.add(who)
 
     async def _claim(self, poll: Poll, batch: CommitBatch) -> bool:
         """Whether something was there for it."""
         poll.free.clear()
+        # Runs whether the commit succeeds or not; else the poll would wait for ever.
         batch.at_the_end.append(poll.free.set)
         given = batch.given.get(poll, [])
         wanted = msgspec.structs.replace(poll.turn, capacity=poll.turn.capacity - len(given), holding=None)

@@ -1,12 +1,12 @@
-"""An order that was lost with two workers is given out alone from then on (reliability.md §3.3).
+"""Poison orders: an order that was lost with two workers is given out alone from then on (reliability.md §3.3).
 
-A worker that dies takes with it whatever else it ran. Given out together again, innocent orders would be lost as often
-as the one that kills, and be given up with it. So a suspect goes to a worker that holds nothing else, and that worker
-gets nothing else meanwhile: what is lost further is lost through the order itself. A first loss is ordinary, since
-machines go away.
+A worker that dies takes with it everything else it ran. Given out together again, innocent orders would be lost as
+often as the one that kills, and would be given up with it. So a suspect order goes to a worker that holds nothing
+else, and that worker gets nothing else meanwhile. A further loss is then due to the order itself. A first loss is
+ordinary, since machines go away.
 
-Where every worker is busy, one of them is emptied: it gets nothing new until it can take the suspect. This is known to
-one server alone; several may each give one, to workers of their own.
+Where every worker is busy, one of them is drained: it gets nothing new until it can take the suspect. Only this
+server knows that. Several servers may each drain one worker.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class PoisonOrders:
             return Offer(self._isolate(suspect, turn.worker_id))
         now = self._clock.now()
         worker_id, until = self._emptied.get(suspect, (turn.worker_id, now))
+        # Another worker is being drained for it. One is enough, unless that one has gone silent.
         if worker_id != turn.worker_id and until > now:
             return None
         self._emptied[suspect] = turn.worker_id, now + EMPTIED_S
@@ -116,6 +117,7 @@ class PoisonOrders:
     async def _is_busy(self, worker_id: str) -> bool:
         """Whether it holds anything, apart from what it reports to have ended just now."""
         for row in await self._store.held_by(worker_id):
+            # An expired lease keeps nobody busy: the order may be claimed elsewhere already.
             is_held = (row.lease_until or 0.0) >= self._clock.now()
             if is_held and await self._holds(worker_id, row.execution_id, row.order_id):
                 return True

@@ -1,10 +1,9 @@
 """Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, design.md
 §8).
 
-The settings lie on the store's shelf, so that every server keeps them and they can be changed while it runs. A capacity
-is promised by the store itself: a commit that would go beyond it is refused (`StoreSpace`). A rate is counted on
-the key-value table,
-too; whoever takes orders books them there first.
+The settings are in the key-value table, so that every server knows them and they can be changed while it runs. The
+store itself enforces a capacity: it refuses a commit that would go beyond it (`StoreSpace`). A rate is counted in the
+key-value table too; a claim books its orders there first.
 """
 
 from __future__ import annotations
@@ -143,12 +142,14 @@ class Pools:
 
     async def _book(self, name: str, rate: PoolRate, wanted: int, now: float) -> int:
         """Take that many of what the window leaves; gives how many there were."""
+        # Compare and set: another server may book at the same time.
         for _ in range(_TRIES):
             thing = await self._store.key_values.get(USED, name)
             counts = {rate.per: 0} | (_used.decode(thing.body).counts(rate.per, now) if thing else {})
             number = min(wanted, rate.limit - counts[rate.per])
             if number <= 0:
                 return 0
+            # Counted for windows of other lengths too: changing the rate and back must not give a fresh allowance.
             taken = {length: before + number for length, before in counts.items()}
             body, version = msgspec.json.encode(_Used.of(rate.per, taken, now)), thing.version if thing else 0
             if await self._store.key_values.put(USED, name, body, over=version, at=now) is not None:

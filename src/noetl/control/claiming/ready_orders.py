@@ -53,6 +53,7 @@ class _Line:
         priority = self.highest
         level = self._levels[priority]
         execution_id = next(iter(level))
+        # Popped and put back behind the others: a dict keeps insertion order, so executions take turns.
         own = level.pop(execution_id)
         ready = own.popleft()
         if own:
@@ -94,6 +95,7 @@ class ReadyOrders:
     def take_fresh(self) -> dict[str, int]:
         """How many have come since this was asked last, by pool, as far as they are still there."""
         fresh, self._fresh = self._fresh, {}
+        # Some were claimed in the same commit that made them; waking workers for those would be in vain.
         return {pool: min(number, self._counts[pool]) for pool, number in fresh.items() if pool in self._counts}
 
     @property
@@ -101,6 +103,7 @@ class ReadyOrders:
         return sum(map(len, self._aside.values()))
 
     def add(self, ready: Ready) -> None:
+        # The sweep and a commit may both offer the same order.
         if ready.order_id in self._known:
             return
         self._known.add(ready.order_id)
@@ -131,6 +134,7 @@ class ReadyOrders:
 
     def learn(self, order_id: str, needs: Needs) -> None:
         """What an order needs, to be minded whenever it is offered from now on."""
+        # Cleared as a whole: what is missing is learned again by one refused claim each.
         if len(self._needs) >= _MOST_NEEDS:
             self._needs.clear()
         self._needs[order_id] = needs

@@ -1,4 +1,6 @@
-"""Turns: what a worker reports is recorded and what it may take is claimed, in one round (performance.md §2)."""
+"""Turns: reports of a worker are recorded and its next orders claimed, in one batch of the group commit
+(performance.md §2).
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,8 @@ class Turns:
         if self._is_shared:
             recorded = [partial(self._record_safely, report) for report in turn.reports]
             *decisions, orders = await self._rounds.each([*recorded, partial(self._claims.claim, turn)])
+            # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are
+            # recognised by report id.
             for one in (*decisions, orders):
                 if isinstance(one, BaseException):
                     raise one
@@ -68,4 +72,5 @@ class Turns:
             if is_ours or (isinstance(problem, BackendError) and not isinstance(problem, UnreadableError)):
                 raise
             quarantine.note(report.execution_id, problem)
+            # Undo what it touched, then decide again: the quarantine above refuses the report this time.
             raise DecideAgainError from problem

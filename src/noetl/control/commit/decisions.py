@@ -1,7 +1,7 @@
 """Decisions: the executions in memory, what is decided upon them, and what follows once it is stored.
 
-The other half of a round (see `rounds`): orders reach a worker, doorbells ring and watchers hear of events only after
-the commit, never before (SRV-05).
+The other half of a group commit: orders reach a worker, wake-ups are sent and watchers see events only after the
+commit, never before (SRV-05).
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Decisions:
 
     async def follow(self, execution_ids: Iterable[str]) -> None:
         """Catch up with what other servers did to these, where they are in memory and it may have been something."""
+        # Asking the store for every load would cost a query per decision. Within TRUST_S memory is believed; a wrong
+        # guess loses its commit and is decided again.
         before = self._clock.now() - TRUST_S
         for moved in await self.hot.catch_up(self.hot.doubtful(execution_ids, before=before), self._clock.now()):
             self._heard_of(self.hot[moved].execution)
@@ -105,6 +107,7 @@ class Decisions:
             except UnreadableError as problem:
                 if not self._is_shared:
                     raise
+                # One unreadable log must not stop a server. An embedded run has only this execution, so it fails.
                 self.quarantine.note(execution_id, problem)  # whoever wants it hears of it then; others go on
                 self.hot.drop(execution_id)
 
@@ -118,6 +121,7 @@ class Decisions:
             except ResultNotLoadedError as problem:
                 away = self._away[execution_id] = problem
         if self._is_shared:
+            # Start loading and go on: other executions of this batch do not wait for a slow result store.
             away.begin()
         else:
             await away.fetch()
@@ -134,6 +138,8 @@ class Decisions:
 
     async def _offer(self, execution: Execution) -> None:
         for order in await self._store.orders(execution.execution_id):
+            # Memory forgot what it had offered, so offers are rebuilt from the store. Orders abandoned by a dead
+            # process look leased there.
             if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self.abandoned:
                 self.ready.add(ready_of(order))
         self.notify_workers()
@@ -149,6 +155,7 @@ class Decisions:
     def decide(self, batch: CommitBatch, execution_id: str, command: Command) -> Decision:
         hot = self.hot[execution_id]
         batch.touch(execution_id)
+        # It could not be read again yet: what memory has went ahead of the log.
         if execution_id in self._away and self.hot.is_stale(execution_id):
             raise self._away[execution_id]
         try:
@@ -161,6 +168,7 @@ class Decisions:
                 pool = effect.pool or DEFAULT_POOL
                 self.ready.add(Ready(execution_id, effect.order_id, priority=effect.priority, pool=pool))
         for event in decision.events:
+            # In the same batch, so that parent and children are cancelled together or not at all.
             if isinstance(event.payload, _SHARED):
                 self._share(batch, execution_id, event)
         return decision
@@ -194,6 +202,8 @@ class Decisions:
     # the end of a round
 
     async def commit(self, batch: CommitBatch) -> list[Commit]:
+        # Claim inside the commit that made the order ready: one fsync per step instead of two (docs/decisions/0012).
+        # Only the local worker may: a worker elsewhere must not see an order before the commit.
         if self.at_hand is not None and self.hand_out is not None and self.ready and self.at_hand.free:
             await self.hand_out(self.at_hand, batch)
         now = self._clock.now()
@@ -204,6 +214,7 @@ class Decisions:
             crash_point("append.after")
         for commit in commits:
             row = commit.execution
+            # Memory is as far as the log only now; a failed commit must leave `committed` where it was.
             self.hot.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
         return commits
 
@@ -213,6 +224,7 @@ class Decisions:
             if self.watch is not None:
                 self.watch(commit.events)
         if self._is_shared:
+            # Only new orders: waking for all that are ready would wake every idle worker at every commit.
             fresh = self.ready.take_fresh()
             if fresh:
                 crash_point("ring.before")
@@ -223,6 +235,7 @@ class Decisions:
             self.notify_workers()
         for hand, orders in batch.given.items():
             if orders:
+                # After the commit: the worker begins at once, and its claim must be in the log by then.
                 hand.give(orders)
         if self.stop is not None and (stopped := batch.stopped):
             self.stop(stopped)
@@ -230,11 +243,13 @@ class Decisions:
             self.hot[execution_id].ended.set()
         for hear in self.stored if commits else ():
             hear(commits)
+        # Last, since everything above still looks executions up in memory.
         self.hot.make_room()
 
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
         self.is_contended = self.is_contended or conflicting
         self.hot.doubt(execution_ids, conflicting=conflicting)
+        # Their orders were never stored, or may be claimed elsewhere by now.
         self.ready.forget(execution_ids)
 
     def _come_back(self, orders: Iterable[Ready]) -> None:

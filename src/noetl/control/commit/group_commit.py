@@ -1,19 +1,19 @@
-"""What several callers want is decided one after another and stored in one transaction (performance.md §2).
+"""Group commit: decisions of several callers, made one after another and stored in one transaction (performance.md §2,
+docs/decisions/0010).
 
-While a round is under way, whoever comes waits, and all of them share the next one; no timer holds anything back. A
-lone caller decides and commits where it stands. A crowd is carried by a task of its own, so that no caller who goes
-away in the middle takes the others with it.
+While a batch is being decided and stored, further callers queue, and all of them share the next batch. No timer
+delays anything. A lone caller decides and commits in its own task. A queue is worked off by a separate task, so
+that a caller that is cancelled does not take the others with it.
 
-Why a decision never stands on what is not stored: deciding changes executions in memory, in place, and that cannot be
-undone. So rounds follow each other strictly: nobody decides while a commit is under way, and what a decision finds in
-memory is in the log, or was decided in this very round and is stored with it or not at all. If a commit fails, or
-nobody knows whether it did, everything the round has touched is forgotten and read again from the log. If one caller's
-decision breaks, what that caller has touched is forgotten likewise; others of the round who touched the same executions
-built on it, and decide again. The rest of the round is stored.
+A decision never builds on anything that is not stored. Deciding changes executions in memory, in place, and that
+cannot be undone. So batches follow each other strictly: nothing is decided during a commit, and what a decision
+finds in memory is in the log or belongs to the same batch. If a commit fails, or its outcome is unknown, everything
+the batch touched is forgotten and read again from the log. If one decision raises, what it touched is forgotten as
+well; other decisions of the batch that touched the same executions are made again. The rest of the batch is stored.
 
-A conflict with another server is met by deciding again at once, then each for itself, so that one contested execution
-does not hold up the others; who meets it again waits a random moment, growing, outside of any round. Who wanted what
-another has for good is told at once. Who needs a value that has to be brought from outside waits for it likewise.
+After a conflict with another server the batch is decided again at once, then one decision at a time, so that one
+contested execution does not hold up the others. A decision that meets the conflict again waits a random, growing
+moment outside of any batch. A decision that needs a value from outside waits for it in the same way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from noetl.control.results.result_cache import ResultNotLoadedError
 from noetl.store.contract import Commit, ConflictError, TakenError
 
 _T = TypeVar("_T")
-_TRIES = 5  # at once
-_MOST_TRIES = 30  # with a moment in between
+_TRIES = 5  # without a pause, before a decision fails
+_MOST_TRIES = 30  # with growing pauses in between
 _FIRST_S, _LONGEST_S = 0.001, 0.2
 
 
@@ -41,7 +41,7 @@ class DecideAgainError(Exception):
 
 
 class CommitMemory(Protocol):
-    """What rounds decide upon."""
+    """The executions that a batch decides upon."""
 
     async def refresh(self) -> None:
         """Read again what was forgotten."""
@@ -57,8 +57,8 @@ class CommitMemory(Protocol):
 
 
 class GroupCommit:
-    """`gathers`: give whoever runs at this moment the chance to join, before a round begins. It is for servers, where
-    callers come from outside by the dozen and a commit of the store may not let them in."""
+    """`gathers`: every caller queues, so that callers of the same moment share a batch. It is for servers, which get
+    many requests at once."""
 
     def __init__(self, memory: CommitMemory, *, gathers: bool = False) -> None:
         self._memory, self._gathers = memory, gathers
@@ -71,16 +71,18 @@ class GroupCommit:
     async def together(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
         """Decide something and have it stored; again from the log, if others moved it meanwhile. Not from inside.
         `gathers`: others may well want the same at this moment."""
+        # A server always queues: its callers come by the dozen, and the time of one commit gathers them for the next.
         if self._is_busy or self._gathers:
             return await self._join(decide)
         self._is_busy = True
         wishes = [PendingDecision(decide)]
         try:
             if gathers:
-                await asyncio.sleep(0)  # whoever else asks at this moment has had their word then
+                await asyncio.sleep(0)  # callers that are ready in this turn of the event loop join the batch
                 wishes += self._next_batch()
             await self._round(wishes)
         except BaseException:
+            # This caller was cancelled. The others joined its batch and must not be lost with it.
             self._queue(*wishes[1:])  # they decide again, without it
             raise
         finally:
@@ -93,9 +95,10 @@ class GroupCommit:
         return result
 
     def _next_batch(self) -> list[PendingDecision]:
-        """Those who wait and still want it."""
+        """The queued decisions whose callers still wait."""
         waiting, self._waiting = self._waiting, []
         for wish in waiting:
+            # Cleared before the batch runs: a decision that is postponed during it may queue again.
             wish.is_queued = False
         return [wish for wish in waiting if not wish.is_unwanted]
 
@@ -113,6 +116,7 @@ class GroupCommit:
 
     def _queue(self, *wishes: PendingDecision) -> None:
         for wish in wishes:
+            # A timer of `_postpone` and the failure of a batch may both queue the same decision.
             if not (wish.is_settled or wish.is_queued):
                 wish.is_queued = True
                 self._waiting.append(wish)
@@ -140,6 +144,7 @@ class GroupCommit:
                 for wish in wishes:
                     wish.resolve_answer()
         except BaseException:  # the program is ending
+            # Nobody will answer these any more: cancel them, or their callers wait for ever.
             for wish in wishes + self._waiting:
                 if wish.answer is not None:
                     wish.answer.cancel()
@@ -149,20 +154,25 @@ class GroupCommit:
             self._carrier, self._is_busy = None, False
 
     async def _round(self, wishes: list[PendingDecision]) -> None:
-        """Every wish ends with a result or a problem."""
+        """Decide and store one batch. Every decision ends with a result or a problem, or is queued again."""
         for tries in range(1, _TRIES + 1):
             batch, decided = CommitBatch(), wishes
             try:
+                # Before anything is decided: a decision upon stale memory would be stored on top of what others
+                # wrote.
                 await self._memory.refresh()
                 decided = await self._decided(batch, wishes)
                 commits = await self._memory.commit(batch)
                 for wish in decided:
                     wish.is_settled = True
+                # Settled first, performed after: what fails from here on is stored, and must not be decided a second
+                # time.
                 self._perform(batch, commits, decided)
                 break
             except Exception as problem:
                 is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
+                # Decisions that broke on their own are settled or postponed. Only the others are tried again.
                 wishes = decided
                 if (
                     isinstance(problem, ResultNotLoadedError)
@@ -170,18 +180,24 @@ class GroupCommit:
                     and await _fetch_missing(problem, wishes)
                 ):
                     continue
+                # Another caller has the message or the execution id for good. Deciding again would bring the same.
                 if is_taken and len(wishes) == 1:
                     fail(wishes, problem)
                     break
+                # Alone and still in conflict: another server works on this very execution. Waiting outside of the
+                # batch lets both make progress; without `answer` there is no one to come back for.
                 if is_conflict and len(wishes) == 1 and wishes[0].answer is not None and wishes[0].tries < _MOST_TRIES:
                     self._postpone(wishes[0])
                     break
+                # A single decision that failed without a conflict fails for its own reason. A store that is down
+                # fails for all.
                 if tries == _TRIES or not (is_conflict or len(wishes) > 1) or _is_fatal(problem):
                     fail(wishes, problem)
                     break
                 if len(wishes) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
                     await self._one_by_one(wishes)
                     break
+            # Cancelled in the middle of a commit: nobody knows whether it is stored, so memory is not to be trusted.
             except BaseException:
                 self._memory.forget(batch.touched)
                 raise
@@ -190,7 +206,8 @@ class GroupCommit:
                     tell()
 
     def _postpone(self, wish: PendingDecision) -> None:
-        """Let others have their turn, also those of other servers."""
+        """Queue it again after a random moment, so that others, also on other servers, get their turn."""
+        # Full jitter, as two servers that wait the same time would only meet again.
         longest_s = min(_FIRST_S * 2**wish.tries, _LONGEST_S)
         asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, wish)  # noqa: S311
 
@@ -204,11 +221,12 @@ class GroupCommit:
                 wish.resolve_answer()
 
         task = asyncio.ensure_future(fetched())
+        # The event loop keeps weak references to tasks only.
         self._bringing.add(task)
         task.add_done_callback(self._bringing.discard)
 
     def _perform(self, batch: CommitBatch, commits: Sequence[Commit], wishes: list[PendingDecision]) -> None:
-        """Whatever breaks here, it is stored: nothing is decided again, and the callers hear of it."""
+        """Perform effects of what is stored. If that fails, the callers get the error; nothing is decided again."""
         try:
             self._memory.perform(batch, commits)
         except Exception as problem:
@@ -220,7 +238,7 @@ class GroupCommit:
                 await self._round([wish])
 
     async def _decided(self, batch: CommitBatch, wishes: list[PendingDecision]) -> list[PendingDecision]:
-        """Have every wish decided; gives those that did not break."""
+        """Make every decision of the batch; returns those that did not raise."""
         decided: list[PendingDecision] = []
         pending = deque(wishes)
         while pending:
@@ -231,6 +249,7 @@ class GroupCommit:
                 wish.result = await wish.decide(batch)
                 decided.append(wish)
             except Exception as problem:
+                # Decisions of this batch that share an execution with the broken one have seen its changes in memory.
                 broken = self._undo(batch, wish, decided)
                 decided = [one for one in decided if one not in broken]
                 pending += broken
@@ -244,6 +263,7 @@ class GroupCommit:
                 else:
                     cause = problem.__cause__ if isinstance(problem, DecideAgainError) else None
                     wish.problem, wish.is_settled = cause or problem, True
+                # Read what `_undo` forgot before the next decision looks at it.
                 if wish.touched or broken:
                     await self._memory.refresh()
         return decided
@@ -251,6 +271,7 @@ class GroupCommit:
     def _undo(self, batch: CommitBatch, wish: PendingDecision, decided: list[PendingDecision]) -> list[PendingDecision]:
         """Forget what a wish touched, and with it the wishes that share something with it, directly or not."""
         spoiled, broken = set(wish.touched), list[PendingDecision]()
+        # Transitive: a decision that shares an execution with a spoiled one spoils the others that it touched.
         while more := [one for one in decided if one not in broken and not spoiled.isdisjoint(one.touched)]:
             broken += more
             spoiled.update(*(one.touched for one in more))

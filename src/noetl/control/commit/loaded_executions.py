@@ -1,8 +1,8 @@
-"""Hot executions: those kept in memory, with their plans, as far as the log has them (design.md §3).
+"""Loaded executions: those kept in memory, with their plans, as far as the log has them (design.md §3).
 
-Any server may move any execution. One that others have moved is caught up by its tail. Where memory went ahead of the
-log, since a commit failed, it goes back to its base first (see `bases`); only where there is none is it read from its
-beginning.
+Any server may move any execution. One that another server has moved is caught up by the tail of its log. Where
+memory went ahead of the log because a commit failed, the execution goes back to its snapshot first (see
+`snapshots`). Without a snapshot it is read from the beginning.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class LoadedExecutions:
         """The execution as memory has it, else as the log tells it."""
         hot = self._hot.get(execution_id)
         if hot is not None and execution_id not in self._stale:
+            # Most recently used: the bound evicts from the other end.
             if self._kept is not None:
                 self._kept.use(execution_id)
             return hot
@@ -100,8 +101,10 @@ class LoadedExecutions:
             raise RefusedError(f"there is no execution {execution_id} in this store")
         execution, base, weight = await self._read(row, hot)
         plan = await self.plans.get(execution.net_hash)
+        # The same object: callers already wait for this end, and a new one would never wake them.
         ended = hot.ended if hot else Ending()
         self._stale.discard(execution_id)
+        # Another server may have ended it. Who waits here is woken by reading the log only.
         if not execution.is_open:
             ended.set()
         hot = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, base)
@@ -111,6 +114,7 @@ class LoadedExecutions:
         """The execution as the log has it, and by how much it has grown: by the tail, where there is a base to go on
         from."""
         execution_id = row.execution_id
+        # The snapshot holds everything up to `committed`, so only the tail is read, however long the history is.
         after = hot.committed if hot is not None and hot.base is not None else 0
         events = self._with_stored_values(await self._store.events(execution_id, after=after))
         weight = weight_of(events) if self._kept is not None else 0
@@ -131,6 +135,7 @@ class LoadedExecutions:
         except ToolError as problem:
             what = f"execution {events[0].execution_id} cannot be read"
             raise UnreadableError(f"{what}: {problem.message} ({problem.kind})") from problem
+        # A value that could not be loaded was replaced by a placeholder above. Raise before anybody decides upon it.
         self._values.check()
         return told
 
@@ -156,6 +161,7 @@ class LoadedExecutions:
         clean = [one for one in execution_ids if one not in self._stale and self._hot[one].is_clean]
         if not clean:
             return []
+        # One query for all of them; events are read only for those that moved.
         positions = await self._store.positions(clean)
         moved = []
         for execution_id in clean:
@@ -172,9 +178,11 @@ class LoadedExecutions:
 
     async def _follow(self, hot: LoadedExecution) -> None:
         execution = hot.execution
+        # From now on every load asks the store first: a decision upon old state would only lose its commit.
         self._contended.add(execution.execution_id)
         tail = self._with_stored_values(await self._store.events(execution.execution_id, after=hot.committed))
         try:
+            # In place: the execution is clean, so the tail fits without the snapshot.
             for event in tail:
                 evolve(execution, event)
         except Exception as problem:
@@ -200,6 +208,7 @@ class LoadedExecutions:
             hot = self._hot.get(execution_id)
             if hot is None:
                 continue
+            # Nothing of it is stored if `committed` is 0, so there is nothing to read again.
             if hot.committed:
                 self._stale.add(execution_id)
                 if conflicting:
@@ -230,6 +239,7 @@ class LoadedExecutions:
 
     def _has_to_stay(self, execution_id: str) -> bool:
         hot = self._hot.get(execution_id)
+        # A stale one stays until it is read again: only that offers its orders to workers once more.
         return hot is not None and (bool(hot.ended.waiting) or execution_id in self._stale)
 
     def _grow(self, hot: LoadedExecution, events: Sequence[Event]) -> None:

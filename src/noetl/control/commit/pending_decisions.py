@@ -1,4 +1,4 @@
-"""What callers want decided in a round, and what became of it."""
+"""Pending decisions: what callers of the group commit want decided, and what became of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Decide = Callable[[CommitBatch], Awaitable[Any]]
 
 
 class PendingDecision:
-    """What one caller wants. `answer` is set for one who waits."""
+    """What one caller wants decided. `answer` is set when the caller waits in the queue."""
 
     def __init__(self, decide: Decide, answer: asyncio.Future[Any] | None = None) -> None:
         self.decide, self.answer = decide, answer
@@ -25,9 +25,11 @@ class PendingDecision:
 
     @property
     def is_unwanted(self) -> bool:
+        # A cancelled caller leaves its future done. Deciding for it would store what nobody waits for.
         return self.answer is not None and self.answer.done()
 
     def resolve_answer(self) -> None:
+        # Not settled: it was queued again and will be answered by a later batch.
         if self.answer is None or self.answer.done() or not self.is_settled:
             return
         if self.problem is not None:
@@ -39,5 +41,6 @@ class PendingDecision:
 def fail(wishes: list[PendingDecision], problem: BaseException) -> None:
     for wish in wishes:
         wish.is_settled = True
+        # The decision's own error says more than that of the batch.
         if wish.problem is None:
             wish.problem = problem

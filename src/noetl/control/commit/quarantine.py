@@ -1,6 +1,7 @@
-"""Quarantine: records that break whoever touches them are let be for a while, longer each time, so that all others go
-on (reliability.md §2.7). One that has failed often enough is an incident: an operator sees it. It is still tried, but
-rarely.
+"""Quarantine: if processing a record keeps failing, it is retried with backoff, so that all others go on
+(reliability.md §2.7).
+
+After enough failures it is an incident that an operator sees. It is still retried, but rarely.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ class Quarantine:
         self._unsaid: list[Incident] = []
 
     def holds(self, record: str) -> bool:
-        """Whether it is to be let be."""
+        """Whether the record must not be processed yet."""
+        # Called for every claim: the empty case must cost nothing.
         return bool(self._until) and self._until.get(record, 0.0) > self._clock.now()
 
     def postpone(self, record: str, seconds: float) -> None:
-        """Let it be for so long, though nothing is wrong with it."""
+        """Do not process it for this long, without counting a failure."""
         self._until[record] = self._clock.now() + seconds
+        # A bound on memory: entries that have run out are only removed here.
         if len(self._until) > MOST:
             now = self._clock.now()
             self._until = {one: until for one, until in self._until.items() if until > now}
@@ -60,14 +63,17 @@ class Quarantine:
         noted = self._noted[record] = Incident(record=record, problem=text, failures=failures, since=since, last=now)
         self.postpone(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
         _log.warning("%s failed %d times and is quarantined: %s", record, failures, text)
+        # Once per incident, with the traceback; further failures are one line each.
         if failures == FAILURES:
             self._unsaid.append(noted)
             _log.error("%s is quarantined: %s", record, text, exc_info=problem)
+        # The oldest is forgotten. It is noted again if it still fails.
         if len(self._noted) > MOST:
             del self._noted[next(iter(self._noted))]
 
     def clear(self, record: str) -> None:
         """It works again."""
+        # A postponement without a failure stays: success elsewhere does not end it.
         if self._noted.pop(record, None) is not None:
             self._until.pop(record, None)
 

@@ -1,8 +1,8 @@
-"""An execution as it was a little while ago, and what was recorded since.
+"""Snapshots: an execution as it was a little while ago, and the events recorded since (docs/decisions/0011).
 
-Deciding changes an execution in place, and that cannot be undone. Where a decision is not stored, since another server
-was first, memory goes back to the base and follows it by the events that came after: those it has itself, and the tail
-of the log. So meeting another server costs the same however long the history is (design.md §3).
+Deciding changes an execution in place, and that cannot be undone. If a decision is not stored, because another
+server was first, memory goes back to the snapshot and replays the events that came after: its own, and the tail of
+the log. So meeting another server costs the same however long the history is (design.md §3).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 
-KEPT = 64  # events, before the base moves on: a short execution is never followed twice
+KEPT = 64  # events before the snapshot moves on; most executions are shorter and never pay for a second evolve
 
 
 class Snapshot:
@@ -37,6 +37,7 @@ class Snapshot:
 
     def execution(self) -> Execution:
         """The execution as the log has it, for somebody to decide upon."""
+        # Moved first: the copy then needs no replay, and the next caller none of these events.
         self._move_on()
         own: Execution = copied(self._execution)
         return own
@@ -47,6 +48,7 @@ def copied(state: Any) -> Any:
     as it is (EVT-07)."""
     match state:
         case msgspec.Struct():
+            # Frozen values are shared. Copying payloads would make a copy as dear as the replay it replaces.
             if state.__struct_config__.frozen:
                 return state
             fields = {name: copied(getattr(state, name)) for name in state.__struct_fields__}

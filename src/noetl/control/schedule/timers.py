@@ -1,8 +1,8 @@
-"""Executions are woken when their moment has come (TMR-06).
+"""Timers: executions are woken when their moment has come (TMR-06).
 
-The moment stands in the execution's row, written with the decision that set it, so nothing is lost with a process. Who
-drives its own executions sleeps until the nearest of them; a server asks the store for all that are due. Several may
-try the same one: for all but the first there is nothing left to do.
+The moment is in the execution's row, written with the decision that set it, so nothing is lost with a process. A
+process that drives its own executions sleeps until the nearest of them. A server asks the store for all that are
+due. Several servers may wake the same execution; for all but the first there is nothing left to do.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Timers:
         elif self._moments.get(execution_id) != moment:
             nearest = self.nearest()
             self._moments[execution_id] = moment
+            # The old entry stays in the heap; `nearest` drops entries that `_moments` no longer confirms.
             heappush(self._heap, (moment, execution_id))
             if nearest is None or moment < nearest:
                 self.sooner.set()
@@ -141,6 +142,7 @@ class TimerQueue:
     async def _sleep_until(self, until: float | None) -> None:
         """Return when the nearest moment comes, or at `until`, or once there is a nearer one than there was."""
         moments = [one for one in (until, self._alarm_clock.nearest()) if one is not None]
+        # Cleared before waiting, after reading the nearest moment: no await lies between, so no change is missed.
         self._alarm_clock.sooner.clear()
         sooner = asyncio.ensure_future(self._alarm_clock.sooner.wait())
         resting: list[asyncio.Future[Any]] = [sooner]

@@ -68,6 +68,7 @@ class _Book:
         self._left = span.left
         self._stopped: list[Path] = []
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
+        # Judged for the whole report at once: entries of one report are one moment, whichever comes first in it.
         self._refused = self._conflicts(command.report.entries)
         self._follow = (
             Consequences(plan, self._draft, execution, run, span) if plan.leaves_side_runs(run.step) else None
@@ -103,6 +104,7 @@ class _Book:
                 pass  # a range has no such end; a failure of the whole was taken before
 
     def _expects(self, path: Path) -> tuple[int, int] | None:
+        # What this report has moved is not in the state yet; it is applied when the decision is.
         if path in self._moved:
             return self._moved[path]
         iteration = self._loop.begun.get(path)
@@ -110,6 +112,7 @@ class _Book:
 
     def _begin(self, entry: IterationStarted, at: float) -> None:
         path = entry.path
+        # A report may only speak of iterations of its own order.
         mine = path[:-1] == self._span.path and path[-1] == entry.index and entry.index in self._span
         if not mine or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
             return
@@ -122,6 +125,7 @@ class _Book:
             return  # a repeat of what is recorded (EVT-06)
         event_id = f"{self._name(path)}/{entry.visit}.{entry.attempt}.{self._span.lease_epoch}/{_letter(entry)}"
         if not isinstance(entry, TaskProcessed):
+            # Within one task run several notes are possible, so the position alone does not tell a repeat.
             if path in self._loop.begun and event_id in self._loop.begun[path].told:
                 return
             self._add(entry, event_id, at, entry.task_run_id)
@@ -143,6 +147,7 @@ class _Book:
     def _decided(self, entry: Entry, event_id: str, at: float, task_run_id: str | None) -> None:
         """Record what was decided in an iteration, with what it writes, unless that is refused."""
         path, conflict = entry.path, self._refused.get(entry.path)
+        # The task has run and its end is recorded. Only its writes are dropped.
         if conflict is not None:
             entry = _without_writes(entry)
         self._add(without_notes(entry), event_id, at, task_run_id)
@@ -152,6 +157,7 @@ class _Book:
             return
         for key, value in entry.decision.set_ctx.items():
             put_last(self._fresh, key, value)
+        # Inside a parallel region writes are kept apart until the region ends and merges them.
         if entry.decision.set_ctx and self._frame.region is None:
             patch = {key: value for key, value in entry.decision.set_ctx.items() if key not in self._loop.reducers}
             patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)
@@ -198,8 +204,10 @@ class _Book:
         self._draft.report(entry, self._run, event_id=event_id, at=at, parent_id=parent_id, task_run_id=task_run_id)
 
     def decision(self) -> Decision:
+        # Every entry repeats what the log has: the worker did not hear the first answer.
         if not self._draft.events:
             return Decision(verdict=ReportResult.DUPLICATE)
+        # A cut closes its orders itself.
         if self._left == 0 and not self._cut:
             span = self._span
             self._draft.add_effect(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))

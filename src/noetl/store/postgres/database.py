@@ -78,6 +78,7 @@ class Database:
 
     async def assign(self, query: str, *values: Any) -> int:
         """The same for what leaves the same when it is done twice: it is repeated like a read."""
+        # Repeated like a read: these statements set values, so a second run changes nothing.
         status = await self.read(lambda connection: connection.execute(QUERIES[query], *values))
         return int(status.rpartition(" ")[2])
 
@@ -107,6 +108,7 @@ class Database:
 
     async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
+        # The driver turns a cancellation into an error of the connection. Counting tells the two apart.
         asked_to_end = task.cancelling() if task is not None else 0
         while True:
             has_begun, began_at = False, time.monotonic()
@@ -124,6 +126,7 @@ class Database:
                 # a connection that ends is no outage yet: the next one may be had at once
                 if not has_begun or isinstance(problem, TimeoutError):
                     self._outage.failed(problem, began_at=began_at)
+                # The statement may have reached the server. Only its caller knows whether it may be sent twice.
                 if has_begun and not repeats():
                     raise uncertain(self.where, problem) from problem
                 if not await pauses.waited():

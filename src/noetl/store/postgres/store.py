@@ -65,6 +65,7 @@ class PostgresStore(PostgresHistory):
         database = await Database.open(address_of(url), connections=connections)
         try:
             await migrate(database, known_migrations())
+            # The table of moves only serves servers that look every second; without this it would grow for ever.
             await database.assign("forget_moved", MOVES_KEPT)
         except BaseException:
             await database.close()
@@ -79,12 +80,16 @@ class PostgresStore(PostgresHistory):
             try:
                 await self._db.write(written.write)
             except UncertainError as problem:
+                # It may be stored or not. Sending it again is safe: the positions of its events are unique.
                 lost = problem
                 if not await pauses.waited():
                     raise
             except ConflictError as problem:
+                # The conflict may be with our own first attempt, whose answer was lost.
                 if lost is not None and await self._db.read(written.is_stored):
                     return
+                # The id of a new execution is taken: deciding again would bring the same id (see
+                # docs/decisions/0013).
                 if written.is_new and is_there_already(problem):
                     raise TakenError(str(problem)) from problem
                 raise
@@ -134,6 +139,7 @@ class PostgresStore(PostgresHistory):
 
     async def retire(self, execution_ids: Collection[str]) -> int:
         async def retired(connection: Any) -> int:
+            # Sorted, so that two servers lock the rows in the same order and cannot deadlock.
             rows = await connection.fetch(QUERIES["retire_executions"], sorted(set(execution_ids)))
             crash_point("retention.within")
             await connection.execute(QUERIES["retire_rest"], [row[0] for row in rows])

@@ -82,10 +82,13 @@ class SqliteStore(SqliteHistory):
         store = cls(connection, str(path))
         try:
             with store._explained():
+                # First, so that the statements below already wait for another process instead of failing.
                 connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
                 refuse_others(connection, str(path))
                 is_up_to_date(connection, known_migrations(), str(path))  # a newer one is refused, never touched
                 connection.execute("PRAGMA journal_mode = WAL")
+                # In WAL mode NORMAL would not flush each commit, and a power cut could lose what a worker was told is
+                # stored.
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))
@@ -109,6 +112,7 @@ class SqliteStore(SqliteHistory):
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         with self._explained(), transaction(self._db):
+            # The execution rows first: their conditional updates find a conflict before anything is written in vain.
             for commit in commits:
                 self._move(commit)
             try:
@@ -116,6 +120,8 @@ class SqliteStore(SqliteHistory):
                 self._db.executemany(QUERIES["insert_event"], rows)
             except sqlite3.IntegrityError as problem:
                 whose = commits[0].execution.execution_id if len(commits) == 1 else f"one of {len(commits)}"
+                # Another process appended the same position, or this commit repeats one: the caller reads the log
+                # again.
                 raise ConflictError(f"an event of execution {whose} is stored already") from problem
             for commit in commits:
                 for order in commit.orders:
@@ -137,15 +143,18 @@ class SqliteStore(SqliteHistory):
         row = commit.execution
         if commit.net is not None:
             self._db.execute(QUERIES["insert_net"], (row.net_hash, commit.net))
+        # The first commit of an execution: there is no row to move yet.
         if commit.after == 0:
             self._insert_execution(row)
             return
+        # A statement of its own for open executions: it leaves the indexes of ended ones alone.
         if row.finished_at is None:
             open_values = (row.status, row.last_seq, row.wake_at, row.execution_id, commit.after)
             moved = self._db.execute(QUERIES["move_open_execution"], open_values)
         else:
             values = (row.status, row.last_seq, row.finished_at, row.wake_at, row.execution_id, commit.after)
             moved = self._db.execute(QUERIES["move_execution"], values)
+        # The `where last_seq = ?` of the update is the lock: only one writer can move on from a position.
         if moved.rowcount != 1:
             raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
@@ -159,8 +168,10 @@ class SqliteStore(SqliteHistory):
         if order.state is OrderState.CLOSED:
             changed = self._db.execute(QUERIES["close_order"], (order.order_id, order.lease_epoch))
         else:
+            # A new order, or one that is claimed in the commit that creates it (docs/decisions/0012).
             if order.lease_epoch <= 1 and self._db.execute(QUERIES["insert_order"], order_values(order)).rowcount == 1:
                 return
+            # A claim raises the epoch by one. Naming the one before makes two claims of the same order conflict.
             before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
             lease = (order.lease_owner, order.lease_epoch, order.lease_until)
             changed = self._db.execute(QUERIES["move_order"], (order.state.value, *lease, order.order_id, before))
@@ -169,6 +180,7 @@ class SqliteStore(SqliteHistory):
 
     async def rebuild(self) -> int:
         with self._explained(), transaction(self._db):
+            # From the event streams, not from the execution rows: those are what is being rebuilt.
             ids = [one for (one,) in self._db.execute(QUERIES["select_streams"])]
             rows = [derived_rows(self._stream(execution_id)) for execution_id in ids]
             self._db.execute(QUERIES["delete_orders"])
