@@ -169,7 +169,7 @@ def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     picture(page, "question-dark")
     assert findings(page) == []
-    dialog.get_by_role("button", name="Cancel it").click()
+    dialog.get_by_role("button", name="Cancel execution").click()
     expect(page.locator("main header .status")).to_contain_text("cancelled")
     expect(page.locator(".beside > .completed")).to_have_count(1)
     expect(page.locator(".beside > .failed")).to_have_count(1)
@@ -284,7 +284,7 @@ def test_nested_executions_lead_to_each_other(open_at: Open, here: Site) -> None
     page.get_by_text("1 nested execution").click()
     page.get_by_role("link", name="chain", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("chain")
-    page.get_by_role("link", name="its parent").click()
+    page.get_by_role("link", name="parent execution").click()
     expect(page).to_have_url(f"{here.url}/executions/{execution_id}")
 
 

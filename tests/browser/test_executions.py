@@ -56,16 +56,16 @@ def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site
     ids = [here.start("tests/slow") for _ in range(3)]
     page = open_at("/executions?path=tests%2Fslow")
     for one in ids:
-        page.get_by_label(f"Choose {one}").check()
+        page.get_by_label(f"Select {one}").check()
     bar = page.get_by_role("toolbar")
-    expect(bar).to_contain_text("3 chosen")
+    expect(bar).to_contain_text("3 selected")
     bar.get_by_role("button", name="Pause").click()
     expect(page.locator("tbody tr", has_text=ids[0][-8:])).to_contain_text("paused")
     expect(bar).to_have_count(0)
     for one in ids:
-        page.get_by_label(f"Choose {one}").check()
+        page.get_by_label(f"Select {one}").check()
     bar.get_by_role("button", name="Cancel").click()
-    page.get_by_role("dialog", name="Cancel 3 executions?").get_by_role("button", name="Cancel it").click()
+    page.get_by_role("dialog", name="Cancel 3 executions?").get_by_role("button", name="Cancel execution").click()
     is_told(page, "Cancelled 3 of 3")
     for one in ids:
         expect(page.locator("tbody tr", has_text=one[-8:])).to_contain_text("cancelled")
@@ -77,7 +77,7 @@ def test_a_list_is_walked_and_opened_by_keyboard(open_at: Open, here: Site) -> N
     page.locator("tbody tr").first.wait_for()
     page.keyboard.press("j")
     page.keyboard.press("x")
-    expect(page.get_by_role("toolbar")).to_contain_text("1 chosen")
+    expect(page.get_by_role("toolbar")).to_contain_text("1 selected")
     page.keyboard.press("Enter")
     expect(page.get_by_role("tab", name="Net")).to_be_visible()
 
@@ -149,7 +149,7 @@ def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_label("Label, key=value").fill("team=red")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("No execution fits")).to_be_visible()
+    expect(page.get_by_text("No execution matches")).to_be_visible()
     page.get_by_role("button", name="Clear the filters").click()
     page.get_by_label("Path of the playbook").fill("tests/label*")
     page.keyboard.press("Enter")

@@ -45,7 +45,7 @@ CASES = {
     "timeline": ("/executions/{id}?tab=time", "**/steps", "No step has started"),
     "data": ("/executions/{id}?tab=data", "**/state*", "{}"),
     "loops": ("/executions/{id}?tab=loops", "**/events?*", "No loop has started"),
-    "audit": ("/audit", "**/api/audit*", "Nothing was done yet"),
+    "audit": ("/audit", "**/api/audit*", "No entries yet"),
     "messages": ("/messages", "**/api/waits*", "Nothing is waiting"),
 }
 

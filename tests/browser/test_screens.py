@@ -70,8 +70,8 @@ SCREENS = {
     "credentials": ("/credentials", "Credentials"),
     "settings": ("/settings", "Settings"),
     "audit": ("/audit", "Audit"),
-    "missing": ("/executions/none/at/all", "There is nothing here"),
-    "nonsense": ("/nonsense", "There is nothing here"),
+    "missing": ("/executions/none/at/all", "Page not found"),
+    "nonsense": ("/nonsense", "Page not found"),
 }
 READY = {  # what a screen shows once its data is there
     "home": ".tile",

@@ -67,6 +67,13 @@ export function failedOf(failed: number, total: number, what = ""): string {
   return `${count(failed)} of ${count(total)}${what ? ` ${what}` : ""} failed`;
 }
 
+/** What went wrong, with what was behind it: "task failed after 3 attempts: ValueError: no luck". */
+export function reasonOf(error: Record<string, unknown>): string {
+  const said = String(error.message ?? error.kind ?? "");
+  const cause = error.cause as Record<string, unknown> | null | undefined;
+  return cause ? `${said}: ${reasonOf(cause)}` : said;
+}
+
 /** An id is told apart by its end: UUIDv7 begin with the time they share. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;

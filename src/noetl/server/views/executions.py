@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
+from noetl.events.steps import StepFailed
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionView
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, SingleRow
@@ -22,6 +23,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
+    failure = await newest_event(services, row.execution_id, StepFailed.event_type) if error is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -35,6 +37,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
+        failed_step=failure.step if failure is not None else None,
     )
 
 

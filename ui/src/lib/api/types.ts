@@ -794,7 +794,7 @@ export interface paths {
         };
         /**
          * What an operator should look at
-         * @description Records that broke whoever touched them, again and again, and are let be.
+         * @description Quarantined records: processing them fails again and again.
          */
         get: operations["incidents_api_incidents_get"];
         put?: never;
@@ -2249,7 +2249,7 @@ export interface components {
          * ExecutionDetail
          * @description One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
          *         `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-         *         playbook is written in (DIA-07).
+         *         playbook is written in (DIA-07). `failed_step` is the step that failed last, of an execution that failed.
          */
         ExecutionDetail: {
             catalog_id: string | null;
@@ -2261,6 +2261,8 @@ export interface components {
             error: Record<string, unknown> | null;
             events: number;
             execution_id: string;
+            /** @default null */
+            failed_step: string | null;
             finished_at: string | null;
             /** @default null */
             from_step: string | null;
@@ -2436,7 +2438,7 @@ export interface components {
         /**
          * IterationDone
          * @description Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
-         *         the iteration adds to the collection, where the loop lets it (BEYOND §1).
+         *         the iteration adds to the collection, where the loop lets it (beyond.md §1).
          */
         IterationDone: {
             /** @default [] */
@@ -2830,7 +2832,7 @@ export interface components {
          * PlaybookCall
          * @description Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
          *         from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
-         *         what that execution had registered, instead (DESIGN §8).
+         *         what that execution had registered, instead (design.md §8).
          */
         PlaybookCall: {
             /** @default null */
@@ -3721,8 +3723,8 @@ export interface components {
          * @description The latest result of a task or a step, as later templates read it by name (TPL-07).
          *
          *         `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-         *         value of a success; `inline` has selected fields of one that is elsewhere (DESIGN §5), and `own` says which words of
-         *         the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+         *         value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
+         *         of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
          */
         TaskResult: {
             /** @default null */

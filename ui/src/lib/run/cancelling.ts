@@ -22,9 +22,9 @@ export function cancelling(
   return {
     title,
     text: (answers) =>
-      `${id ? `Execution ${id}. ` : ""}Tools that run are stopped, nested executions too. ${ending(answers, undoable)} This cannot be taken back.`,
-    verb: "Cancel it",
-    leave: "Let it run",
+      `${id ? `Execution ${id}. ` : ""}Tools that run are stopped, nested executions too. ${ending(answers, undoable)} This cannot be undone.`,
+    verb: "Cancel execution",
+    leave: "Keep running",
     danger: true,
     blanks: [{ name: "reason", label: "Reason", hint: "kept in its log" }, ...(undoable === 0 ? [] : [undo])],
     act: (answers) =>
