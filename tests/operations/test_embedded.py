@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import noetl
-from noetl.base.errors import BackendError, PlaybookError, RefusedError
+from noetl.base.errors import BackendError, PlaybookError, PlaybookWarning, RefusedError
 from noetl.events.envelope import Event
 from noetl.operations.embedded import RunResult, run_net
 from noetl.store.sqlite.store import SqliteStore
@@ -191,3 +191,13 @@ def test_a_store_that_cannot_be_opened_is_one_plain_error(tmp_path: Path) -> Non
 
     with pytest.raises(BackendError, match="cannot be opened"):
         run(TWO, tmp_path / "file" / "s.db")
+
+
+def test_what_check_warns_of_is_a_python_warning_of_a_run() -> None:
+    body = "workflow: [{step: start, tool: {kind: noop}, colour: red}]"
+    text = playbook(body).replace("noetl.io/v10", "noetl.io/v2")
+
+    with pytest.warns(PlaybookWarning, match="W_UNKNOWN_KEY.*colour"):
+        ran = noetl.run(text, db=":memory:")
+
+    assert ran.ok

@@ -205,3 +205,30 @@ def test_the_full_result_of_an_outcome_follows_the_same_rule() -> None:
     assert outcome("{{ outcome.result }}", wrapped, wrapped=True) == wrapped
     assert outcome("{{ outcome }}", wrapped, wrapped=True) == {"result": wrapped}
     assert outcome("{{ outcome.result is none }}", None, wrapped=False) is True
+
+
+@pytest.mark.req("TPL-07")
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ s | length }}", rows(*ROWS), 2),
+        ("{{ s | length }}", rows(), 0),
+        ("{{ s.result | length }}", rows(*ROWS), 2),
+        ("{{ s | map(attribute='id') | list }}", rows(*ROWS), [1, 2]),
+        ("{{ s | first }}", rows(*ROWS), ROWS[0]),
+        ("{{ s | selectattr('status', 'eq', 'old') | list }}", rows(*ROWS), [ROWS[1]]),
+        ("{% for row in s %}{{ row.id }};{% endfor %}", rows(*ROWS), "1;2;"),
+        ("{{ s | length }}", http([1, 2, 3]), 3),
+        ("{{ s | length }}", http({"n": 1}), 4),
+        ("{{ s | length }}", ResultProxy({"a": 1, "b": 2}), 2),
+        ("{{ s | length }}", ResultProxy([1]), 1),
+        ("{{ s.row_count }}", rows(*ROWS), 2),
+    ],
+)
+def test_a_loop_or_a_list_filter_walks_through_the_list_that_a_result_has(text: str, view: Any, expected: Any) -> None:
+    assert value(text, s=view) == expected
+
+
+@pytest.mark.req("TPL-07")
+def test_the_bare_name_as_a_value_is_the_full_result() -> None:
+    assert value("{{ s }}", s=rows(*ROWS)) == {"data": ROWS, "row_count": 2, "columns": ["id", "status"]}

@@ -170,7 +170,7 @@ CODES: dict[str, str] = {
     "E_WAIT_LOOP": "A wait block on a looped step.",
     # warnings
     "W_ERROR_UNMATCHED": "A policy lets an error outcome pass unmatched, and the pipeline goes on.",
-    "W_ERROR_KIND": "A policy rule names a kind of error that its tool never gives.",
+    "W_ERROR_KIND": "A rule, an arc or a retry names a kind of error that its tool never gives.",
     "W_ARC_SHADOWED": "An arc that an earlier unguarded arc always takes first.",
     "W_EVENT_NEVER": "A guard names an event this step never has.",
     "W_ADMIT_NO_ELSE": "Admission rules without else: what matches none is denied.",

@@ -11,6 +11,10 @@ class PlaybookError(NoetlError):
     """The playbook cannot be run as written; its diagnostics say why."""
 
 
+class PlaybookWarning(UserWarning):
+    """What `noetl check` warns of in a playbook that runs all the same."""
+
+
 class RefusedError(NoetlError):
     """What was asked cannot be done here, and nothing was begun; the message says why and the way out."""
 

@@ -112,6 +112,13 @@ def _is_chain(net: Net) -> bool:
 
 def compiled(playbook: str | Path) -> Net:
     """The net of a playbook without errors, given as a path or as its text. PlaybookError tells them all."""
+    net = checked_playbook(playbook).net
+    assert net is not None
+    return net
+
+
+def checked_playbook(playbook: str | Path) -> Checked:
+    """A playbook without errors with all that is known of it. PlaybookError tells its errors."""
     from noetl.tools.kinds import load_kinds  # asks every plug-in
 
     is_text = isinstance(playbook, str) and "\n" in playbook
@@ -120,4 +127,4 @@ def compiled(playbook: str | Path) -> Net:
     if checked.net is None:
         errors = [f"{source.name}:{d.line}: {d.code}: {d.message}" for d in checked.diagnostics if d.code[0] == "E"]
         raise PlaybookError("this playbook has errors:\n" + "\n".join(errors))
-    return checked.net
+    return checked

@@ -67,6 +67,11 @@ COMMON_ERRORS = (
     *("keychain.unresolved", "result.missing", "result.corrupt", "result.schema", "result.too_large"),
     *("lease.lost", "cancelled"),
 )
+# How a step can end besides with the error of one of its tasks.
+STEP_ERRORS = (
+    *("policy.fail", "retry.exhausted", "pipeline.budget", "execution.budget", "loop.collection", "loop.reduce"),
+    *("ctx.conflict", "join.unfilled", "message.timeout", "route.target", "tool.unreachable", "compensation.failed"),
+)
 
 
 # Knobs of every kind's effective spec (SPEC-05); `policy` is no knob and is read where it stands (SPEC-03).

@@ -7,6 +7,7 @@ An embedded run drives its own execution with its children, and nothing else. An
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.base.errors import NoetlError
+from noetl.base.errors import NoetlError, PlaybookWarning
 from noetl.base.ids import uuid7
 from noetl.control.background.background_jobs import BackgroundJobs
 from noetl.control.executions import Executions, Watch
@@ -31,6 +32,7 @@ from noetl.events.large_values import Load
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
 from noetl.events.rerun_state import RerunState
+from noetl.language.checking import Checked, checked_playbook
 from noetl.language.checking import compiled as compiled
 from noetl.net.net import Net
 from noetl.store.catalog import CatalogRow
@@ -85,12 +87,21 @@ async def arun(
 
     `db` is the store's file; without one, the user's own is used; ":memory:" keeps nothing. `allow` turns on tool
     kinds that are off by default (shell, script). PlaybookError when it has errors, RefusedError when it cannot be run
-    here; a run that fails is a result, not an exception.
+    here; a run that fails is a result, not an exception. What `noetl check` warns of is a PlaybookWarning.
     """
+    _warn(checked_playbook(playbook))
     async with driving(db, tools=tools_here(allow)) as driver:
         result = await driver.run(playbook, payload)
         await driver.drained()
         return result
+
+
+def _warn(checked: Checked) -> None:
+    for found in checked.diagnostics:
+        if found.code[0] == "W":
+            hint = f" ({found.hint})" if found.hint else ""
+            text = f"{checked.source.name}:{found.line}: {found.code}: {found.message}{hint}"
+            warnings.warn(text, PlaybookWarning, stacklevel=3)
 
 
 def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:

@@ -11,12 +11,12 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
 from noetl.templates.undefined import Missing
-from noetl.templates.values import described, settled
+from noetl.templates.values import described, walked
 
 
 def elements(run: Evaluation, value: Any) -> Sequence[Any]:
     """What iterating over `value` gives: elements, keys of a mapping, characters; nothing for undefined."""
-    value = settled(value)
+    value = walked(value)
     if isinstance(value, Missing):
         return ()
     if isinstance(value, list | tuple | range):

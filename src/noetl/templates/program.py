@@ -16,14 +16,14 @@ from noetl.templates.arithmetic import affirmed, negated, operator
 from noetl.templates.attribute_access import ABSENT, checked_key, member, sliced
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
-from noetl.templates.filters.table import find
+from noetl.templates.filters.table import LIST_FILTERS, find
 from noetl.templates.functions import FUNCTIONS
 from noetl.templates.jinja_tests import predicate
 from noetl.templates.methods import call_method
 from noetl.templates.references import chain
 from noetl.templates.text_output import written
 from noetl.templates.undefined import Missing, UndefinedNameError
-from noetl.templates.values import settled
+from noetl.templates.values import settled, walked
 
 Code = Callable[[Evaluation], Any]
 
@@ -240,10 +240,11 @@ def _applied(node: Any, kind: str) -> Code:
     word = f'{"filter" if kind == "Filter" else "test"} "{node.name}"'
     operand = expression(node.node, node.name in _DEFAULTING)
     args, options = _arguments(node)
+    whole = walked if kind == "Filter" and node.name in LIST_FILTERS else settled
 
     def run_filter(run: Evaluation) -> Any:
         run.spend(2)
-        return guarded(apply, word, run, settled(operand(run)), args, options)
+        return guarded(apply, word, run, whole(operand(run)), args, options)
 
     return run_filter
 

@@ -22,6 +22,14 @@ def settled(value: Any) -> Any:
     return value.value()
 
 
+def walked(value: Any) -> Any:
+    """The value that a loop or a list filter walks through: of a view, the list that its payload is, if it is one; the
+    fields around it (`row_count`, `headers`) are nobody's elements (TPL-07)."""
+    listed = getattr(value, "listed", None)
+    found = listed() if callable(listed) and hasattr(value, "lookup") else None
+    return settled(value) if found is None else found
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 

@@ -111,6 +111,11 @@ class FullView:
     def value(self) -> Any:
         return self._full
 
+    def listed(self) -> list[Any] | None:
+        """The payload, where it is a list."""
+        payload = self._full["data"]
+        return payload if isinstance(payload, list) else None
+
 
 def own_field(payload: Any, name: str | int) -> Any:
     """The field of a payload, or of the one row it has; ABSENT when there is none."""
@@ -212,6 +217,11 @@ class ResultProxy:
 
     def value(self) -> Any:
         return self._full()
+
+    def listed(self) -> list[Any] | None:
+        """The payload, where it is a list: the rows of a SQL task, the body of an answer."""
+        payload = self._payload()
+        return payload if isinstance(payload, list) else None
 
     def _full(self) -> Any:
         if self._shown is _NOT_LOADED:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.language.reading.playbook import Dialect
 from noetl.tools.kinds import KINDS
-from tests.language.compiling.outcomes import Compile
+from tests.language.compiling.outcomes import Compile, compiled_text, document
 
 TOOL = """- step: start
   tool:
@@ -57,3 +58,47 @@ def test_a_kind_that_it_can_give_is_fine(compiled: Compile, kind: str, test: str
 
 def test_every_alias_belongs_to_a_kind_that_says_what_it_gives() -> None:
     assert all(kind.error_kinds for kind in KINDS.values() if kind.error_aliases)
+
+
+ARC = """- step: start
+  tool: {kind: http, url: https://example.com}
+  next: {arcs: [{step: b, when: "{{ event.error.kind == 'WORD' }}"}]}
+- step: b
+  tool: {kind: noop}
+"""
+CASE = """- step: start
+  tool: {kind: http, url: https://example.com}
+  case:
+    - when: "{{ event.name == 'call.error' and PLACE == 'WORD' }}"
+      then: {next: b}
+- step: b
+  tool: {kind: noop}
+"""
+RETRY = """- step: start
+  tool: {kind: http, url: https://example.com}
+  retry: [{when: "{{ error.kind == 'WORD' }}", then: {max_attempts: 3, initial_delay: 1}}]
+  next: end
+"""
+
+
+def as_older(text: str) -> str:
+    return document(text, api="noetl.io/v2", dialect=Dialect.V10 if "arcs" in text else Dialect.V2_CASE)
+
+
+@pytest.mark.req("VAL-20")
+@pytest.mark.parametrize(
+    "text",
+    [ARC, CASE.replace("PLACE", "event.error.kind"), CASE.replace("PLACE", "response.error.kind"), RETRY],
+    ids=["arc", "case event", "case response", "retry"],
+)
+def test_arcs_case_rules_and_retries_are_checked_too(text: str) -> None:
+    found = compiled_text(as_older(text.replace("WORD", "rate_limited"))).only("W_ERROR_KIND")
+
+    assert 'did you mean "rate_limit"?' in found.hint
+
+
+@pytest.mark.req("VAL-20")
+@pytest.mark.parametrize("word", ["http.status", "rate_limit", "timeout", "policy.fail", "retry.exhausted"])
+@pytest.mark.parametrize("text", [ARC, CASE.replace("PLACE", "event.error.kind")], ids=["arc", "case"])
+def test_how_a_step_can_end_draws_no_warning(text: str, word: str) -> None:
+    assert "W_ERROR_KIND" not in compiled_text(as_older(text.replace("WORD", word))).codes

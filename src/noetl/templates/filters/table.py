@@ -122,3 +122,23 @@ FILTERS: dict[str, Filter] = {
     "urlencode": text.urlencode,
     "wordcount": text.wordcount,
 }
+
+# These are about the elements of a list. A result that has one is that list to them, and a mapping to all others.
+LIST_FILTERS = frozenset(
+    {
+        "batch",
+        "count",
+        "first",
+        "groupby",
+        "join",
+        "last",
+        "length",
+        "list",
+        "map",
+        "max",
+        "min",
+        "reject",
+        "rejectattr",
+    }
+    | {"reverse", "select", "selectattr", "slice", "sort", "sum", "unique"}
+)
