@@ -34,13 +34,13 @@ class _WebhookTool:
         try:
             answer = await context.tool("http").run({"method": "POST", "url": url, "json": body}, secret)
         except ToolError as problem:
-            raise self._told(problem, url) from None
+            raise self._service_error(problem, url) from None
         return ToolResult(result={"status": answer.result["status"], "response": answer.result["data"]})
 
     def body(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _told(self, problem: ToolError, url: str) -> ToolError:
+    def _service_error(self, problem: ToolError, url: str) -> ToolError:
         """The service's own words: Slack answers `invalid_payload`, `no_service`, … in the body."""
         status, data = problem.details.get("status"), problem.details.get("data")
         said = data if isinstance(data, str) and data else None

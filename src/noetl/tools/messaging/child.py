@@ -13,7 +13,7 @@ from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
-from noetl.tools.messaging.request import Request
+from noetl.tools.messaging.request import MessagingRequest
 
 _sockets = GuardedSockets(AddressPolicy())
 _MODULES = {
@@ -29,7 +29,7 @@ def serve() -> None:
 
 
 def _answer_to(call: dict[str, Any]) -> bytes:
-    request = msgspec.convert(call, Request)
+    request = msgspec.convert(call, MessagingRequest)
     _sockets.policy, _sockets.refusal = request.policy, None
     module = import_module(_MODULES[request.kind])
     try:
@@ -41,7 +41,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"error": told})
 
 
-def _failure(module: Any, problem: Exception, request: Request) -> dict[str, Any]:
+def _failure(module: Any, problem: Exception, request: MessagingRequest) -> dict[str, Any]:
     """The kind's own reading of an error of its client. What the policy refused is told as such."""
     if _sockets.refusal is not None:
         return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}

@@ -11,13 +11,13 @@ from paho.mqtt.properties import Properties
 
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decoded
-from noetl.tools.messaging.request import Request
+from noetl.tools.messaging.request import MessagingRequest
 from noetl.tools.tls import tls_context
 
 _SESSION_S = 7 * 86_400  # how long the broker keeps a session that nobody opens
 
 
-async def perform(request: Request) -> dict[str, Any]:
+async def perform(request: MessagingRequest) -> dict[str, Any]:
     match request.op:
         case "check":
             async with _client(request):
@@ -39,7 +39,7 @@ def read_error(problem: Exception) -> tuple[str, str | None, bool]:
     return "error", str(value) if value is not None else "connection", True
 
 
-def _client(request: Request) -> aiomqtt.Client:
+def _client(request: MessagingRequest) -> aiomqtt.Client:
     broker, session = request.broker, str(request.inputs.get("session") or "")
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     if session:
@@ -58,7 +58,7 @@ def _client(request: Request) -> aiomqtt.Client:
     )
 
 
-async def _publish(request: Request) -> dict[str, Any]:
+async def _publish(request: MessagingRequest) -> dict[str, Any]:
     topic, qos = request.text("topic"), _quality(request)
     if "+" in topic or "#" in topic:
         raise ToolError("mqtt.input", f'"{topic}" is a pattern: a message goes to one topic')
@@ -67,7 +67,7 @@ async def _publish(request: Request) -> dict[str, Any]:
     return {"topic": topic, "size": len(request.body), "qos": qos}
 
 
-async def _receive(request: Request) -> dict[str, Any]:
+async def _receive(request: MessagingRequest) -> dict[str, Any]:
     """Up to `limit` messages. Each is acknowledged as it arrives; the time to wait runs until the first one, and a
     moment more for those right behind it."""
     found: list[dict[str, Any]] = []
@@ -80,17 +80,17 @@ async def _receive(request: Request) -> dict[str, Any]:
                     message = await anext(messages)
             except TimeoutError:
                 break
-            found.append(_told(message, request))
+            found.append(_message_row(message, request))
     return {"messages": found, "count": len(found)}
 
 
-def _told(message: aiomqtt.Message, request: Request) -> dict[str, Any]:
+def _message_row(message: aiomqtt.Message, request: MessagingRequest) -> dict[str, Any]:
     body = message.payload if isinstance(message.payload, bytes) else str(message.payload).encode()
     value = decoded(body, request.inputs.get("format"), kind="mqtt")
     return {"topic": str(message.topic), "value": value, "retained": bool(message.retain)}
 
 
-def _quality(request: Request) -> int:
+def _quality(request: MessagingRequest) -> int:
     qos = request.inputs.get("qos")
     if qos is None:
         return 1

@@ -10,12 +10,12 @@ from redis.asyncio import Redis
 
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decoded
-from noetl.tools.messaging.request import Request
+from noetl.tools.messaging.request import MessagingRequest
 
 _FIELD = "data"
 
 
-async def perform(request: Request) -> dict[str, Any]:
+async def perform(request: MessagingRequest) -> dict[str, Any]:
     operation = _OPERATIONS.get(request.op)
     if operation is None:
         raise ToolError("redis.input", f'op "{request.op}" is not known: write {", ".join(_OPERATIONS)}')
@@ -52,12 +52,12 @@ def _word(problem: Exception) -> str | None:
     return str(code) if str(code).isupper() else None
 
 
-async def _check(client: Any, request: Request) -> dict[str, Any]:
+async def _check(client: Any, request: MessagingRequest) -> dict[str, Any]:
     await client.ping()
     return {}
 
 
-async def _get(client: Any, request: Request) -> dict[str, Any]:
+async def _get(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key = request.text("key")
     found = await client.get(key)
     if found is None:
@@ -65,7 +65,7 @@ async def _get(client: Any, request: Request) -> dict[str, Any]:
     return {"key": key, "value": _value(found, request)}
 
 
-async def _set(client: Any, request: Request) -> dict[str, Any]:
+async def _set(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key, expires = request.text("key"), request.inputs.get("expires")
     lifetime = {"px": max(int(_seconds(expires) * 1000), 1)} if expires is not None else {}
     done = await client.set(key, request.body, nx=request.inputs.get("if_absent") is True, **lifetime)
@@ -74,17 +74,17 @@ async def _set(client: Any, request: Request) -> dict[str, Any]:
     return {"key": key, "size": len(request.body)}
 
 
-async def _delete(client: Any, request: Request) -> dict[str, Any]:
+async def _delete(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key = request.text("key")
     return {"key": key, "deleted": int(await client.delete(key))}
 
 
-async def _increment(client: Any, request: Request) -> dict[str, Any]:
+async def _increment(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key = request.text("key")
     return {"key": key, "value": int(await client.incrby(key, int(request.inputs.get("amount") or 1)))}
 
 
-async def _keys(client: Any, request: Request) -> dict[str, Any]:
+async def _keys(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """By steps: KEYS would hold up everybody else."""
     found: list[str] = []
     async for key in client.scan_iter(match=request.text("key"), count=500):
@@ -94,7 +94,7 @@ async def _keys(client: Any, request: Request) -> dict[str, Any]:
     return {"keys": sorted(set(found)), "more": False}
 
 
-async def _hash_get(client: Any, request: Request) -> dict[str, Any]:
+async def _hash_get(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key, field = request.text("key"), request.inputs.get("field")
     if field is not None:
         found = await client.hget(key, str(field))
@@ -105,18 +105,18 @@ async def _hash_get(client: Any, request: Request) -> dict[str, Any]:
     return {"key": key, "value": {name.decode("utf-8", "replace"): _value(one, request) for name, one in whole.items()}}
 
 
-async def _hash_set(client: Any, request: Request) -> dict[str, Any]:
+async def _hash_set(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key, field = request.text("key"), request.text("field")
     await client.hset(key, field, request.body)
     return {"key": key, "field": field, "size": len(request.body)}
 
 
-async def _push(client: Any, request: Request) -> dict[str, Any]:
+async def _push(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key = request.text("key")
     return {"key": key, "length": int(await client.rpush(key, request.body))}
 
 
-async def _pop(client: Any, request: Request) -> dict[str, Any]:
+async def _pop(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """From the other end: a list is a queue."""
     key = request.text("key")
     if request.wait_s:
@@ -128,17 +128,17 @@ async def _pop(client: Any, request: Request) -> dict[str, Any]:
     return {"key": key, "values": [_value(one, request) for one in found], "count": len(found)}
 
 
-async def _publish(client: Any, request: Request) -> dict[str, Any]:
+async def _publish(client: Any, request: MessagingRequest) -> dict[str, Any]:
     channel = request.text("key")
     return {"key": channel, "receivers": int(await client.publish(channel, request.body))}
 
 
-async def _stream_add(client: Any, request: Request) -> dict[str, Any]:
+async def _stream_add(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key = request.text("key")
     return {"key": key, "id": (await client.xadd(key, {_FIELD: request.body})).decode()}
 
 
-async def _stream_read(client: Any, request: Request) -> dict[str, Any]:
+async def _stream_read(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """After the cursor, which the caller keeps: it is stored with what was made of the messages."""
     key, after = request.text("key"), str(request.inputs.get("cursor") or "0")
     block = {"block": max(int(request.wait_s * 1000), 1)} if request.wait_s else {}
@@ -159,14 +159,14 @@ def _flat(stream: Any) -> list[Any]:
     return stream[0] if stream and isinstance(stream[0], list) else stream
 
 
-def _fields(fields: dict[bytes, bytes], request: Request) -> Any:
+def _fields(fields: dict[bytes, bytes], request: MessagingRequest) -> Any:
     """A message of ours has one field; others come as a mapping."""
     if set(fields) == {_FIELD.encode()}:
         return _value(fields[_FIELD.encode()], request)
     return {name.decode("utf-8", "replace"): _value(value, request) for name, value in fields.items()}
 
 
-def _value(body: bytes, request: Request) -> Any:
+def _value(body: bytes, request: MessagingRequest) -> Any:
     return decoded(body, request.inputs.get("format"), kind="redis")
 
 
@@ -179,7 +179,7 @@ def _seconds(written: Any) -> float:
         raise ToolError("redis.input", f"expires: {problem}") from None
 
 
-_OPERATIONS: dict[str, Callable[[Any, Request], Awaitable[dict[str, Any]]]] = {
+_OPERATIONS: dict[str, Callable[[Any, MessagingRequest], Awaitable[dict[str, Any]]]] = {
     "check": _check,
     "get": _get,
     "set": _set,

@@ -26,7 +26,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = __str__
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class MessagingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of one kind. `inputs` are the task's; `body` is its data as bytes."""
 
     kind: str

@@ -20,7 +20,7 @@ from noetl.tools.child_pool import ChildPool
 from noetl.tools.child_process import Program
 from noetl.tools.contents import encoded
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.messaging.request import Broker, Request
+from noetl.tools.messaging.request import Broker, MessagingRequest
 
 LIMIT, MOST = 100, 10_000
 _TIMEOUT_S = 30.0
@@ -58,10 +58,10 @@ class BrokerTool:
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    def _request(self, inputs: Mapping[str, Any], context: ToolContext) -> Request:
+    def _request(self, inputs: Mapping[str, Any], context: ToolContext) -> MessagingRequest:
         given = {name: value for name, value in inputs.items() if name not in ("auth", "data")}
         form = inputs.get("format")
-        return Request(
+        return MessagingRequest(
             kind=self.kind,
             op=str(inputs.get("op") or ""),
             broker=self.broker_of(inputs.get("auth"), context),

@@ -14,7 +14,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
 from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.dialects import DIALECTS, Dialect, dialect_named
+from noetl.tools.sql.dialects import DIALECTS, SqlDialect, dialect_named
 
 _FIELDS = {
     "host": ("account", "host", "hostname", "server", "db_host", "server_hostname"),
@@ -57,14 +57,14 @@ def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection
     return _complete(dialect, found, given, inputs, context.data_folders)
 
 
-def _named(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> Dialect | None:
+def _named(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
     """The dialect that the kind, a field of the credential or its type names."""
     names = (inputs.get("dialect"), given.get("dialect"), given.get("type"))
     return next((found for name in names if name and (found := dialect_named(str(name)))), None)
 
 
 def _complete(
-    dialect: Dialect, found: dict[str, Any], given: dict[str, Any], inputs: Mapping[str, Any], folders: Sequence[str]
+    dialect: SqlDialect, found: dict[str, Any], given: dict[str, Any], inputs: Mapping[str, Any], folders: Sequence[str]
 ) -> Connection:
     if dialect.name == "sqlite":
         return Connection(dialect="sqlite", database=_file(str(found.get("database") or ""), folders))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class SqlDialect(msgspec.Struct, frozen=True, kw_only=True):
     """`driver` is SQLAlchemy's name; `module` must be importable; `extra` is what installs it.
 
     `backslashes`: a backslash in quoted text is an escape, and no setting turns that off. `backticks`: names stand in
@@ -27,8 +27,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ALL = (
-    Dialect(name="sqlite", driver="sqlite", module="sqlalchemy", extra="sql", upsert="conflict"),
-    Dialect(
+    SqlDialect(name="sqlite", driver="sqlite", module="sqlalchemy", extra="sql", upsert="conflict"),
+    SqlDialect(
         name="mysql",
         driver="mysql+pymysql",
         module="pymysql",
@@ -38,10 +38,12 @@ _ALL = (
         hash_comments=True,
         upsert="duplicate",
     ),
-    Dialect(name="sqlserver", driver="mssql+pytds", module="sqlalchemy_pytds", extra="sqlserver", port=1433),
-    Dialect(name="oracle", driver="oracle+oracledb", module="oracledb", extra="oracle", port=1521),
-    Dialect(name="snowflake", driver="snowflake", module="snowflake.sqlalchemy", extra="snowflake", backslashes=True),
-    Dialect(
+    SqlDialect(name="sqlserver", driver="mssql+pytds", module="sqlalchemy_pytds", extra="sqlserver", port=1433),
+    SqlDialect(name="oracle", driver="oracle+oracledb", module="oracledb", extra="oracle", port=1521),
+    SqlDialect(
+        name="snowflake", driver="snowflake", module="snowflake.sqlalchemy", extra="snowflake", backslashes=True
+    ),
+    SqlDialect(
         name="clickhouse",
         driver="clickhousedb+connect",
         module="clickhouse_connect",
@@ -52,8 +54,8 @@ _ALL = (
         hash_comments=True,
         upsert="none",
     ),
-    Dialect(name="trino", driver="trino", module="trino", extra="trino", port=443),
-    Dialect(
+    SqlDialect(name="trino", driver="trino", module="trino", extra="trino", port=443),
+    SqlDialect(
         name="redshift",
         driver="redshift+redshift_connector",
         module="redshift_connector",
@@ -61,7 +63,7 @@ _ALL = (
         port=5439,
         backslashes=True,
     ),
-    Dialect(
+    SqlDialect(
         name="databricks",
         driver="databricks",
         module="databricks.sqlalchemy",
@@ -75,7 +77,7 @@ DIALECTS = {dialect.name: dialect for dialect in _ALL}
 ALIASES = {"mariadb": "mysql", "mssql": "sqlserver", "clickhousedb": "clickhouse"}
 
 
-def dialect_named(name: str) -> Dialect | None:
+def dialect_named(name: str) -> SqlDialect | None:
     """The dialect of a URL's scheme (`mysql`, `mysql+pymysql`, `mariadb`) or of a credential's field."""
     plain = name.lower().partition("+")[0]
     return DIALECTS.get(ALIASES.get(plain, plain))

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Part
-from noetl.tools.sql.dialects import Dialect
+from noetl.tools.sql.dialects import SqlDialect
 
 _QUOTES = ("'", '"')
 _PREFIXES = "eEbBxXnNuUrR&"
 
 
-def check_quotes(parts: Iterable[Part], dialect: Dialect) -> None:
+def check_quotes(parts: Iterable[Part], dialect: SqlDialect) -> None:
     """Nothing, or ToolError `sql.fragment`."""
     in_backticks = False
     for part in parts:
@@ -39,12 +39,12 @@ def check_quotes(parts: Iterable[Part], dialect: Dialect) -> None:
                 raise _refusal(dialect, "# begins a comment: write --")
 
 
-def _check_quoted(text: str, dialect: Dialect) -> None:
+def _check_quoted(text: str, dialect: SqlDialect) -> None:
     if dialect.backslashes and "\\" in text:
         raise _refusal(dialect, "quoted text holds a backslash: give the text as a value, {{ … }} or params")
     if dialect.backslashes and text.lstrip(_PREFIXES).startswith('"') and '""' in text[1:-1]:
         raise _refusal(dialect, 'a name holds "": give it another name')
 
 
-def _refusal(dialect: Dialect, why: str) -> ToolError:
+def _refusal(dialect: SqlDialect, why: str) -> ToolError:
     return ToolError("sql.fragment", f"{dialect.name} would read this SQL in another way than it was checked: {why}")

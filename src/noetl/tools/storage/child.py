@@ -13,7 +13,7 @@ from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_proxy import guarded_proxy
 from noetl.tools.storage.failures import failure
 from noetl.tools.storage.operations import perform
-from noetl.tools.storage.request import Request
+from noetl.tools.storage.request import StorageRequest
 
 
 def serve() -> None:
@@ -22,7 +22,7 @@ def serve() -> None:
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     try:
-        result = asyncio.run(_done(msgspec.convert(call, Request)))
+        result = asyncio.run(_done(msgspec.convert(call, StorageRequest)))
     except ToolError as problem:
         told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
         return msgspec.json.encode({"error": told})
@@ -31,7 +31,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"result": result})
 
 
-async def _done(request: Request) -> dict[str, Any]:
+async def _done(request: StorageRequest) -> dict[str, Any]:
     async with guarded_proxy(AddressGuard(request.policy)) as proxy:
         try:
             return await perform(request, proxy.url)

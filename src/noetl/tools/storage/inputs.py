@@ -12,13 +12,13 @@ from noetl.tools.contract import ToolContext
 from noetl.tools.kinds.storage import STORAGE_OPS
 from noetl.tools.storage.credentials import store_fields
 from noetl.tools.storage.locations import location_of
-from noetl.tools.storage.request import DEFAULT_TIMEOUT_S, EXPIRES_S, INTERVAL_S, LIMIT, End, Request
+from noetl.tools.storage.request import DEFAULT_TIMEOUT_S, EXPIRES_S, INTERVAL_S, LIMIT, End, StorageRequest
 
 _LONGEST_URL_S = 7 * 86_400  # what S3 and Google sign at most
 _MOST = 100_000
 
 
-def request_of(inputs: Mapping[str, Any], context: ToolContext) -> Request:
+def request_of(inputs: Mapping[str, Any], context: ToolContext) -> StorageRequest:
     """The request of a task. ToolError `storage.input` says what does not fit."""
     op = str(inputs.get("op") or "")
     if op not in STORAGE_OPS:
@@ -30,7 +30,7 @@ def request_of(inputs: Mapping[str, Any], context: ToolContext) -> Request:
         raise ToolError(
             "storage.input", 'put needs "data"; to store a file, copy it: {op: copy, url: file:…, target: …}'
         )
-    return Request(
+    return StorageRequest(
         op=op,
         source=source,
         target=_target(inputs.get("target"), source, inputs.get("auth"), context) if op == "copy" else None,

@@ -11,12 +11,12 @@ from obstore.store import ObjectStore
 
 from noetl.base.errors import ToolError
 from noetl.tools.storage.locations import Location
-from noetl.tools.storage.request import Request
+from noetl.tools.storage.request import StorageRequest
 
 _PAGE = 1_000
 
 
-async def list_objects(store: ObjectStore, folder: str, request: Request) -> dict[str, Any]:
+async def list_objects(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     """The first `limit` objects after `cursor`, in the order of their keys, and the cursor of the next call."""
     if request.recursive is False:
         return await _one_level(store, folder, request)
@@ -31,7 +31,7 @@ async def list_objects(store: ObjectStore, folder: str, request: Request) -> dic
 
 
 async def matching(
-    store: ObjectStore, folder: str, request: Request, *, after: str | None = None
+    store: ObjectStore, folder: str, request: StorageRequest, *, after: str | None = None
 ) -> AsyncIterator[Any]:
     """Every object below a folder that fits the pattern. Local folders are in no order: those are sorted."""
     if request.source.location.provider == "file":
@@ -47,7 +47,7 @@ async def matching(
                 yield meta
 
 
-async def _one_level(store: ObjectStore, folder: str, request: Request) -> dict[str, Any]:
+async def _one_level(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     found = await obstore.list_with_delimiter_async(store, folder or None)
     objects = [described(request, one) for one in found["objects"] if _fits(one["path"], request.pattern)]
     folders = sorted(found["common_prefixes"])
@@ -58,7 +58,7 @@ async def _one_level(store: ObjectStore, folder: str, request: Request) -> dict[
     return _listed(request, sorted(objects, key=lambda one: str(one["key"])), cursor=None) | {"folders": folders}
 
 
-def _listed(request: Request, objects: list[dict[str, Any]], *, cursor: str | None) -> dict[str, Any]:
+def _listed(request: StorageRequest, objects: list[dict[str, Any]], *, cursor: str | None) -> dict[str, Any]:
     return {"url": str(request.source.location), "objects": objects, "count": len(objects), "cursor": cursor}
 
 
@@ -67,7 +67,7 @@ def _fits(path: str, pattern: str) -> bool:
     return not pattern or fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
 
 
-def described(request: Request, meta: Any) -> dict[str, Any]:
+def described(request: StorageRequest, meta: Any) -> dict[str, Any]:
     """What is told of an object."""
     where = request.source.location
     url = str(Location(where.provider, where.bucket, meta["path"]))

@@ -15,7 +15,7 @@ from obstore.store import ObjectStore
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decoded
 from noetl.tools.storage.listing import described, list_objects
-from noetl.tools.storage.request import Request
+from noetl.tools.storage.request import StorageRequest
 from noetl.tools.storage.stores import opened
 from noetl.tools.storage.watching import watch
 
@@ -25,16 +25,16 @@ _COPY_BYTES = 5 << 30  # what S3 copies by itself in one request
 _KEY = "noetlkey"  # metadata: which task wrote it; a name that all three providers accept
 _AT_ONCE = 2  # chunks of an upload that are in memory
 
-Operation = Callable[[ObjectStore, str, Request, str], Awaitable[dict[str, Any]]]
+Operation = Callable[[ObjectStore, str, StorageRequest, str], Awaitable[dict[str, Any]]]
 
 
-async def perform(request: Request, proxy: str) -> dict[str, Any]:
+async def perform(request: StorageRequest, proxy: str) -> dict[str, Any]:
     """The result of a request. Raises what the driver raises."""
     store, key = opened(request.source, request, proxy)
     return await _OPERATIONS[request.op](store, key, request, proxy)
 
 
-async def _get(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _get(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     found = await obstore.get_async(store, key, options=_options(request))
     first, end = found.range
     if end - first > request.max_bytes:
@@ -49,7 +49,7 @@ async def _get(store: ObjectStore, key: str, request: Request, _: str) -> dict[s
     return described(request, found.meta) | {"media_type": media_type, "value": value}
 
 
-def _options(request: Request) -> Any:
+def _options(request: StorageRequest) -> Any:
     if not request.first_byte and request.end_byte is None:
         return None
     if request.end_byte is None:
@@ -57,7 +57,7 @@ def _options(request: Request) -> Any:
     return {"range": (request.first_byte, request.end_byte)}
 
 
-def _too_large(request: Request, size: int) -> ToolError:
+def _too_large(request: StorageRequest, size: int) -> ToolError:
     return ToolError(
         "result.too_large",
         f"{request.source.location} has {size} bytes and get returns at most {request.max_bytes}: read a range of it, "
@@ -65,7 +65,7 @@ def _too_large(request: Request, size: int) -> ToolError:
     )
 
 
-async def _put(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     if not key:
         raise ToolError("storage.input", "put needs a URL that names an object, not a bucket")
     mode = await _mode(store, key, request)
@@ -85,7 +85,7 @@ async def _put(store: ObjectStore, key: str, request: Request, _: str) -> dict[s
     }
 
 
-async def _mode(store: ObjectStore, key: str, request: Request) -> Any:
+async def _mode(store: ObjectStore, key: str, request: StorageRequest) -> Any:
     if request.if_match is None:
         return "create" if request.if_absent else "overwrite"
     # Google matches generations, not etags: the version that goes with this etag is looked up
@@ -96,14 +96,14 @@ async def _mode(store: ObjectStore, key: str, request: Request) -> Any:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _attributes(request: Request) -> Any:
+def _attributes(request: StorageRequest) -> Any:
     if request.source.location.provider == "file":
         return None  # a file has no place for them
     own = {_KEY: hashlib.sha256(request.key.encode()).hexdigest()} if request.if_absent else {}
     return {"Content-Type": request.media_type, **own}
 
 
-async def _is_ours(store: ObjectStore, key: str, request: Request) -> bool:
+async def _is_ours(store: ObjectStore, key: str, request: StorageRequest) -> bool:
     """Whether an earlier attempt of the same task wrote it, and only its answer was lost."""
     if not request.if_absent or request.source.location.provider == "file":
         return False
@@ -111,11 +111,11 @@ async def _is_ours(store: ObjectStore, key: str, request: Request) -> bool:
     return bool(found.attributes.get(_KEY) == _attributes(request)[_KEY])
 
 
-async def _list(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _list(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     return await list_objects(store, key, request)
 
 
-async def _delete(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     """Deleting what is not there is no error: a repeated attempt finds it gone."""
     if request.recursive:
         return {"url": str(request.source.location), "deleted": await _delete_folder(store, key, request)}
@@ -127,7 +127,7 @@ async def _delete(store: ObjectStore, key: str, request: Request, _: str) -> dic
     return {"url": str(request.source.location), "deleted": 0}
 
 
-async def _delete_folder(store: ObjectStore, key: str, request: Request) -> int:
+async def _delete_folder(store: ObjectStore, key: str, request: StorageRequest) -> int:
     count = 0
     async for page in obstore.list(store, key or None, chunk_size=1_000):
         await obstore.delete_async(store, [one["path"] for one in page])
@@ -135,7 +135,7 @@ async def _delete_folder(store: ObjectStore, key: str, request: Request) -> int:
     return count
 
 
-async def _copy(store: ObjectStore, key: str, request: Request, proxy: str) -> dict[str, Any]:
+async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: str) -> dict[str, Any]:
     """Inside one store the store copies; otherwise the bytes stream through here, a few chunks at a time."""
     assert request.target is not None
     target, target_key = opened(request.target, request, proxy)
@@ -154,7 +154,7 @@ async def _copy(store: ObjectStore, key: str, request: Request, proxy: str) -> d
 
 
 async def _streamed(
-    store: ObjectStore, key: str, target: ObjectStore, target_key: str, request: Request
+    store: ObjectStore, key: str, target: ObjectStore, target_key: str, request: StorageRequest
 ) -> dict[str, Any]:
     found = await obstore.get_async(store, key)
     size, digest = found.meta["size"], hashlib.sha256()
@@ -201,7 +201,7 @@ async def _exists(store: ObjectStore, key: str) -> bool:
     return True
 
 
-async def _presign(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _presign(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     provider, fields = request.source.location.provider, request.source.fields
     # Without the private key Google signs by a call to another service, with a right of its own.
     if provider == "file" or fields.get("skip_signature") or (provider == "gs" and "service_account_key" not in fields):
@@ -213,13 +213,13 @@ async def _presign(store: ObjectStore, key: str, request: Request, _: str) -> di
     return {"url": signed, "method": request.method, "expires_s": request.expires_s}
 
 
-def _method(request: Request) -> Literal["GET", "PUT"]:
+def _method(request: StorageRequest) -> Literal["GET", "PUT"]:
     if request.method not in ("GET", "PUT"):
         raise ToolError("storage.input", f'method "{request.method}" is not known: write GET or PUT')
     return "PUT" if request.method == "PUT" else "GET"
 
 
-async def _watch(store: ObjectStore, key: str, request: Request, _: str) -> dict[str, Any]:
+async def _watch(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     return await watch(store, key, request)
 
 

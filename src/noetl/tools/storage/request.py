@@ -22,7 +22,7 @@ class End(msgspec.Struct, frozen=True):
     fields: dict[str, Any] = {}
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class StorageRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One operation. `folders` are the folders that file URLs may name; `key` is the idempotency key."""
 
     op: str

@@ -10,7 +10,7 @@ from typing import Any
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
 from noetl.base.errors import ToolError
-from noetl.tools.storage.request import End, Request
+from noetl.tools.storage.request import End, StorageRequest
 
 _RETRY: dict[str, Any] = {
     "max_retries": 2,
@@ -20,7 +20,7 @@ _RETRY: dict[str, Any] = {
 _READ_S = 60
 
 
-def opened(end: End, request: Request, proxy: str) -> tuple[ObjectStore, str]:
+def opened(end: End, request: StorageRequest, proxy: str) -> tuple[ObjectStore, str]:
     """The store of an end, and the key in it."""
     location = end.location
     if location.provider == "file":
@@ -37,7 +37,7 @@ def opened(end: End, request: Request, proxy: str) -> tuple[ObjectStore, str]:
     return make(location.bucket, config=fields, client_options=client, retry_config=_RETRY), location.key
 
 
-def _client_options(fields: dict[str, Any], request: Request, proxy: str) -> dict[str, Any]:
+def _client_options(fields: dict[str, Any], request: StorageRequest, proxy: str) -> dict[str, Any]:
     endpoint = str(fields.get("endpoint") or fields.get("base_url") or "")
     options: dict[str, Any] = {
         "proxy_url": proxy,

@@ -17,7 +17,7 @@ from obstore.store import ObjectStore
 
 from noetl.base.errors import ToolError
 from noetl.tools.storage.listing import described, matching
-from noetl.tools.storage.request import Request
+from noetl.tools.storage.request import StorageRequest
 
 OVERLAP = timedelta(hours=1)
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC) + OVERLAP
@@ -30,7 +30,7 @@ class Cursor(msgspec.Struct, frozen=True):
     marks: frozenset[str] = frozenset()
 
 
-async def watch(store: ObjectStore, folder: str, request: Request) -> dict[str, Any]:
+async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     """The new objects, oldest first, as soon as there are some, or none when the time to wait is over."""
     cursor = _cursor(request.cursor)
     looks = max(1, 1 + int(request.wait_s / request.interval_s))
@@ -50,7 +50,7 @@ async def watch(store: ObjectStore, folder: str, request: Request) -> dict[str, 
     }
 
 
-async def _new(store: ObjectStore, folder: str, request: Request, cursor: Cursor) -> list[Any]:
+async def _new(store: ObjectStore, folder: str, request: StorageRequest, cursor: Cursor) -> list[Any]:
     since = cursor.until - OVERLAP
     found = [
         meta
