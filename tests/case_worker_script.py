@@ -28,8 +28,9 @@ def case_entries(talk: Conversation, name: str, result: Any = None, error: Error
     if position.case is None:
         walk = CaseWalk(_site(talk, name), position)
         walk.enter()
-        entries.append(CaseStarted(decision=decided(walk)))
-        position = entered(position, entries[0].decision)  # type: ignore[union-attr]
+        started_case = CaseStarted(decision=decided(walk))
+        entries.append(started_case)
+        position = entered(position, started_case.decision)
     if position.task is not None:
         started, processed = _task(talk, name, position, result, error)
         entries += [started, processed]

@@ -10,7 +10,7 @@ from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.engine.execution import Execution
 from noetl.net.net import Net
-from noetl.store.contract import Commit
+from noetl.store.contract import Commit, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
@@ -33,7 +33,7 @@ class Recording(MemoryStore):
 
 async def drive(
     net: Net,
-    store: MemoryStore,
+    store: Store,
     scripted: Scripted,
     *,
     resumed: bool,

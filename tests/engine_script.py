@@ -166,12 +166,13 @@ class Conversation:
         run_id = task_run_id(run.step_run_id, position)
         now = self.clock.now()
         meta = Meta(attempt=position.attempt, started_at=now, finished_at=now, trace_id="t1", task_run_id=run_id)
-        about = {"task": position.task, "visit": position.visit, "attempt": position.attempt, "task_run_id": run_id}
+        about: dict[str, Any] = {"task": position.task, "visit": position.visit, "attempt": position.attempt}
+        about["task_run_id"] = run_id
         outcome = Outcome(status=Status.ERROR if error else Status.SUCCESS, result=result, error=error, meta=meta)
         decision = Decided(**{"rule": "default", "do": "fail" if error else "continue", "error": error, **decided})
         return [
-            TaskStarted(kind="python", **about),  # type: ignore[arg-type]
-            TaskProcessed(outcome=outcome, decision=decision, **about),  # type: ignore[arg-type]
+            TaskStarted(kind="python", **about),
+            TaskProcessed(outcome=outcome, decision=decision, **about),
         ]
 
     def done(self, name: str, result: Any = None, **decided: Any) -> list[Event]:

@@ -17,6 +17,7 @@ from noetl.cli.live_text import error_line, lasted
 from noetl.cli.progress import RunProgress
 from noetl.events.control import PlaybookPaused, TokenHeld
 from noetl.events.envelope import Event
+from noetl.events.events import Payload
 from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.steps import StepScheduled, StepStarted
@@ -38,7 +39,7 @@ workflow:
 START = 1_735_689_600.0
 
 
-def happened(*payloads: object, at: float = 0.0, first: int = 1) -> list[Event]:
+def happened(*payloads: Payload, at: float = 0.0, first: int = 1) -> list[Event]:
     """These events of step "each", all `at` seconds after the start."""
     return [
         Event(
@@ -47,7 +48,7 @@ def happened(*payloads: object, at: float = 0.0, first: int = 1) -> list[Event]:
             event_id=f"e{seq}",
             ts=START + at,
             source=EventSource.SERVER,
-            payload=payload,  # type: ignore[arg-type]
+            payload=payload,
             trace_id="t",
             step="each",
             step_run_id="r1",
@@ -74,7 +75,9 @@ def done(first: int, last: int, *, at: float) -> list[Event]:
     return happened(*(IterationDone(index=n, path=(n,)) for n in range(first, last)), at=at)
 
 
-def processed(*, do: str, error: Error | None = None, stdout: str | None = None, path: tuple[int, ...] = ()) -> object:
+def processed(
+    *, do: str, error: Error | None = None, stdout: str | None = None, path: tuple[int, ...] = ()
+) -> TaskProcessed:
     meta = Meta(attempt=1, started_at=0, finished_at=0.02, trace_id="t", task_run_id="k", stdout=stdout)
     status = Status.ERROR if error else Status.SUCCESS
     return TaskProcessed(
@@ -287,7 +290,7 @@ class Stream(io.StringIO):
         self._tty, self._encoding = tty, encoding
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed has a plain attribute
         return self._encoding
 
     def isatty(self) -> bool:

@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from noetl.events.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import Cluster, Member, until
+from tests.narrowing import payload
 
 PATH = "cluster/loop"
 EFFECTS_EACH = 6  # five items, and the step after them
@@ -114,7 +116,7 @@ def survive(
 
     assert len(starts.accepted) == executions, "a repeated start is the same execution"
     logs = check(grounds.db, starts.accepted, effects.counts)
-    assert all(log[-1].payload.status.value == "completed" for log in logs.values()), "and well"  # type: ignore[union-attr]
+    assert all(payload(log[-1], PlaybookProcessed).status.value == "completed" for log in logs.values()), "and well"
     assert int(postgres.ask(f"SELECT count(*) FROM {DEFAULT_SCHEMA}.execution", postgres.database)) == executions
     lost = sum(lost_leases(log).total() for log in logs.values())
     assert len(effects.counts) == EFFECTS_EACH * executions, "every item once, by its key"

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -22,10 +23,10 @@ pytestmark = pytest.mark.timeout(300)
 Switch = Callable[[], None]
 
 
-def _asked(grounds: Cluster, method: str, path: str, **how: object) -> httpx2.Response:
+def _asked(grounds: Cluster, method: str, path: str, **how: Any) -> httpx2.Response:
     token = (grounds.folder / "token").read_text().strip()
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.request(method, grounds.urls[0] + path, headers=headers, timeout=90, **how)  # type: ignore[arg-type]
+    return httpx2.request(method, grounds.urls[0] + path, headers=headers, timeout=90, **how)
 
 
 def _files_bounded(grounds: Cluster, size: int) -> None:

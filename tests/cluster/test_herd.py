@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from noetl.client.requests import make_token
+from noetl.events.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check
 from tests.cluster.herd import Herd, until
 from tests.cluster.machines import Cluster, cluster
 from tests.cluster.playbooks import ONE
+from tests.narrowing import payload
 
 
 def _open(postgres: Postgres) -> int:
@@ -76,5 +78,5 @@ def test_a_herd_is_served_in_turn_and_everything_that_was_accepted_ends(
         assert herd.rude == []
         assert len(herd.accepted) == starts + starts // 10
         logs = check(grounds.db, herd.accepted)
-        assert all(log[-1].payload.status.value == "completed" for log in logs.values())  # type: ignore[union-attr]
+        assert all(payload(log[-1], PlaybookProcessed).status.value == "completed" for log in logs.values())
         assert server.is_alive

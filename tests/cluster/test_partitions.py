@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -154,9 +155,9 @@ def test_a_line_that_falls_silent_or_is_cut_costs_nothing_that_was_promised(
     [("100 ms", {"delay_s": 0.1}), ("1 s", {"delay_s": 1.0}), ("a slow reader", {"rate": 20_000})],
 )
 def test_slow_lines_make_everything_slow_and_nothing_wrong(
-    site: Site, effects: Effects, name: str, slowness: dict[str, float]
+    site: Site, effects: Effects, name: str, slowness: dict[str, Any]
 ) -> None:
-    with _slow(site.lines, **slowness):  # type: ignore[arg-type]
+    with _slow(site.lines, **slowness):
         with _load(site, effects, name) as starts:
             until(lambda: len(starts.accepted) >= LEAST)
         _all_is_well(site, starts, effects)

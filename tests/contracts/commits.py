@@ -7,20 +7,21 @@ from typing import Any
 import msgspec
 
 from noetl.events.envelope import Event
+from noetl.events.events import Payload
 from noetl.events.taxonomy import EventSource
 from noetl.events.tokens import TokenEnqueued
 from noetl.store.contract import Commit, ExecutionRow, OrderRow, OrderState
 from noetl.store.waits import MessageRow
 
 
-def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: object = None) -> Event:
+def event(seq: int, *, execution_id: str = "x1", event_id: str | None = None, payload: Payload | None = None) -> Event:
     return Event(
         execution_id=execution_id,
         seq=seq,
         event_id=event_id or f"e{seq}",
         ts=1000.0 + seq,
         source=EventSource.SERVER,
-        payload=payload or TokenEnqueued(token_id=f"t{seq}"),  # type: ignore[arg-type]
+        payload=payload or TokenEnqueued(token_id=f"t{seq}"),
         trace_id="t" + execution_id,
         parent_id="cause",
         step="a",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -63,7 +65,7 @@ async def test_picking_begins_after_a_number(store: Store) -> None:
     ],
 )
 async def test_executions_are_listed_newest_first_and_page_by_page(
-    store: Store, wanted: dict[str, object], ids: list[str]
+    store: Store, wanted: dict[str, Any], ids: list[str]
 ) -> None:
     """x2 and x3 began in the same moment: a page that ends between them loses neither."""
     await write(store, "x1", at=1.0, path="etl/orders")
@@ -71,7 +73,7 @@ async def test_executions_are_listed_newest_first_and_page_by_page(
     await write(store, "x3", at=2.0, path="etl/users", status="failed")
     await write(store, "x4", at=3.0, path="other")
 
-    assert [row.execution_id for row in await store.executions(**wanted)] == ids  # type: ignore[arg-type]
+    assert [row.execution_id for row in await store.executions(**wanted)] == ids
 
 
 async def test_ids_are_found_by_their_beginning(store: Store) -> None:
@@ -104,7 +106,7 @@ async def test_ids_are_found_by_their_beginning(store: Store) -> None:
 )
 @pytest.mark.req("SRV-09")
 async def test_executions_are_found_by_time_text_and_labels(
-    store: Store, wanted: dict[str, object], ids: list[str]
+    store: Store, wanted: dict[str, Any], ids: list[str]
 ) -> None:
     nets = {"n1": {"team": "a", "tier": 1}, "n2": {"team": "b"}, "n3": {"team": "a", "live": True}}
     for number, (net_hash, path) in enumerate([("n1", "etl/Orders"), ("n2", "etl/users"), ("n3", "été/ÉTE")], 1):
@@ -113,7 +115,7 @@ async def test_executions_are_found_by_time_text_and_labels(
         net = msgspec.json.encode({"metadata": {"labels": nets[net_hash]}})
         await store.commit([msgspec.structs.replace(one, execution=row, net=net)])
 
-    assert [row.execution_id for row in await store.executions(**wanted)] == ids  # type: ignore[arg-type]
+    assert [row.execution_id for row in await store.executions(**wanted)] == ids
 
 
 async def test_what_has_moved_is_told_since_a_cursor(store: Store) -> None:

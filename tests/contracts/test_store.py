@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.events.executions import PlaybookProcessed
+from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import CtxPatched, StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState, Store, TakenError
@@ -88,7 +88,8 @@ async def test_a_commit_of_several_executions_is_all_or_nothing(store: Store) ->
 
 async def test_the_row_of_an_execution_follows_its_commits(store: Store) -> None:
     await store.commit([commit(event(1))])
-    await store.commit([commit(event(2, payload=PlaybookProcessed(status="completed")), after=1, status="completed")])  # type: ignore[arg-type]
+    end = event(2, payload=PlaybookProcessed(status=Final.COMPLETED))
+    await store.commit([commit(end, after=1, status="completed")])
 
     row = await store.execution("x1")
 

@@ -19,6 +19,7 @@ from noetl.store.memory import MemoryStore
 from tests.control.control_plane import CHAIN, FORK, ControlPlane
 from tests.control.servers import BACKENDS, servers
 from tests.engine_script import net_of
+from tests.narrowing import present
 
 backends = pytest.mark.parametrize("backend", BACKENDS)
 
@@ -108,7 +109,7 @@ async def test_only_the_tail_is_read_of_an_execution_that_another_server_moved()
     await first.start(FORK)
     [a, b] = (await first.turn(capacity=2)).orders
     await second.turn(second.done(a), capacity=0)
-    before = (await store.execution("x1")).last_seq  # type: ignore[union-attr]
+    before = present(await store.execution("x1")).last_seq
     store.read = 0
     clock.advance(decisions.TRUST_S + 1)
 

@@ -18,9 +18,15 @@ UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 FILES = sorted((ROOT / "deploy" / "systemd").glob("*.env"))
 
 
+class Unit(configparser.ConfigParser):
+    """Names keep their capitals, which systemd tells apart."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
 def sections(unit: Path) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
+    parser = Unit(interpolation=None, strict=False)
     parser.read_string(unit.read_text())
     return parser
 

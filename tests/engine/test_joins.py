@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.engine.scopes import token_of
-from noetl.events.steps import StepFailed
+from noetl.events.steps import CtxPatched, StepFailed
 from tests.engine_script import Conversation
-from tests.narrowing import payloads
+from tests.narrowing import payload, payloads
 
 PY = "tool: {kind: python, code: x}"
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "F-R-JOIN.yaml"
@@ -315,7 +315,7 @@ def test_two_branches_writing_one_key_are_serialised_and_the_later_names_the_ear
 
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
     assert talk.execution.ctx == {"k": 1}
-    assert second.payload.previous == {"k": first.event_id}  # type: ignore[union-attr]
+    assert payload(second, CtxPatched).previous == {"k": first.event_id}
 
 
 def test_a_group_of_many_costs_no_more_for_each_token() -> None:

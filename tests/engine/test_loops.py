@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from noetl.engine.loops.ranges import shuffled
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from tests.engine.looping import BROKE, LoopTalk
+from tests.narrowing import payload
 
 
 def talk_about(
@@ -168,7 +170,7 @@ def test_a_failed_iteration_withdraws_the_other_ranges() -> None:
     verdict, events = talk.say(running, talk.begin(running, 2))
 
     [failed] = [event for event in talk.log if event.event_type == "step.failed"]
-    assert (failed.on_behalf, failed.payload.error) == (True, BROKE)  # type: ignore[union-attr]
+    assert (failed.on_behalf, payload(failed, StepFailed).error) == (True, BROKE)
     assert (talk.status, verdict, events) == ("failed", ReportResult.TERMINAL, [])
 
 
@@ -283,9 +285,9 @@ def test_outer_iterations_are_begun_and_ended_by_the_server() -> None:
     talk.iterate(0, "b")
 
     told = [
-        (event.event_type.rpartition(".")[2], event.payload.path, event.on_behalf)  # type: ignore[union-attr]
+        (event.event_type.rpartition(".")[2], event.payload.path, event.on_behalf)
         for event in talk.log
-        if "iteration" in event.event_type
+        if isinstance(event.payload, IterationStarted | IterationDone | IterationFailed)
     ]
     assert told == [
         ("started", (0,), True),

@@ -8,7 +8,9 @@ import pytest
 from noetl.engine.commands import ClaimOrder
 from noetl.events.orders import Report, ReportResult
 from noetl.events.steps import StepDone
+from noetl.events.tasks import TaskProcessed
 from tests.engine_script import Conversation
+from tests.narrowing import payload
 
 THREE = """
 workflow:
@@ -166,6 +168,7 @@ def test_task_events_name_their_task_and_run(talk: Conversation) -> None:
     talk.report(talk.report_of("start", *talk.task("start", 1, next="two")))
 
     processed = next(event for event in talk.log if event.event_type == "task.processed")
-    assert processed.payload.task == "one"  # type: ignore[union-attr]
-    assert processed.task_run_id == processed.payload.task_run_id  # type: ignore[union-attr]
+    about = payload(processed, TaskProcessed)
+    assert about.task == "one"
+    assert processed.task_run_id == about.task_run_id
     assert processed.step_run_id == talk.names["start#1"]

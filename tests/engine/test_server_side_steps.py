@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from noetl.events.steps import CtxPatched
 from noetl.events.taxonomy import TAXONOMY, EventSource
 from tests.engine_script import Conversation
+from tests.narrowing import payload
 
 
 def noop(name: str, then: dict[str, Any] | None = None, **inputs: Any) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def test_a_patch_names_the_event_that_wrote_the_key_before() -> None:
     talk = one_step([noop("a", {"set_ctx": {"k": 1}}), noop("b", {"set_ctx": {"k": 2}})])
 
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
-    assert second.payload.previous == {"k": first.event_id}  # type: ignore[union-attr]
+    assert payload(second, CtxPatched).previous == {"k": first.event_id}
     assert talk.execution.ctx == {"k": 2}
 
 

@@ -69,7 +69,7 @@ async def _ran(folder: Path) -> Watched:
     assert isinstance(store, Watched)
     try:
         store.watch(path, checkpoint_after=5)
-        _is_the_usual_end(await drive(net_of(WORK), store, _tool(), resumed=False))  # type: ignore[arg-type]
+        _is_the_usual_end(await drive(net_of(WORK), store, _tool(), resumed=False))
     finally:
         await store.close()
     assert len(store.checkpoints) == 1
@@ -90,7 +90,7 @@ async def _check(torn: Torn, path: Path) -> None:
         assert found.flaws == []
         assert await store.events("x1") == torn.events, "what a commit has left, and nothing of the one after it"
         begun = bool(torn.events)
-        _is_the_usual_end(await drive(net_of(WORK), store, _tool(), resumed=begun))  # type: ignore[arg-type]
+        _is_the_usual_end(await drive(net_of(WORK), store, _tool(), resumed=begun))
         _is_done_once(torn.events, await store.events("x1"))
         assert (await inspected(store, sample=10)).flaws == []
     finally:

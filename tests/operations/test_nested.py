@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested
+from noetl.events.side_runs import AsyncDone
 from noetl.operations.embedded import Driver, RunResult, driving
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of, playbook
+from tests.narrowing import payload, payloads
 from tests.playbook_runs import Scripted, broken
 from tests.stalled_timeouts import no_time_passes_until
 
@@ -62,8 +66,8 @@ class World:
         return [event for event in self.events if event.execution_id == execution_id]
 
     def children(self) -> list[str]:
-        requested = [event for event in self.events if event.event_type == "playbook.execution_requested"]
-        return [event.execution_id for event in requested if event.payload.parent_execution_id]  # type: ignore[union-attr]
+        requested = [(event, event.payload) for event in self.events if isinstance(event.payload, ExecutionRequested)]
+        return [event.execution_id for event, request in requested if request.parent_execution_id]
 
     async def until(self, there: Callable[[], Any]) -> None:
         async with asyncio.timeout(60):
@@ -100,9 +104,9 @@ async def test_a_parent_reads_what_its_child_gave() -> None:
     assert result.result["all"] == {"execution_id": child, "status": "completed", "data": {"doubled": 8}}
     assert here.tool.inputs_of("start_task")[0]["args"]["deep"] == {"x": 1, "y": 3}
     assert len({event.trace_id for event in here.events}) == 1, "one trace over parent and child"
-    requested = here.of(child)[0].payload
-    assert requested.parent_execution_id == result.execution_id  # type: ignore[union-attr]
-    assert requested.depth == 1  # type: ignore[union-attr]
+    requested = payload(here.of(child)[0], ExecutionRequested)
+    assert requested.parent_execution_id == result.execution_id
+    assert requested.depth == 1
 
 
 @pytest.mark.req("TOOL-11")
@@ -266,8 +270,8 @@ async def test_an_async_call_returns_at_once_and_the_execution_ends_after_the_ch
         result = await running
 
     assert result.result["all"] == {"execution_id": child}
-    [done] = [event.payload for event in here.of(result.execution_id) if event.event_type == "task.async_done"]
-    assert done.result.result["execution_id"] == child  # type: ignore[union-attr]
+    [done] = payloads(here.of(result.execution_id), AsyncDone)
+    assert done.result.result["execution_id"] == child
 
 
 class Endless(Scripted):
@@ -357,8 +361,8 @@ async def test_a_step_past_its_time_takes_its_child_with_it(monkeypatch: pytest.
 
     assert result.error is not None
     assert result.error.kind == "timeout"
-    cancelled = [event.payload for event in here.of(child) if event.event_type == "playbook.cancelled"]
-    assert cancelled[0].reason == "the step that waited for it has ended"  # type: ignore[union-attr]
+    cancelled = payloads(here.of(child), PlaybookCancelled)
+    assert cancelled[0].reason == "the step that waited for it has ended"
 
 
 @pytest.mark.req("TOOL-11")

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from noetl.events.envelope import Event
+from noetl.events.loops import LoopStarted
+from tests.narrowing import payload
 
 _RUN_ENDS = ("token.consumed", "token.dropped")
 _ITERATION_ENDS = ("loop.iteration.done", "loop.iteration.failed")
@@ -100,7 +102,7 @@ def runs_apart(events: Sequence[Event]) -> bool:
                 open_runs.add(event.step_run_id)
             case name if name in _RUN_ENDS:
                 open_runs.discard(event.step_run_id)
-            case "loop.started" if event.payload.parallel:  # type: ignore[union-attr]
+            case "loop.started" if payload(event, LoopStarted).parallel:
                 return False
             case "loop.iteration.started":
                 open_iterations.add(key)

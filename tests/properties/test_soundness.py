@@ -5,6 +5,8 @@ The game (`tests.language.proving.brute_force`) shares no code with the analysis
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
@@ -12,13 +14,25 @@ from hypothesis import strategies as st
 from noetl.language.proving.certificate import Certificate, analyse
 from tests.language.proving.brute_force import Game, play
 from tests.language.proving.nets import from_game, random_game
-from tests.language.proving.structured import crossed, endless, growing, overcounted, rerouted, structured
+from tests.language.proving.structured import (
+    Fork,
+    Structured,
+    crossed,
+    endless,
+    growing,
+    overcounted,
+    rerouted,
+    structured,
+)
 
 SOUNDNESS = {"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT", "W_NO_END", "W_TOKEN_GROWTH", "W_UNREACHABLE"}
 GAME = {"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT"}
 
 seeds = st.integers(min_value=0, max_value=2**32)
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+
+
+Plant = Callable[[Structured, Fork], Game]
 
 
 def proof(game: Game, entry: str = "start") -> Certificate:
@@ -52,12 +66,12 @@ def test_structured_nets_are_sound(seed: int, size: int) -> None:
 )
 @quick
 @given(seed=seeds, size=st.integers(min_value=4, max_value=40), at=st.integers(min_value=0, max_value=9))
-def test_a_planted_fault_is_found_and_shown(plant: object, code: str, seed: int, size: int, at: int) -> None:
+def test_a_planted_fault_is_found_and_shown(plant: Plant, code: str, seed: int, size: int, at: int) -> None:
     net = structured(seed, size)
     assume(net.forks)
     fork = net.forks[at % len(net.forks)]
 
-    certificate = proof(plant(net, fork))  # type: ignore[operator]
+    certificate = proof(plant(net, fork))
 
     assert certificate.verdict == "unsound"
     assert code in codes(certificate)
@@ -125,8 +139,8 @@ def test_proof_and_token_game_agree_where_tokens_withdraw_one_another(seed: int)
 @pytest.mark.req("ADV-06")
 @quick
 @given(seeds, st.sampled_from([rerouted, crossed, overcounted]))
-def test_proof_and_token_game_agree_on_planted_faults(seed: int, plant: object) -> None:
+def test_proof_and_token_game_agree_on_planted_faults(seed: int, plant: Plant) -> None:
     net = structured(seed, 5)
     assume(net.forks)
 
-    agree(plant(net, net.forks[0]), "start")  # type: ignore[operator]
+    agree(plant(net, net.forks[0]), "start")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +15,12 @@ from noetl.events.envelope import Event
 from noetl.events.large_values import put_back
 from noetl.events.orders import Entry, Order, Report, ReportResult, Turn
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
-from noetl.events.steps import StepDone, StepFailed
+from noetl.events.steps import ReportRefused, StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.worker_protocol import read_turn
-from noetl.store.contract import Commit
-from noetl.store.results.files import MemoryResults
+from noetl.store.contract import Commit, Results
 from tests.control.control_plane import ControlPlane, Counting
+from tests.narrowing import payload
 
 FIVE_MB = "f" * 5_000_000
 READING = """
@@ -32,7 +33,7 @@ workflow:
 """
 
 
-def processed(order: Order, result: object, **decided: object) -> TaskProcessed:
+def processed(order: Order, result: object, **decided: Any) -> TaskProcessed:
     position = order.position
     run_id = task_run_id(order.step_run_id, position)
     meta = Meta(attempt=1, started_at=1.0, finished_at=1.0, trace_id="t1", task_run_id=run_id)
@@ -43,7 +44,7 @@ def processed(order: Order, result: object, **decided: object) -> TaskProcessed:
         attempt=position.attempt,
         task_run_id=run_id,
         outcome=Outcome(status=Status.SUCCESS, result=result, meta=meta),
-        decision=Decided(**{"rule": "default", "do": "continue", **decided}),  # type: ignore[arg-type]
+        decision=Decided(**{"rule": "default", "do": "continue", **decided}),
     )
 
 
@@ -79,7 +80,7 @@ async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
 class Careful(Counting):
     """A store that looks, at each commit, whether everything its events name can be read already."""
 
-    results: MemoryResults
+    results: Results
     looked_up: int = 0
 
     async def commit(self, commits: Sequence[Commit]) -> None:
@@ -97,7 +98,7 @@ async def test_what_an_event_names_is_stored_before_the_event() -> None:
     """Otherwise a crash between the two leaves a log that nobody can read (reliability.md §3.6)."""
     store = Careful()
     control_plane = ControlPlane(store)
-    store.results = control_plane.conductor.values._results  # type: ignore[assignment]
+    store.results = control_plane.conductor.values._results
     await control_plane.start()
     order = await control_plane.claim()
 
@@ -157,8 +158,8 @@ async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_n
     assert answer.verdicts == (ReportResult.REFUSED,)
     events = await stored(control_plane)
     assert [event.event_type for event in events] == [*before, "report.refused"]
-    refused = events[-1].payload
-    assert (refused.reason, refused.detail) == ("forged", "a report has no next")  # type: ignore[union-attr]
+    refused = payload(events[-1], ReportRefused)
+    assert (refused.reason, refused.detail) == ("forged", "a report has no next")
     assert (await control_plane.turn(control_plane.done(order))).verdicts == (ReportResult.ACCEPTED,), (
         "the honest one still counts"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from noetl.base.clock import ManualClock
+from noetl.base.clock import Clock, ManualClock
 from noetl.base.errors import RefusedError
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import Resolver, Sources
@@ -16,7 +16,7 @@ from noetl.secrets.vault import Vault
 from noetl.store.credentials import MemoryCredentials
 
 
-def new_vault(clock: ManualClock | None = None) -> Vault:
+def new_vault(clock: Clock | None = None) -> Vault:
     return Vault(MemoryCredentials(), MasterKeys([os.urandom(32)]), clock or ManualClock())
 
 
@@ -39,7 +39,7 @@ class Endpoint:
 def new_keychain(
     *,
     vault: Vault | None = None,
-    clock: ManualClock | None = None,
+    clock: Clock | None = None,
     environment: dict[str, str] | None = None,
     files: dict[str, str] | None = None,
     endpoint: Endpoint | None = None,

@@ -138,7 +138,7 @@ async def test_a_worker_reports_what_the_server_has_stored_instead() -> None:
         async def ask(self, *_: Any, **__: Any) -> Any:
             return httpx2.Response(200, content=msgspec.json.encode(masked))
 
-    values = RemoteValues(Line(), pytest.fail)  # type: ignore[arg-type]
+    values = RemoteValues(Line(), pytest.fail)  # type: ignore[arg-type]  # a stand-in
     reference = values.keep({"echo": SECRET}, "x1")
     order = Order(
         order_id="o",

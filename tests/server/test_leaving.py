@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prometheus_client.registry import Collector
 
 from noetl.server.access.identity import Role
 from noetl.server.access.tokens import Wanted
@@ -43,6 +44,6 @@ async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
     assert not [record for record in errors if record.name.startswith(OURS)]
 
 
-def samples(meter: object) -> list[dict[str, str]]:
+def samples(meter: Collector) -> list[dict[str, str]]:
     """The labels of what was counted."""
-    return [sample.labels for family in meter.collect() for sample in family.samples]  # type: ignore[attr-defined]
+    return [sample.labels for family in meter.collect() for sample in family.samples]

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from noetl.events.side_runs import AsyncDone
 from noetl.store.memory import MemoryStore
 from noetl.tools.contract import ToolContext, ToolResult
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 from tests.playbook_runs import Scripted, broken, run_here
 from tests.side_runs.async_playbook import ASYNC
 
@@ -93,8 +95,8 @@ async def test_stopping_after_any_commit_runs_the_work_to_its_end() -> None:
 
         execution = await drive(net, store, Scripted(**answers), resumed=True)
 
-        done = [event.payload for event in await store.events("x1") if event.event_type == "task.async_done"]
-        assert [one.result.result for one in done] == ["inserted"], length  # type: ignore[union-attr]
+        done = payloads(await store.events("x1"), AsyncDone)
+        assert [one.result.result for one in done] == ["inserted"], length
         assert execution.status == "completed"
         assert execution.side_runs == {}
 

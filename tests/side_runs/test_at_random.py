@@ -15,7 +15,7 @@ import pytest
 
 from noetl.engine.commands import CancelExecution, ClaimOrder, InjectEvent, RecordReport
 from noetl.engine.execution import StepRun
-from noetl.events.compensation import CompensationStarted
+from noetl.events.compensation import CompensationDone, CompensationFailed, CompensationStarted, CompensationUnknown
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
@@ -143,9 +143,9 @@ def test_whatever_happens_it_ends_and_leaves_nothing(seed: int) -> None:
         assert left == {}
     assert (execution.handling, execution.summons) == ({}, {})
     ends = Counter(
-        event.payload.registration_id  # type: ignore[union-attr]
+        event.payload.registration_id
         for event in log
-        if event.event_type in ("compensation.done", "compensation.failed", "compensation.unknown")
+        if isinstance(event.payload, CompensationDone | CompensationFailed | CompensationUnknown)
     )
     assert all(number == 1 for number in ends.values()), "each registration is used once"
     began = [one.registration_id for one in payloads(log, CompensationStarted)]

@@ -10,10 +10,12 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.engine.execution import Execution
+from noetl.events.executions import ExecutionRequested
 from noetl.net.net import Net
 from noetl.store.memory import MemoryStore
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
+from tests.narrowing import payload
 from tests.playbook_runs import Scripted, broken
 
 PARENT = """
@@ -77,9 +79,9 @@ async def test_what_a_child_has_registered_is_undone_in_reverse_before_what_came
     assert undone(scripted) == UNDONE
     rows = {row.execution_id: row for row in await store.executions()}
     assert sorted(row.status for row in rows.values()) == ["completed", "completed", "failed"]
-    requests = [(await store.events(one))[0].payload for one in rows]
-    [undoing] = [one for one in requests if one.compensates is not None]  # type: ignore[union-attr]
-    assert (undoing.path, undoing.parent_execution_id) == ("jobs/child", "x1")  # type: ignore[union-attr]
+    requests = [payload((await store.events(one))[0], ExecutionRequested) for one in rows]
+    [undoing] = [one for one in requests if one.compensates is not None]
+    assert (undoing.path, undoing.parent_execution_id) == ("jobs/child", "x1")
 
 
 @pytest.mark.req("SAGA-03")

@@ -127,5 +127,5 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.run_until_complete(waiting)
             tasks = asyncio.all_tasks(self)
         for task in tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # typeshed leaves it out
         self.close()

@@ -196,7 +196,7 @@ class SimulatedServer:
         services: Any = self._stubs
         answer = await routes._take_turn(services, asked)
         if not answer.orders and not asked.reports and asked.capacity and wait_s:
-            answer = await routes._waited(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]
+            answer = await routes._waited(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]  # a stand-in
         return answer
 
 
@@ -251,7 +251,7 @@ class World:
     def stored(self, commits: list[Commit]) -> None:
         for execution_id in {commit.execution.execution_id: None for commit in commits}:
             log = self.store._events[execution_id]
-            self.hold(lambda log=log: invariants.log_is_sound(log, ended=False))  # type: ignore[misc]
+            self.hold(partial(invariants.log_is_sound, log, ended=False))
 
     async def _lived(self) -> None:
         for address in self._addresses:

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.errors import BackendError
-from noetl.events.executions import PlaybookProcessed
+from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState
@@ -85,7 +85,7 @@ async def test_an_execution_and_a_step_run_end_once(store: PostgresStore) -> Non
     with pytest.raises(ConflictError, match="stored already"):
         await store.commit([commit(failed, after=1)])
 
-    ends = [event(seq, payload=PlaybookProcessed(status="completed")) for seq in (2, 3)]  # type: ignore[arg-type]
+    ends = [event(seq, payload=PlaybookProcessed(status=Final.COMPLETED)) for seq in (2, 3)]
     with pytest.raises(ConflictError, match="stored already"):
         await store.commit([commit(*ends, after=1)])
 

@@ -221,7 +221,7 @@ async def test_a_run_stopped_after_any_of_its_commits_is_taken_up_and_ends(text:
         store = await PostgresStore.open(fresh_url())
         for commits in recording.commits[:kept]:
             await store.commit(commits)
-        ended = await drive(net, store, Scripted(a=1, b=2, c=3), resumed=True)  # type: ignore[arg-type]
+        ended = await drive(net, store, Scripted(a=1, b=2, c=3), resumed=True)
         stored = Counter(names(await store.events("x1")))
         await store.close()
 

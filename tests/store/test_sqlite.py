@@ -152,6 +152,6 @@ def _rows(connection: sqlite3.Connection, rows: list[Any]) -> sqlite3.Cursor:
 def test_a_new_file_that_another_process_makes_its_store_meanwhile_is_ours(tmp_path: Path) -> None:
     overtaken = _Overtaken(tmp_path / "s.db")
 
-    refuse_others(overtaken, "s.db")  # type: ignore[arg-type]
+    refuse_others(overtaken, "s.db")  # type: ignore[arg-type]  # it has what is asked
 
     overtaken.close()

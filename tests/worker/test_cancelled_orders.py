@@ -11,12 +11,13 @@ import pytest
 from noetl.base.errors import ToolError
 from noetl.events.orders import ReportResult, Turn, TurnAnswer
 from noetl.worker.cancelled_orders import Begun, CancelledOrders
+from tests.worker.accepting_control_plane import AcceptingControlPlane
 from tests.worker.orders import an_order
 
 ORDER = an_order("poll", order_id="o1", step_run_id="r1", lease_epoch=3)
 
 
-class Asked:
+class Asked(AcceptingControlPlane):
     """An office that says one thing of every report."""
 
     def __init__(self, verdict: ReportResult) -> None:
@@ -42,7 +43,7 @@ class Jobs:
 
 
 async def ended(control_plane: Asked, jobs: Jobs, verdict: ReportResult | None = None) -> list[str]:
-    here = CancelledOrders(control_plane, "w1")  # type: ignore[arg-type]
+    here = CancelledOrders(control_plane, "w1")
     here.end(ORDER, jobs.begun, verdict)
     await here.settled()
     return jobs.ended

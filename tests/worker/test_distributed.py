@@ -164,9 +164,9 @@ def _local(text: str, tables: Tables, folder: Path) -> list[Event]:
     events: list[Event] = []
 
     async def run() -> None:
-        vault = new_vault(SystemClock())  # type: ignore[arg-type]
+        vault = new_vault(SystemClock())
         await vault.set("pg_k8s", {**tables.auth, "password": PASSWORD}, kind="postgres")
-        keychain = new_keychain(vault=vault, clock=SystemClock())  # type: ignore[arg-type]
+        keychain = new_keychain(vault=vault, clock=SystemClock())
         await run_net(compiled(text), payload={}, db=folder / "local.db", watch=events.extend, keychain=keychain)
 
     asyncio.run(run())

@@ -13,6 +13,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
 from noetl.events.loops import IterationStarted
+from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import run_net
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
@@ -68,7 +69,7 @@ async def test_all_rooms_come_in_city_hotel_page_order_whatever_the_timing(seed:
     ]
     for hotel, pages in PAGES.items():
         assert [page for asked, page in hotels.asked if asked == hotel] == list(range(1, pages + 1))
-    paths = {event.payload.path for event in events if event.event_type == "task.processed" and event.payload.path}  # type: ignore[union-attr]
+    paths = {one.path for one in payloads(events, TaskProcessed) if one.path}
     assert sorted(paths) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
     leases = [one.path for one in payloads(events, IterationStarted)]
     assert len(leases) == len(set(leases))

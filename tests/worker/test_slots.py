@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.slots import Slots
 from noetl.worker.worker import Worker
+from tests.worker.accepting_control_plane import AcceptingControlPlane
 
 
 class Shop:
@@ -110,7 +110,7 @@ async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
         assert shop.open == 0
 
 
-class NothingToDo:
+class NothingToDo(AcceptingControlPlane):
     """An office that takes its time to say that there is no order."""
 
     def __init__(self) -> None:
@@ -120,9 +120,6 @@ class NothingToDo:
         self.asked += turn.capacity
         await self.answer.wait()
         return TurnAnswer()
-
-    def load(self, reference: Any) -> Any:
-        raise AssertionError
 
 
 class ForgetfulBell(MemoryWakeups):
@@ -136,7 +133,7 @@ class ForgetfulBell(MemoryWakeups):
 async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
     """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
     control_plane = NothingToDo()
-    service = Worker(control_plane, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)  # type: ignore[arg-type]
+    service = Worker(control_plane, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)
     async with asyncio.timeout(60):
         serving = asyncio.create_task(service.serve())
         await _quiet()

@@ -184,7 +184,6 @@ async def wire_server() -> AsyncIterator[WireServer]:
     server.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     config = uvicorn.Config(app_of(server), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     http = uvicorn.Server(config)
-    http.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     serving = asyncio.ensure_future(http._serve([listening]))
     try:
         yield server

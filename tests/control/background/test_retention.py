@@ -63,7 +63,7 @@ async def test_without_a_default_only_what_says_so_itself_goes(tmp_path: Path) -
     assert await store.execution("old") is not None
 
 
-async def test_many_are_removed_in_small_batches(tmp_path: Path) -> None:
+async def test_many_are_removed_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     for number in range(120):
         await ended(store, f"x{number}", NOW - 100 * DAY)
@@ -74,7 +74,7 @@ async def test_many_are_removed_in_small_batches(tmp_path: Path) -> None:
         sizes.append(len(execution_ids))
         return await retire(execution_ids)
 
-    store.retire = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "retire", noted)
     assert (await retention(store, FileResults(tmp_path)).run()).total == 120
     assert sizes == [50, 50, 20]
 

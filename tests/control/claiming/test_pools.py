@@ -13,6 +13,7 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.control.claiming.pools import Pool, PoolRate, Pools
 from noetl.events.orders import Order
+from noetl.events.steps import StepScheduled
 from noetl.store.memory import MemoryStore
 from tests.control.control_plane import CHAIN, ControlPlane
 from tests.control.servers import BACKENDS, servers
@@ -162,9 +163,7 @@ async def test_the_pool_of_a_step_is_rendered_recorded_and_kept_with_its_orders(
     rows = await control_plane.store.orders("x1")
     assert Counter(row.pool for row in rows) == {"gpu": 3, "slow": 1}
     scheduled = {
-        event.step: event.payload.pool  # type: ignore[union-attr]
-        for event in control_plane.heard
-        if event.event_type == "step.scheduled"
+        event.step: event.payload.pool for event in control_plane.heard if isinstance(event.payload, StepScheduled)
     }
     assert scheduled == {"start": "slow", "a": "gpu", "b": "slow", "c": "gpu"}
     await control_plane.store.rebuild()

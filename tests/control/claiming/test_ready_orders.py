@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+from tests.narrowing import present
 
 
 def taken(orders: ReadyOrders, *pools: str) -> list[str]:
@@ -28,7 +29,7 @@ def test_a_higher_priority_goes_first_whoever_waits() -> None:
 def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
     orders = filled(*(Ready("big", f"b{n}") for n in range(10_000)), Ready("small", "s1"), Ready("small", "s2"))
 
-    assert [orders.take().order_id for _ in range(4)] == ["b0", "s1", "b1", "s2"]  # type: ignore[union-attr]
+    assert [present(orders.take()).order_id for _ in range(4)] == ["b0", "s1", "b1", "s2"]
     assert len(orders) == 9_998
 
 

@@ -12,10 +12,12 @@ from noetl.control.commit import group_commit
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.group_commit import DecideAgainError
 from noetl.engine.commands import PauseExecution
+from noetl.events.control import PlaybookPaused
 from noetl.events.orders import ReportResult
 from noetl.store.contract import Commit, ConflictError, TakenError
 from tests.control.control_plane import CHAIN, ControlPlane, Counting
 from tests.engine_script import net_of
+from tests.narrowing import payloads
 
 
 class Slow(Counting):
@@ -239,12 +241,7 @@ async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_a
     outcomes = await asyncio.gather(first, before, broken, beside, return_exceptions=True)
 
     assert [str(one) for one in outcomes] == ["accepted", "accepted", "a bug", "accepted"]
-    reasons = [
-        event.payload.reason  # type: ignore[union-attr]
-        for n in (1, 2)
-        for event in await store.events(f"x{n}")
-        if event.event_type == "playbook.paused"
-    ]
+    reasons = [one.reason for n in (1, 2) for one in payloads(await store.events(f"x{n}"), PlaybookPaused)]
     assert reasons == ["before", "beside"]
 
 

@@ -13,6 +13,7 @@ from noetl.base.clock import ManualClock
 from noetl.control.limits.playbook_concurrency import BEGINS_WITHIN_S, HELD, KIND
 from noetl.events.control import PlaybookPaused
 from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
@@ -20,7 +21,7 @@ from tests.control.limits.limited_playbooks import limited, statuses
 from tests.control.waiting import ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
-from tests.narrowing import payloads
+from tests.narrowing import payload, payloads, present
 
 
 async def paused_because(control_plane: ControlPlane, execution_id: str) -> list[str | None]:
@@ -62,7 +63,8 @@ async def test_a_start_over_the_limit_may_be_dropped() -> None:
 
     assert await statuses(control_plane, "x1", "x2", "x3") == ["running", "running", "failed"]
     [*_, last] = await control_plane.store.events("x3")
-    assert last.payload.error.message == '2 of "tests/test" run already, which is its limit'  # type: ignore[union-attr]
+    error = present(payload(last, PlaybookProcessed).error)
+    assert error.message == '2 of "tests/test" run already, which is its limit'
 
 
 async def test_the_oldest_may_be_cancelled_for_the_newest() -> None:

@@ -22,7 +22,7 @@ from noetl.store.waits import MessageRow
 from tests.control.waiting import LISTENING, MESSAGE, SIGNAL, TIMER, ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually
-from tests.narrowing import payloads
+from tests.narrowing import payloads, present
 
 
 def message(number: int, **correlation: Any) -> MessageRow:
@@ -327,7 +327,7 @@ async def test_a_cancellable_timer_is_cancelled_by_a_call_and_another_is_not(con
         await control_plane.deliveries.cancel_timer("x2", "siesta", actor="ann")
 
     assert await control_plane.ran("x1") == ["start", "stopped"]
-    assert (await control_plane.store.execution("x1")).wake_at is None  # type: ignore[union-attr]
+    assert present(await control_plane.store.execution("x1")).wake_at is None
 
 
 @pytest.mark.req("MSG-02")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,9 +98,9 @@ def _tries(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> list
     told: list[str] = []
     tell = control_plane.conductor.submit_command
 
-    async def telling(execution_id: str, command: object) -> object:
+    async def telling(execution_id: str, command: Any) -> object:
         told.append(execution_id)
-        return await tell(execution_id, command)  # type: ignore[arg-type]
+        return await tell(execution_id, command)
 
     monkeypatch.setattr(control_plane.conductor, "submit_command", telling)
     return told

@@ -15,6 +15,7 @@ from noetl.control.schedule import schedules as module
 from noetl.control.schedule.cron import newest_time, times
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter
+from noetl.events.executions import ExecutionRequested
 from noetl.events.schedules import Backfill, Schedule
 from noetl.net.encoding import content_hash, to_json
 from noetl.store.catalog import Registration
@@ -23,6 +24,7 @@ from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from tests.engine_script import HEAD, net_of
+from tests.narrowing import payload
 
 DAY = 86_400.0
 ZONES = ["America/New_York", "Europe/Berlin", "Australia/Sydney"]
@@ -64,7 +66,7 @@ class Server:
         found = []
         for row in await self.runs():
             [requested, *_] = await self.store.events(row.execution_id)
-            time = str(requested.payload.payload["schedule"]["time"])  # type: ignore[union-attr]
+            time = str(payload(requested, ExecutionRequested).payload["schedule"]["time"])
             found.append((row.created_at, time))
         return [time for _, time in sorted(found)]
 
@@ -127,7 +129,7 @@ async def test_the_schedule_time_is_in_the_payload() -> None:
     assert await here.times() == ["2025-03-09T06:00:00-04:00"]
     [row] = await here.runs()
     [requested, *_] = await here.store.events(row.execution_id)
-    assert requested.payload.payload == {  # type: ignore[union-attr]
+    assert payload(requested, ExecutionRequested).payload == {
         "schedule": {"time": "2025-03-09T06:00:00-04:00", "timezone": "America/New_York"}
     }
 

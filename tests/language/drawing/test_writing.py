@@ -11,6 +11,7 @@ from noetl.language.drawing.drawing import draw
 from noetl.language.drawing.mermaid import mermaid
 from noetl.language.drawing.svg import svg
 from noetl.language.drawing.text_tree import ladder
+from noetl.net.net import Net
 from noetl.net.routing import Join, Mode
 from noetl.net.task import Task
 from tests.language.drawing.nets import guard, net, step, thirty
@@ -65,8 +66,8 @@ def test_a_long_chain_stays_in_one_column() -> None:
 
 
 @pytest.mark.parametrize("drawn", [JOIN, HOSTILE, thirty()], ids=["join", "hostile", "thirty"])
-def test_svg_is_xml_that_needs_nothing_else(drawn: object) -> None:
-    picture = svg(draw(drawn))  # type: ignore[arg-type]
+def test_svg_is_xml_that_needs_nothing_else(drawn: Net) -> None:
+    picture = svg(draw(drawn))
     root = ElementTree.fromstring(picture)
 
     assert root.tag == "{http://www.w3.org/2000/svg}svg"

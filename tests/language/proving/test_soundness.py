@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from noetl.net.net import Net
-from noetl.net.routing import Admission, AdmitRule
+from noetl.net.net import Net, Transition
+from noetl.net.routing import Admission, AdmitRule, Join
 from noetl.templates.authored import Authored
 from tests.language.proving.nets import arc, net, step
 from tests.language.proving.proving import codes, proof
@@ -29,12 +31,12 @@ MET = net(
 )
 
 
-def diamond(join: object, *, second: object = None, **merge: object) -> Net:
+def diamond(join: Join | str | int | None, *, second: Transition | None = None, **merge: Any) -> Net:
     return net(
         step("start", arc("a"), arc("b"), fork=True),
         step("a", arc("merge")),
-        second or step("b", arc("merge")),  # type: ignore[arg-type]
-        step("merge", join=join, **merge),  # type: ignore[arg-type]
+        second or step("b", arc("merge")),
+        step("merge", join=join, **merge),
     )
 
 

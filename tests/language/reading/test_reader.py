@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,9 +65,9 @@ ERROR_INPUTS = [
 ]
 
 
-def read(text: str, **options: object) -> tuple[Playbook | None, list[Diagnostic]]:
+def read(text: str, **options: Any) -> tuple[Playbook | None, list[Diagnostic]]:
     findings = Findings()
-    playbook = read_playbook(Source("orders.yaml", text), findings, **options)  # type: ignore[arg-type]
+    playbook = read_playbook(Source("orders.yaml", text), findings, **options)
     return playbook, list(findings)
 
 

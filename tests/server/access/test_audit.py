@@ -184,7 +184,7 @@ async def test_a_sign_in_is_written_under_the_name_of_who_signs_in() -> None:
     assert [(row.actor, row.outcome) for row in rows] == [("a viewer", "201"), ("-", "401")]
 
 
-async def test_requests_that_end_together_are_written_together() -> None:
+async def test_requests_that_end_together_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, batches = Ground(), []
     append = ground.store.audit.append
 
@@ -192,7 +192,7 @@ async def test_requests_that_end_together_are_written_together() -> None:
         batches.append(len(entries))
         await append(entries)
 
-    ground.store.audit.append = counted  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(ground.store.audit, "append", counted)
     async with await ground.as_(Role.AUTHOR) as author:
         await asyncio.gather(*(author.post("/api/catalog") for _ in range(20)))
 
@@ -200,7 +200,7 @@ async def test_requests_that_end_together_are_written_together() -> None:
     assert len(batches) < 20
 
 
-async def test_while_one_batch_is_written_the_next_gathers() -> None:
+async def test_while_one_batch_is_written_the_next_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, batches = Ground(), []
     append = ground.store.audit.append
 
@@ -210,7 +210,7 @@ async def test_while_one_batch_is_written_the_next_gathers() -> None:
             await asyncio.sleep(0)
         await append(entries)
 
-    ground.store.audit.append = slow  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(ground.store.audit, "append", slow)
     async with await ground.as_(Role.AUTHOR) as author:
 
         async def later(number: int) -> None:
@@ -225,7 +225,7 @@ async def test_while_one_batch_is_written_the_next_gathers() -> None:
     assert (await walked(ground.store.audit)).rows == 40
 
 
-async def test_a_reader_that_goes_takes_nobody_with_it() -> None:
+async def test_a_reader_that_goes_takes_nobody_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, begun = Ground(), asyncio.Event()
     append = ground.store.audit.append
 
@@ -235,7 +235,7 @@ async def test_a_reader_that_goes_takes_nobody_with_it() -> None:
             await asyncio.sleep(0)
         await append(entries)
 
-    ground.store.audit.append = slow  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(ground.store.audit, "append", slow)
     scope = {"path": "/api/x", "client": ("::1", 1)}
     desk = ground.access.audit
     first = asyncio.ensure_future(desk.record(scope, actor="a", action="POST /api/x", status=200))
@@ -247,13 +247,13 @@ async def test_a_reader_that_goes_takes_nobody_with_it() -> None:
     assert {row.actor for row in await ground.store.audit.newest()} == {"a", "b"}
 
 
-async def test_what_cannot_be_written_down_is_not_answered_as_done() -> None:
+async def test_what_cannot_be_written_down_is_not_answered_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground()
 
     async def full(entries: list[AuditEntry]) -> None:
         raise BackendError("the disk is full")
 
-    ground.store.audit.append = full  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(ground.store.audit, "append", full)
     async with await ground.as_(Role.AUTHOR) as author, ground.client() as stranger:
         assert (await author.post("/api/catalog")).status_code == 503
         assert (await author.get("/api/catalog")).status_code == 200

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+from typing import Any
+
 import pytest
 
 from noetl.server.access.identity import Role
@@ -142,13 +145,13 @@ async def test_a_stream_ends_with_the_token_it_was_opened_with() -> None:
 async def test_a_websocket_is_closed_before_it_is_opened() -> None:
     ground, sent = Ground(), []
 
-    async def receive() -> dict[str, str]:
+    async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
-    async def send(message: dict[str, object]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    await ground.app({"type": "websocket", "path": "/api/catalog", "headers": []}, receive, send)  # type: ignore[arg-type]
+    await ground.app({"type": "websocket", "path": "/api/catalog", "headers": []}, receive, send)
 
     assert sent == [{"type": "websocket.close", "code": 1008}]
 

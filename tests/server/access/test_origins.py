@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import httpx2
 import pytest
 
@@ -24,10 +27,10 @@ CLIENT = "203.0.113.7"
     ],
 )
 async def test_the_address_of_a_request_is_that_of_a_trusted_proxys_client(
-    given: dict[str, object], address: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
-    settings = ServerSettings(db=f"{tmp_path}/noetl.db", port=0, **given)  # type: ignore[arg-type]
+    settings = ServerSettings(db=f"{tmp_path}/noetl.db", port=0, **given)
     async with serving(settings) as served, httpx2.AsyncClient(base_url=served.url) as client:
         # Whoever asks can write what they like before the address that the proxy adds.
         forwarded = {"x-forwarded-for": f"198.51.100.1, {CLIENT}"}
