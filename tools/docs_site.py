@@ -1,4 +1,4 @@
-"""Hooks of MkDocs, for `make docs-site`: examples become part of the site, and fences keep their own words.
+"""Hooks of MkDocs, for `make docs-site`: examples and the changelog join the site, and fences keep their own words.
 
 The pages are read on a code forge and by tests as well, so they stay as they are, and what MkDocs needs is changed on
 the way: links to `../examples/` lead to copies in the site, and `yaml step` is YAML.
@@ -15,8 +15,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 _FENCE = re.compile(r"^```yaml (?:step|task)$", re.M)
-_TO_EXAMPLES = re.compile(r"\]\(((?:\.\./)+)examples/")
-_TO_DOCS = re.compile(r"\]\(\.\./docs/")
+BESIDE = ("CHANGELOG.md",)  # pages that lie beside docs/
+_TO_ROOT = re.compile(rf"\]\(((?:\.\./)+)(examples/|{'|'.join(map(re.escape, BESIDE))})")
+_TO_DOCS = re.compile(r"\]\((?:\.\./)?docs/")
 
 
 def slug(text: str, separator: str) -> str:
@@ -58,7 +59,7 @@ def expanded(nav: list[Any], known: set[str], docs: Path) -> list[Any]:
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    for path in sorted((ROOT / "examples").rglob("*")):
+    for path in [*sorted((ROOT / "examples").rglob("*")), *(ROOT / name for name in BESIDE)]:
         if path.suffix in (".yaml", ".md"):
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
@@ -68,8 +69,10 @@ def on_page_markdown(text: str, *, page: Any, config: Any, files: Any) -> str:
     text = _FENCE.sub("```yaml", text)
     if page.file.src_uri.startswith("examples/"):
         return _TO_DOCS.sub("](../", text)
-    # docs/ is the root of the site, so the way to the examples is one folder shorter.
-    return _TO_EXAMPLES.sub(lambda found: f"]({found[1].removeprefix('../')}examples/", text)
+    if page.file.src_uri in BESIDE:
+        return _TO_DOCS.sub("](", text)
+    # docs/ is the root of the site, so the way to what lies beside it is one folder shorter.
+    return _TO_ROOT.sub(lambda found: f"]({found[1].removeprefix('../')}{found[2]}", text)
 
 
 def on_post_build(*, config: Any) -> None:
