@@ -5,23 +5,14 @@ A server must answer that it is ready. A worker listens on no port, so it must b
 folder tells. The address of a server is taken from its own record, so a chosen port needs no second setting.
 """
 
-import json
 import ssl
-import subprocess
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
+
+from noetl.cli.processes import listed  # what `noetl server status` shows, without the start of a command
 
 TIMEOUT_S = 4
-NOETL = str(Path(sys.executable).with_name("noetl"))
-
-
-def processes(kind: str) -> list[dict[str, object]]:
-    """The live processes of this kind that were started here."""
-    asked = subprocess.run([NOETL, kind, "status", "-o", "json"], capture_output=True, text=True, check=False)
-    found: list[dict[str, object]] = json.loads(asked.stdout or "[]")
-    return found
 
 
 def problem_of_server(url: str) -> str | None:
@@ -42,9 +33,9 @@ def problem_of_server(url: str) -> str | None:
 
 
 def main() -> int:
-    servers = processes("server")
-    problems = [found for one in servers if (found := problem_of_server(str(one["url"]))) is not None]
-    if not servers and not processes("worker"):
+    servers = listed("server")
+    problems = [found for one in servers if (found := problem_of_server(one.url)) is not None]
+    if not servers and not listed("worker"):
         problems = ["neither a server nor a worker runs here"]
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -23,6 +23,7 @@ EVERYTHING: dict[str, Any] = {
     "image": {"pullSecrets": [{"name": "registry"}], "tag": "1.2.3"},
     "server": {
         "settings": {"retention_days": 30, "strict": True},
+        "trustedProxies": ["10.0.0.0/8", "192.168.0.0/16"],
         "extraEnv": [{"name": "AWS_REGION", "value": "eu-1"}],
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"key": "servers", "operator": "Exists"}],
@@ -142,6 +143,16 @@ def test_secrets_come_from_the_secret_only(tmp_path: Path) -> None:
 def test_a_value_that_only_the_operator_knows_is_asked_for(values: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(RenderError, match=said):
         rendered(tmp_path, values)
+
+
+def test_the_settings_of_the_chart_become_variables_of_the_server(tmp_path: Path) -> None:
+    server = named(rendered(tmp_path, EVERYTHING), "Deployment")["demo-server"]["spec"]["template"]["spec"]
+    variables = {one["name"]: one.get("value") for one in server["containers"][0]["env"]}
+
+    assert variables["NOETL_RETENTION_DAYS"] == "30"
+    assert variables["NOETL_TRUSTED_PROXIES"] == "10.0.0.0/8,192.168.0.0/16"
+    assert variables["NOETL_ALLOWED_HOSTS"] == "noetl.example.org,demo-server"
+    assert variables["NOETL_NATS"] == "nats://nats:4222"
 
 
 def test_selectors_find_the_pods_they_are_about(tmp_path: Path) -> None:
