@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,20 @@ def test_what_is_copied_is_in_the_build_context_and_nothing_else_is(context: Pat
     assert [name for name in copied if not (context / name).exists()] == []
     sent = {str(path.relative_to(context)) for path in context.rglob("*") if path.is_file()}
     assert [name for name in sent if not any(name == one or name.startswith(one + "/") for one in copied)] == []
+
+
+def test_everything_that_the_wheel_is_made_of_is_copied_where_it_is_built() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    copied = {name for _, names, _ in copies(STAGES["build"]) for name in names}
+
+    needed = {
+        *wheel.get("force-include", {}),
+        project["project"]["readme"],
+        *project["project"]["license-files"],
+        "src",
+    }
+    assert needed - copied == set()
 
 
 def test_the_image_runs_as_a_user_without_rights_and_starts_a_server() -> None:
