@@ -19,6 +19,7 @@ def enter(execution: Execution, token: Token, *, opened_in: str | None) -> None:
         return
     if token.fork not in execution.forks:
         execution.forks[token.fork] = Fork(fork_id=token.fork, around=opened_in)
+    # Counted in every group around it: an outer join waits for tokens of inner groups too.
     for fork in around(execution.forks, token.fork):
         count(fork.out, token.step, 1)
 
@@ -28,6 +29,7 @@ def leave(execution: Execution, token: Token) -> None:
     _let_go(execution, token)
     chain = list(around(execution.forks, token.fork))
     for position, fork in enumerate(chain):
+        # A token that waits at a join of its own group is not among those on their way there.
         if position == 0 and token.held == JOIN:
             _arrived_no_more(fork, token)
         else:
@@ -38,6 +40,7 @@ def leave(execution: Execution, token: Token) -> None:
 
 def hold(execution: Execution, payload: TokenHeld, now: float) -> None:
     token = execution.tokens[payload.token_id]
+    # It was called up for this very slot.
     if payload.slot is not None and payload.slot == token.slot:
         _turn_back(execution, token)
         return
@@ -117,6 +120,7 @@ def _pace(execution: Execution, rate: RateLimit, now: float) -> Pace:
     given.counted_s = max(given.counted_s, rate.per_s, rate.counted_s)
     execution.paces[rate.name] = given
     name, oldest = next(iter(execution.paces.items()))
+    # One per call keeps this constant in cost, and still faster than entries can be added.
     if oldest is not given and oldest.is_over(now):
         del execution.paces[name]
     return given
@@ -157,6 +161,7 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
         del execution.delayed[token.token_id]
         if token.pace in execution.paces and (DueTime.RELEASE, token.token_id) in execution.alarms.due:
             moment, _ = execution.alarms.due[DueTime.RELEASE, token.token_id]
+            # It never ran: the moment it was given under the rate is free for another token.
             execution.paces[token.pace].take_back(moment)
         execution.alarms.cancel(DueTime.RELEASE, token.token_id)
     if token.held == COMPENSATION and execution.saga is not None:
@@ -167,6 +172,7 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
         slot.front.pop(token.token_id, None)
         if token.token_id in slot.called:
             del slot.called[token.token_id]
+            # It goes from called to held in the same slot, so nobody else may be called for it.
             if token.slot not in keeping:
                 _call_next(execution, token.slot)
         _forget_if_empty(execution, token.slot)

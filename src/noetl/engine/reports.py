@@ -41,6 +41,7 @@ _CLAIM_BYTES = 500
 def claim(execution: Execution, command: ClaimOrder) -> Decision:
     """Give the order to a worker under a new epoch, if nobody was quicker."""
     run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
+    # Compare and set on the epoch: of two servers that offer the same order only one can claim it.
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=ReportResult.FENCED)
     if execution.paused:
@@ -48,6 +49,7 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     if run.side_run is not None:
         return claim_side_run(execution, run, command)
     epoch = lease.lease_epoch + 1
+    # Derived from order and epoch: a claim that is decided again after a lost commit has the same event ids.
     draft = Draft(execution, command.at, derived(command.order_id, epoch))
     draft.add(
         TokenClaimed(token_id=run.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch),
@@ -65,6 +67,7 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     report = command.report
     run = execution.run_of(report.order_id)
     closed = execution.closed.get(report.order_id) if run is None else None
+    # Before all refusals: the worker only missed the answer, and must not be told that it lost its lease.
     if closed == report.lease_epoch:
         return Decision(verdict=ReportResult.DUPLICATE)  # also of the report that ended the execution
     if not execution.is_open:
@@ -72,10 +75,12 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     lease = execution.lease_of(report.order_id)
     if closed == WITHDRAWN:
         return Decision(verdict=ReportResult.CANCELLED)
+    # The fence. The epoch alone is not enough: a worker must not report under the lease of another one.
     if run is None or lease is None or lease.lease_epoch != report.lease_epoch or lease.worker_id != report.worker_id:
         return _refused(execution, command, run)
     if claimed := forged_claim(plan, run, report):
         return _refused(execution, command, run, claimed)
+    # After the fence: values of a refused report are not stored.
     command = externalised(plan, command)
     if isinstance(lease, Range):
         return record_range(plan, execution, run, lease, command)
@@ -86,6 +91,7 @@ def _refused(execution: Execution, command: RecordReport, run: StepRun | None, c
     """Kept as refused: it came under a lease that is over, or with `claimed` it said what is not a worker's to say. A
     worker that goes on, or repeats itself, is told so each time; the log says it once."""
     report, verdict = command.report, ReportResult.FENCED if claimed is None else ReportResult.REFUSED
+    # A worker that does not stop would otherwise fill the log with refusals.
     if (report.order_id, report.lease_epoch, report.worker_id) in execution.refused:
         return Decision(verdict=verdict)
     cause = derived("refused", report.order_id, report.lease_epoch, report.worker_id)

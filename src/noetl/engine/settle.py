@@ -40,15 +40,18 @@ class Unsettled:
         payload = event.payload
         if isinstance(payload, _UNPARKING):
             self._parked = True
+        # Before the event is applied: afterwards the token may be gone, and its groups with it.
         token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
         touched = list(around(execution.forks, token.fork)) if token is not None else []
         if execution.listeners:
             self._note_listeners(execution, event)
         evolve(execution, event)
+        # The other way round: its group may be opened by this very event.
         if isinstance(payload, TokenCreated):
             touched = list(around(execution.forks, payload.fork))
         for fork in touched:
             self._forks[fork.fork_id] = None
+            # The group has closed. Joins of other groups may have waited for that.
             if fork.fork_id not in execution.forks:
                 self._unblock(execution, fork)
 
@@ -68,6 +71,8 @@ class Unsettled:
 
     def next(self, plan: Plan, execution: Execution, at: float) -> Decision:
         """The first thing that can be decided among what was noted; nothing when all of it rests."""
+        # Joins before parked tokens before listeners: a join that can fire does so before anything else moves, as the
+        # proofs of `noetl check` assume.
         while self._forks:
             fork_id = next(iter(self._forks))
             fork = execution.forks.get(fork_id)
@@ -75,6 +80,7 @@ class Unsettled:
             if decision.events:
                 return decision
             del self._forks[fork_id]
+        # A change of ctx or a resumption may let any parked token in. They are judged again in the order they came.
         if self._parked and not execution.paused:
             for token_id in list(execution.parked):
                 decision = admit(plan, execution, execution.tokens[token_id], at)
@@ -102,5 +108,6 @@ def unstuck(plan: Plan, execution: Execution, at: float) -> Decision:
             (one for one in tokens if any(fork.waiting for fork in around(execution.forks, one.fork))), tokens[0]
         )
         return denied(Draft(execution, at, derived(token.event_id, "unstuck")), token, None)
+    # The innermost group first: what its failure sets free may fill the join of the group around it.
     fork = next(fork for fork in reversed(execution.forks.values()) if fork.waiting)
     return give_up(plan, execution, fork, list(fork.waiting)[:1], at)

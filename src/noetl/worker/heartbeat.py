@@ -55,10 +55,12 @@ class Heartbeat(Thread):
 
     def beat(self) -> None:
         """Prolong everything once."""
+        # Read before the request: a lease that comes during it is not counted as renewed.
         leases, asked_at, since = self._leases.held(), self._monotonic(), self._leases.now()
         own = self._leases.terms
         terms = {lease: own.get(lease[0], self._usual) for lease in leases.items()}
         self._safe_until = {
+            # A lease that is new here was given at most one interval ago.
             lease: self._safe_until.get(lease, asked_at - its.heartbeat_s + its.ttl_s * PATIENCE)
             for lease, its in terms.items()
         }
@@ -69,6 +71,7 @@ class Heartbeat(Thread):
             lost = set(self._renew(leases))
         except BackendError:
             now = self._monotonic()
+            # Stop before the lease can end: the server may hand the order to another worker from then on.
             lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
         else:
             self._leases.renewed({one: epoch for one, epoch in leases.items() if one not in lost}, since)

@@ -1,7 +1,8 @@
 """A control plane in the same process, asked again for as long as its store is away (reliability.md §3.7).
 
-A worker elsewhere has its line for that. Here a store that is restarted would end the worker beside its server. What is
-reported twice counts once; orders of an answer that never came are given again, for it says which ones it knows of.
+A remote worker repeats its requests itself. Here a restarted store would end the worker that runs beside its server.
+What is reported twice counts once. Orders of a lost answer are handed out again, since the worker says which ones it
+knows.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class RetryingControlPlane:
 
     async def turn(self, turn: Turn) -> TurnAnswer:
         def send_turn(tries: int) -> Awaitable[TurnAnswer]:
+            # The first attempt may have claimed orders whose answer was lost.
             again = msgspec.structs.replace(turn, holding=self._leases.held()) if tries else turn
             return self._control_plane.turn(again)
 

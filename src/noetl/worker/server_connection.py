@@ -1,7 +1,7 @@
-"""The line to a server: requests that are sent again until they are answered, and refusals in plain words.
+"""The connection to a server: requests are repeated until they are answered, and refusals are put in plain words.
 
-Whatever a worker sends may arrive twice and mean the same (reliability.md §3.1), so it never has to know whether the
-answer or the request was lost.
+Every request of a worker may arrive twice and mean the same (reliability.md §3.1), so it never has to know whether
+the answer or the request was lost.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class ServerConnection:
                 content = again() if again is not None and is_repeated else body
                 reply = await self._wire.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
             except HttpConnectionError as problem:
+                # A request that never left needs no new body: the server cannot have acted on it.
                 is_repeated = is_repeated or problem.was_sent
                 if problem.was_idle:
                     continue  # there are only so many kept connections, and the last one is a new one

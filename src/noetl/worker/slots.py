@@ -1,4 +1,4 @@
-"""Slots of a worker: how many orders it works on at a time. Who only waits lends its slot to another (TOOL-11)."""
+"""Slots of a worker: how many orders it works on at a time. A task that only waits lends its slot (TOOL-11)."""
 
 from __future__ import annotations
 
@@ -82,10 +82,12 @@ class Slots:
         if self._is_draining:
             yield
             return
+        # Without it, nested playbooks deadlock: every slot waits for a child that finds no slot.
         self.open(1)
         try:
             yield
         except BaseException:
+            # Not awaited: the order ends with an error, and must not wait for another slot to become free first.
             self._close_one()
             raise
         await self._close_one()
@@ -97,6 +99,7 @@ class Slots:
             closed.set_result(None)  # every slot ends without being told
             return closed
         if self._idle:
+            # An idle slot holds no order, so cancelling it loses nothing.
             self._idle.pop().cancel()
             closed.set_result(None)
         else:

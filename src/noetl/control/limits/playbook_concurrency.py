@@ -1,10 +1,9 @@
 """Concurrency of a playbook: how many of its executions may run at once (`executor.spec.concurrency`, beyond.md §1).
 
-Who runs and who waits stands on the key-value table, one thing per playbook and key, and changes by
-compare-and-set: whichever
-servers start executions, there are never more. One that finds no room is accepted all the same. It begins paused and
-goes on when another one ends; should that be missed, a later look finds who has ended. A limit that an operator has
-set stands for the playbook's own. Nested executions are their parents' business and do not count.
+The key-value table says which executions run and which wait: one entry per playbook and key, changed by compare and
+set. So whichever servers start executions, there are never more than allowed. An execution that finds no room is
+accepted all the same. It begins paused and is resumed when another one ends; a sweep finds ends that were missed. A
+limit set by an operator overrides that of the playbook. Nested executions do not count.
 """
 
 from __future__ import annotations
@@ -70,6 +69,7 @@ class PlaybookConcurrency:
         for _ in range(_TRIES):
             thing, group = await self._group(name, fresh)
             held = start.execution_id in group.waiting
+            # A repeated request, or a commit that was lost after the group was written.
             if held or start.execution_id in group.running:  # it was asked for before
                 return held_back(start) if held else start
             room = await self._room(group)
@@ -83,6 +83,7 @@ class PlaybookConcurrency:
     async def _decided(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
         """The group with one more; None when there is no room and nobody waits."""
         me = start.execution_id
+        # First come, first served: a new one does not overtake those that wait.
         if len(group.running) < room and not group.waiting:
             return msgspec.structs.replace(group, running=(*group.running, me))
         match on_limit:
@@ -166,6 +167,8 @@ class PlaybookConcurrency:
                 group,
                 running=(*group.running, *let_in),
                 waiting=tuple(one for one in group.waiting if one not in let_in),
+                # Noted before they are resumed: after a crash in between another server finds them here and resumes
+                # them.
                 released=(*group.released, *let_in),
             )
             if await self._put(name, thing, moved):
@@ -203,6 +206,8 @@ class PlaybookConcurrency:
         thing = await self._store.key_values.get(KIND, name)
         group = msgspec.json.decode(thing.body, type=LimitGroup) if thing is not None else fresh or LimitGroup(limit=1)
         own = fresh or group
+        # An execution enters the group before its first commit. For a while its missing row means "not yet", not
+        # "gone".
         is_young = thing is not None and self._clock.now() - thing.updated_at < BEGINS_WITHIN_S
         over = {one for one in (*group.running, *group.waiting) if await self._is_over(one, is_young)}
         return thing, LimitGroup(
@@ -221,6 +226,7 @@ class PlaybookConcurrency:
     async def _put(self, name: str, thing: KeyValue | None, group: LimitGroup) -> bool:
         body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
         if thing is not None and not group.running and not group.waiting:
+            # Keys may come from the payload, one group each: empty ones must not pile up.
             return await self._store.key_values.delete(KIND, name, version=over)
         if thing is not None and thing.body == body:
             return True

@@ -55,6 +55,7 @@ class ResultCache:
 
     def __init__(self, results: ResultStore, *, serves: bool = False) -> None:
         self._results = results
+        # A server must not block its event loop on a large file. An embedded run has nobody else to serve.
         self._near_bytes = -1 if results.is_outside else _NEAR_BYTES if serves else sys.maxsize
         self._carriage = ResultTransfer(results)
         self._unsent: dict[str, bytes] = {}
@@ -84,6 +85,7 @@ class ResultCache:
             return msgspec.json.decode(body)
         if (gone := self._carriage.known_gone(reference.checksum)) is not None:
             raise ToolError(gone.kind, gone.message)
+        # None stands in for the value. The decision is thrown away by `check`, so nobody sees it.
         self._unread.add(reference.checksum)
         return None
 
@@ -125,6 +127,7 @@ class ResultCache:
         """Return once every value that `what` names is stored. BackendError while that fails; it may be asked again."""
         self._owed = {one: body for one, body in self._owed.items() if not self._carriage.is_sent(one)}
         if self._owed:
+            # Only the values that this report names: another task may still be uploading its own.
             text = msgspec.json.encode(what).decode()
             await self._carriage.transfer({one: body for one, body in self._owed.items() if one in text}, ())
 

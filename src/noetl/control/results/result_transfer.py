@@ -45,10 +45,12 @@ class ResultTransfer:
     def remember(self, checksum: str, body: bytes) -> None:
         self._size += len(body) - len(self._bodies.pop(checksum, b""))
         self._bodies[checksum] = body
+        # At least one stays, however large: the decision that asked for it could never be made otherwise.
         while self._size > CACHE_BYTES and len(self._bodies) > 1:
             self._size -= len(self._bodies.popitem(last=False)[1])
 
     def is_sent(self, checksum: str) -> bool:
+        # Not for ever: garbage collection may delete a body that no event names yet. It spares younger ones.
         return time.monotonic() - self._sent.get(checksum, float("-inf")) < _SENT_S
 
     def known_gone(self, checksum: str) -> ToolError | None:
@@ -68,6 +70,7 @@ class ResultTransfer:
     async def transfer(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
         """Return once the ones are stored and the others at hand, or known to be gone. BackendError while the store is
         away."""
+        # Shielded: a caller that is cancelled must not stop a transfer that others wait for.
         if tasks := [asyncio.shield(task) for task in self._tasks(unsent, unread)]:
             for problem in await asyncio.gather(*tasks, return_exceptions=True):
                 if problem is not None:
@@ -75,6 +78,7 @@ class ResultTransfer:
 
     def begin(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
         """The same, and nobody waits for it."""
+        # Called at every batch while a store is away; without the pause each would start the same failing requests.
         if time.monotonic() - self._failed_at > _PAUSE_S:
             self._tasks(unsent, unread)
 
@@ -114,4 +118,5 @@ class ResultTransfer:
             async with self._places:
                 self.remember(checksum, await self._results.fetch(checksum))
         except ToolError as problem:
+            # Remembered, so that the decision that is made again finds an answer instead of asking for ever.
             self._gone[checksum] = time.monotonic(), problem

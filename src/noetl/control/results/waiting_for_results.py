@@ -1,5 +1,6 @@
-"""Orders whose executions need a value from outside before anything can be decided upon them. Whoever claims
-goes on without them; they come back to the line with the value.
+"""Orders whose executions need a value from outside before anything can be decided upon them.
+
+A claim goes on without them. They are offered again when the value is here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class WaitingForResults:
         """Whether the order is one of these, and is kept here."""
         if not self._orders or (waiting := self._orders.get(ready.execution_id)) is None:
             return False
+        # Other orders of the same execution would need the same value: they wait together, without a request each.
         waiting[ready.order_id] = ready
         return True
 
@@ -39,7 +41,7 @@ class WaitingForResults:
         try:
             await away.fetch()
         except BackendError:
-            await asyncio.sleep(_PAUSE_S)  # whoever claims it then finds out whether it is back
+            await asyncio.sleep(_PAUSE_S)  # the next claim finds out whether the store is back
         self._come_back(self._orders.pop(execution_id, {}).values())
 
     def close(self) -> None:

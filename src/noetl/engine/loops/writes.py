@@ -21,6 +21,8 @@ def note_writes(loop: LoopRun, path: Path, patch: Mapping[str, Any]) -> None:
             loop.contributions.setdefault(key, []).append(Write(path, value))
         elif region is not None:
             old = region.writes.get(key)
+            # Same strand: a later write of the same iteration replaces its own. With `last_wins` the order of
+            # iterations decides, not that of arrival, so a replay ends the same.
             if old is None or old.path[: frame.strand] == strand or (region.last_wins and old.path <= path):
                 put_last(region.writes, key, Write(path, value))
             own = loop.begun[path].writes if strand == path else region.own.setdefault(strand, {})
@@ -43,9 +45,11 @@ class Ledger:
         mine: dict[str, Write] = {}
         for patch in patches:
             for key, value in patch.items():
+                # Two iterations of one report may contradict each other before either is in the state.
                 old = self._fresh.get(key) or region.writes.get(key)
                 if key in loop.reducers:
                     continue
+                # The same value twice is no contradiction (O-15).
                 if old is not None and old.path[: frame.strand] != path[: frame.strand] and old.value != value:
                     return key
                 mine[key] = Write(path, value)
