@@ -26,6 +26,7 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._running()))
 
     def _running(self) -> asyncio.AbstractEventLoop:
+        # Several threads may ask first at the same moment.
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""Batch: what is decided in one breath, for one or several executions, and becomes one transaction."""
+"""Commit batch: what is decided for one or several executions and stored in one transaction."""
 
 from __future__ import annotations
 
@@ -52,17 +52,20 @@ class CommitBatch:
         for execution_id in execution_ids:
             for known in (self._decisions, self._stored, self._taken, self._stopped):
                 known.pop(execution_id, None)
+        # Claims for waiting workers are decisions too; they are undone with the execution they belong to.
         for hand, orders in self.given.items():
             self.given[hand] = [order for order in orders if order.execution_id not in execution_ids]
 
     def add(self, execution_id: str, command: Command, decision: Decision, plan: Plan) -> None:
         """UnkeptError where something of it could not be stored apart."""
+        # Nothing to store. An empty commit would only raise conflicts.
         if not decision.events:
             return
         self._stored.setdefault(execution_id, []).extend(_stored(event, plan) for event in decision.events)
         self._decisions.setdefault(execution_id, []).append(decision)
         if isinstance(command, DeliverMessage):
             self._taken.setdefault(execution_id, []).append(command.message_id)
+        # The worker that reports knows that its order ends. Others have to be told.
         reported = command.report.order_id if isinstance(command, RecordReport) else None
         closed = (effect for effect in decision.effects if isinstance(effect, CloseOrder))
         if stopped := [one.order_id for one in closed if one.order_id != reported]:
@@ -83,6 +86,7 @@ class CommitBatch:
             for execution_id, own in self._decisions.items()
         ]
         if self.room and commits:
+            # The capacity is checked once for the transaction, so it may travel with any of its commits.
             commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
         return commits
 

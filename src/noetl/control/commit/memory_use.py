@@ -17,7 +17,7 @@ from noetl.events.envelope import Event
 MIB = 1 << 20
 _BASE_BYTES = 4_096  # an execution of which nothing is known yet
 _EVENT_BYTES = 120
-_TIMES_STORED = 2
+_TIMES_STORED = 2  # memory for one stored byte of payload, roughly
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,7 @@ class KeptBytes:
 
     def use(self, execution_id: str) -> None:
         if execution_id in self._weights:
+            # A dict keeps insertion order, so the front is what was used longest ago.
             self._weights[execution_id] = self._weights.pop(execution_id)
 
     def drop(self, execution_id: str) -> None:

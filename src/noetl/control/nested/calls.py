@@ -89,6 +89,7 @@ class NestedCalls:
         if not call.wait:
             await self._begin(call, parent, child_id)
             return PlaybookCallResult(execution_id=child_id, status="running")
+        # Before the child begins: if the step run ends at this moment, the child must be found and cancelled.
         self._waiting.setdefault(call.step_run_id, {})[child_id] = call
         try:
             await self._begin(call, parent, child_id)
@@ -113,6 +114,7 @@ class NestedCalls:
         somebody else's by now. CallRefusedError for whoever never held it."""
         hot = await self._conductor.execution(call.execution_id)
         lease = hot.execution.lease_of(call.order_id)
+        # A successor of this worker waits for the same child: the id follows from the task run, not from the lease.
         if lease is None or lease.lease_epoch > call.lease_epoch:
             return
         if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
@@ -140,6 +142,7 @@ class NestedCalls:
 
     async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""
+        # The task is tried again after a lost answer; its child has begun already.
         if self._conductor.drives(child_id):
             return
         if await self._conductor.is_known(child_id):

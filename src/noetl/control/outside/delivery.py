@@ -1,7 +1,7 @@
-"""Deliveries: messages to the one who waits for them, signals to everybody who does (MSG-01 to MSG-06, O-26).
+"""Delivery: a message goes to one wait, a signal to all that wait for it (MSG-01 to MSG-06, O-26).
 
-A message is stored before anybody is looked for, and a wait before messages are: so neither misses the other, whatever
-ends in between. Which of two takers has a message is decided by the store.
+A message is stored before waits are looked for, and a wait before messages are. So neither misses the other,
+whatever crashes in between. The store decides which of two waits gets a message.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class MessageDelivery:
         """Hand a kept message to the oldest wait that takes it; the execution that has it then."""
         waits = await self._store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
         for wait in waits:
+            # An embedded run only decides for its own executions; the owner of the other one finds the message in the
+            # store.
             if not self._reaches(wait.execution_id):
                 continue
             try:
@@ -102,6 +104,7 @@ class MessageDelivery:
                     await self._match(kept, sorted(own, key=lambda wait: wait.opened_at))
 
     async def _match(self, messages: Sequence[MessageRow], waits: Sequence[WaitRow]) -> None:
+        # Grouped first: matching every message with every wait would cost their product.
         wanted = {wait.correlation for wait in waits}
         fitting: dict[str, list[MessageRow]] = {}
         for message in messages:
@@ -131,6 +134,7 @@ class MessageDelivery:
         try:
             decision = await self._conductor.submit_command(wait.execution_id, command)
         except ConflictError:
+            # Another wait was quicker, or an operator deleted the message.
             kept = await self._store.waits.message(message.message_id)
             if kept is None:
                 raise _RemovedError from None

@@ -1,7 +1,7 @@
-"""The clockwork of schedules: starts playbooks when their time has come (TMR-01).
+"""Schedules: start playbooks when their time has come (TMR-01).
 
-Any number of servers may run it on one store. The execution of a moment has an id that follows from path and moment, so
-of two servers that start it one finds it there; a schedule moves on only after its executions are durable.
+Any number of servers may do this on one store. The id of an execution follows from path and time, so of two servers
+that start it one finds it there. A schedule moves on only after its executions are durable.
 """
 
 from __future__ import annotations
@@ -83,10 +83,12 @@ class Schedules:
         before, now = schedule_of(thing), self._clock.now()
         if before.paused:
             return POLL_S
+        # Queued times are older than those that are due now.
         after = await self._from_queue(before)
         for moment in due(before, now):
             after = await self._come(after, moment)
         after = _settled(after, now)
+        # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
             await self._timetable.replace(thing, after, at=now)  # who was quicker has seen the same
         if after.queued:
@@ -143,6 +145,7 @@ class Schedules:
     async def _start(self, what: Schedule | Backfill, moment: float) -> bool:
         """Begin the execution of a moment; False when it is there already."""
         execution_id = execution_id_of(what.path, moment)
+        # Saves loading the net. The commit decides if two servers pass here at once.
         if await self._store.execution(execution_id) is not None:
             return False
         written = {"time": as_written(moment, what.timezone), "timezone": what.timezone}
@@ -170,6 +173,7 @@ def due(schedule: Schedule, now: float) -> list[float]:
         coming = times(schedule.cron, schedule.timezone, after=schedule.kept, until=now)
         found = []
         for moment in islice(coming, MOST_AT_ONCE):
+            # Jitter may reorder neighbours. Stopping here keeps the times in their order.
             if moment + jitter(schedule, moment) > now:
                 break
             found.append(moment)
@@ -201,5 +205,6 @@ def jitter(schedule: Schedule, moment: float) -> float:
     """How much later than its time a moment comes: another for each playbook, and the same for everybody who asks."""
     if not schedule.jitter_s:
         return 0.0
+    # Derived instead of random: every server must compute the same moment.
     share: float = int(derived("jitter", schedule.path, int(moment))[:8], 16) / 0x1_0000_0000
     return share * schedule.jitter_s

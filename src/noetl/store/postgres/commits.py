@@ -30,12 +30,15 @@ class Written:
 
     async def write(self, connection: Any) -> None:
         """All of it or nothing. The usual commit is a single statement, which is a transaction of its own."""
+        # One round trip instead of four (BEGIN, statement, more, COMMIT): most commits have nothing else.
         if not any(map(_has_more, self._commits)):
             await connection.execute(QUERIES["commit"], *self._main_values())
             return
         rooms = {room for one in self._commits for room in one.room}
         async with connection.transaction():
             if rooms:
+                # Two claims that count at the same time would both find room. The lock makes count and claim one
+                # step.
                 await connection.execute(QUERIES["lock_pools"], [room.pool for room in rooms])
             await connection.execute(QUERIES["commit"], *self._main_values())
             await self._write_more(connection)
@@ -58,6 +61,7 @@ class Written:
         """Waits, messages and human tasks. TakenError when a message was delivered elsewhere, or removed."""
         closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
         opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
+        # Opened and closed in the same batch: it never has to be written.
         waits = [wait_values(wait) for key, wait in opened.items() if key not in closed]
         tasks = {task.task_id: task_values(task) for one in self._commits for task in one.tasks}
         if waits:
@@ -75,6 +79,7 @@ class Written:
         taken = {row[0] for row in await connection.fetch(QUERIES["take_messages"], *columns(sorted(wanted), _PAIR))}
         seen: set[str] = set()
         for message_id, _ in wanted:
+            # The second check is for two executions of this very batch that took the same message.
             if message_id not in taken or message_id in seen:
                 raise TakenError(f"message {message_id} was delivered to another wait, or removed")
             seen.add(message_id)
@@ -90,6 +95,7 @@ class Written:
         for one in self._commits:
             span = (one.execution.execution_id, one.after, one.after + len(one.events))
             stored += [tuple(row) for row in await connection.fetch(QUERIES["select_span"], *span)]
+        # Compared as a whole: the same positions may hold the events of another server.
         return bool(stored) and stored == self._events
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Everything in the body, or nothing of it."""
+    # Takes the write lock now. A deferred transaction would take it at its first write and fail with SQLITE_BUSY,
+    # without waiting, if another process had written since its first read.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,8 +1,8 @@
-"""A doorbell that is heard by other processes, too: the one of this process, and a link to theirs.
+"""Wake-ups that other processes receive too: the local ones, and a link to the other processes (docs/decisions/0004).
 
-Who waits here is woken at once. Only rings that nobody here heard go out, gathered by pool, from a task of their own:
-so ringing costs nothing, and a link that is down costs nobody else anything. It is made anew until it holds; for rings
-that were lost meanwhile everybody who waits is woken once, and whoever has work rings again.
+A worker that waits in this process is woken at once. Only wake-ups that nobody here needed go out, collected by
+pool, from a separate task. So notifying costs nothing, and a link that is down costs nothing either. It is opened
+again until it holds. For wake-ups that were lost meanwhile, everybody who waits is woken once.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class LinkedWakeups:
         await self._linked.wait()
 
     def notify_workers(self, times: int = 1, *, pool: str = DEFAULT_POOL) -> None:
+        # A worker here takes the order for sure; one elsewhere would only find it gone.
         if unheard := self._near.wake(times, pool):
             self._out[pool] = min(self._out.get(pool, 0) + unheard, MOST_TIMES)
             self._to_send.set()
@@ -85,7 +86,7 @@ class LinkedWakeups:
                     pause_s = FIRST_S
                     self._outage.worked()
                     self._linked.set()
-                    self._near.wake_all()  # whatever was rung for before
+                    self._near.wake_all()  # wake-ups may have been lost while there was no link
                     await self._hold(link)
             except Exception as problem:
                 self._outage.failed(problem)
@@ -96,6 +97,7 @@ class LinkedWakeups:
 
     async def _hold(self, link: Link) -> None:
         """Send and listen until one of the two breaks."""
+        # Together: a link that only sends, or only listens, looks healthy and is not.
         both = [asyncio.ensure_future(self._send(link)), asyncio.ensure_future(link.listen())]
         try:
             done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
