@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.credential import _TYPES
+from noetl.secrets.credential_types import TYPES
 from tests.cli.running import call
+from tests.servers.mariadb import mariadb
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +137,32 @@ def test_a_lost_master_key_is_told_and_nothing_else_breaks(home: Path) -> None:
 
     assert code == 4
     assert "there is no master key" in err
+
+
+def test_every_type_of_credential_can_be_chosen() -> None:
+    assert set(_TYPES) == set(TYPES)
+
+
+@pytest.mark.timeout(600)  # the first run fetches MariaDB
+def test_a_stored_credential_is_tried_with_the_tool_of_its_type() -> None:
+    fields = mariadb().auth
+    call("credential", "set", "shop", "--type", "mysql", stdin=json.dumps(fields))
+    call("credential", "set", "wrong", "--type", "mysql", stdin=json.dumps({**fields, "password": "not the password"}))
+
+    good, bad = call("credential", "test", "shop"), call("credential", "test", "wrong")
+
+    assert good == (0, 'ok: connected to the mysql database "shop" at 127.0.0.1\n', "")
+    assert bad[0] == 4
+    assert "(1045)" in bad[2]
+    assert "not the password" not in bad[1] + bad[2]
+
+
+def test_a_credential_that_no_tool_can_try_says_which_can() -> None:
+    call("credential", "set", "word", stdin="some value")
+
+    code, _, err = call("credential", "test", "word")
+    missing = call("credential", "test", "nowhere")
+
+    assert code == missing[0] == 4
+    assert 'type "text" cannot be tried; these can: azure, ' in err
+    assert 'there is no credential "nowhere"' in missing[2]

@@ -1,4 +1,4 @@
-"""`noetl credential`: store credentials, list their names, rotate the master key. Values go in and are never shown.
+"""`noetl credential`: store credentials, list and try them, rotate the master key. Values go in and are never shown.
 
 A value is never an argument: those are seen by everybody on the machine and kept in the shell's history.
 """
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from noetl.secrets.master_keys import MasterKeys
     from noetl.secrets.vault import Credential, Vault
 
-_TYPES = ["text", "bearer", "basic", "postgres", "oauth2"]
+# as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
+_TYPES = [
+    *("text", "bearer", "basic", "postgres", "oauth2", "mysql", "sqlserver", "oracle", "snowflake", "clickhouse"),
+    *("trino", "redshift", "databricks", "redis", "mqtt", "slack", "teams", "s3", "gcs", "azure", "email", "ssh"),
+]
 Found = TypeVar("Found")
 
 
@@ -86,6 +90,37 @@ def delete_command(name: str, db: str | None) -> None:
     elif not _with_vault(db, lambda vault, _: vault.delete(name)):
         raise QueryRefused(f'there is no credential "{visible(name)}"')
     click.echo(f"deleted {visible(name)}")
+
+
+@command.command("test")
+@click.argument("name")
+@click.option("--kind", help="The kind of task that uses it; known from its type when left out.")
+@click.option("--url", help="With object storage: the bucket to look into, such as s3://exports.")
+@db_option
+@reads_server_option
+def test_command(name: str, kind: str | None, url: str | None, db: str | None) -> None:
+    """Try a stored credential: connect with it, and do nothing else.
+
+    \b
+    noetl credential test shop
+    noetl credential test exports --url s3://exports
+    """
+    if server_meant(db) is not None:
+        raise QueryRefused("a server gives no credential out: try it on the machine of the store, with --db")
+    click.echo(f"ok: {visible(_with_vault(db, lambda vault, _: _checked(vault, name, kind, url)))}")
+
+
+async def _checked(vault: Vault, name: str, kind: str | None, url: str | None) -> str:
+    from noetl.base.errors import NotFoundError
+    from noetl.tools.credential_check import checked, kind_for
+    from noetl.tools.registry import Registry
+
+    found = await vault.fields(name)
+    if found is None:
+        raise NotFoundError(f'there is no credential "{name}"')
+    credential_type, fields = found
+    inputs = {"url": url} if url is not None else {}
+    return await checked(name, kind or kind_for(credential_type), fields, inputs, Registry())
 
 
 @command.command("rotate")

@@ -24,19 +24,41 @@ def command(output: str) -> None:
     from noetl.tools.kinds import load_kinds
 
     kinds = [_tool_row(name) for name in load_kinds()]
-    rows = [(one["kind"], one["origin"], one["state"]) for one in kinds]
-    print_list(kinds, output, key="kind", table=lambda: columns(("KIND", "FROM", "HERE"), rows, nothing="no kinds"))
+    rows = [(one["kind"], one["origin"], one["driver"] or "", one["state"]) for one in kinds]
+    heads = ("KIND", "FROM", "DRIVER", "HERE")
+    print_list(kinds, output, key="kind", table=lambda: columns(heads, rows, nothing="no kinds"))
 
 
 def _tool_row(name: str) -> dict[str, Any]:
     from noetl.tools.kinds import KINDS, load_kinds
+    from noetl.tools.registry import EXTRAS
 
     kind, package = load_kinds()[name], _packages().get(name)
     if package is not None and (name not in KINDS or KINDS[name].plugin is not None):
         origin, state = package, "ready" if kind.plugin is None else f"broken: install {kind.plugin}"
     else:
         origin, state = "noetl" if kind.plugin is None else kind.plugin, _state(name)
-    return {"kind": name, "origin": origin, "state": state, "inputs": [field.name for field in kind.inputs]}
+    return {
+        "kind": name,
+        "origin": origin,
+        "state": state,
+        "extra": EXTRAS.get(name),
+        "driver": _driver(name),
+        "inputs": [field.name for field in kind.inputs],
+    }
+
+
+def _driver(name: str) -> str | None:
+    """The package a kind works with, and its version, where it is installed."""
+    from importlib.metadata import packages_distributions, version
+
+    from noetl.tools.registry import EXTRAS, driver_of, is_installed
+
+    extra = EXTRAS.get(name)
+    if extra is None or not is_installed(extra):
+        return None
+    packages = packages_distributions().get(driver_of(extra).partition(".")[0], [])
+    return f"{packages[0]} {version(packages[0])}" if packages else None
 
 
 def _state(name: str) -> str:
@@ -51,7 +73,7 @@ def _state(name: str) -> str:
     if name in OFF_BY_DEFAULT:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
-    return "ready" if extra is None or is_installed(extra) else f"needs noetl[{extra}]"
+    return "ready" if extra is None or is_installed(extra) else f"pip install noetl[{extra}]"
 
 
 @cache

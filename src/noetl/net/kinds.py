@@ -46,6 +46,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any] = {}
     open_inputs: bool = False
     error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; none: nobody knows
+    credential_types: tuple[str, ...] = ()  # of stored credentials that its tool can try (`check`)
     error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
 
     @property

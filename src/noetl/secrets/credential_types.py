@@ -78,12 +78,28 @@ def _text_of(fields: Fields, *names: str) -> str:
     return str(found)
 
 
+def _of_kind(kind: str, text_field: str) -> Callable[[str | Fields], Fields]:
+    """Fields as a tool reads them; a text alone is the field that holds an address."""
+
+    def fields(given: str | Fields) -> Fields:
+        return {"type": kind, **({text_field: given} if isinstance(given, str) else given)}
+
+    return fields
+
+
+_DATABASES = ("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks")
+_BY_URL = (*_DATABASES, "redis", "mqtt")
+_BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh")
+
 TYPES: dict[str, Callable[[str | Fields], Fields]] = {
     "text": text,
     "bearer": bearer,
     "basic": basic,
     "postgres": postgres,
     "oauth2": oauth2,
+    **{kind: _of_kind(kind, "url") for kind in _BY_URL},
+    **{kind: _of_kind(kind, "webhook_url") for kind in ("slack", "teams")},
+    **{kind: _of_kind(kind, VALUE) for kind in _BY_FIELDS},
 }
 GENERIC = "text"
 

@@ -155,12 +155,17 @@ def guarded_registry(permissions: Permissions) -> Registry:
     return Registry({"http": make_http}, permissions=permissions)
 
 
+def driver_of(extra: str) -> str:
+    """The module that an extra installs."""
+    return _DRIVERS.get(extra, extra)
+
+
 def is_installed(extra: str) -> bool:
     """Whether the packages of an extra are there; imports nothing."""
     from importlib.util import find_spec
 
     try:
-        return find_spec(_DRIVERS.get(extra, extra)) is not None
+        return find_spec(driver_of(extra)) is not None
     except ModuleNotFoundError:  # of the package that it would be in
         return False
 

@@ -36,6 +36,7 @@ def _errors(name: str) -> tuple[str, ...]:
 
 REDIS = ToolKind(
     name="redis",
+    credential_types=("redis",),
     error_kinds=_errors("redis"),
     doc="Reads and writes keys, hashes, lists, channels and streams of Redis or Valkey.",
     inputs=(
@@ -57,6 +58,7 @@ REDIS = ToolKind(
 
 MQTT = ToolKind(
     name="mqtt",
+    credential_types=("mqtt",),
     error_kinds=_errors("mqtt"),
     doc="Publishes messages to an MQTT broker, and receives some.",
     inputs=(

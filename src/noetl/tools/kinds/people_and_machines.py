@@ -15,6 +15,7 @@ _ATTACHMENTS = {
 
 EMAIL = ToolKind(
     name="email",
+    credential_types=("email",),
     error_kinds=("email.denied", "email.error", "email.input"),
     doc="Sends an e-mail by SMTP, as text, HTML or both, with attachments.",
     inputs=(
@@ -79,6 +80,7 @@ SFTP_OPERATIONS = ("get", "put", "list", "delete", "download", "upload")
 
 SSH = ToolKind(
     name="ssh",
+    credential_types=("ssh",),
     error_kinds=("ssh.denied", "ssh.error", "ssh.exit", "ssh.host_key", "ssh.input"),
     doc="Runs a command on another machine. Template values in the command are quoted as single arguments.",
     inputs=(

@@ -50,6 +50,7 @@ _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in
 
 POSTGRES = ToolKind(
     name="postgres",
+    credential_types=("postgres",),
     error_kinds=("pg.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on PostgreSQL. The payload is the rows of the last statement.",
     inputs=(
@@ -82,6 +83,7 @@ DUCKDB = ToolKind(
 
 SQL = ToolKind(
     name="sql",
+    credential_types=("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks"),
     error_kinds=("sql.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on MySQL, MariaDB, SQL Server, Oracle, Snowflake, ClickHouse, Trino, Redshift, Databricks "
     "or SQLite. The payload is the rows of the last statement.",

@@ -94,6 +94,7 @@ _COPY = {
 
 STORAGE = ToolKind(
     name="storage",
+    credential_types=("s3", "gcs", "azure"),
     error_kinds=STORAGE_ERRORS,
     doc="Reads, writes, lists, copies and watches objects in S3, Google Cloud Storage, Azure and local folders.",
     inputs=(

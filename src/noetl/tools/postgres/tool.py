@@ -48,6 +48,11 @@ class PostgresTool:
             helpers={HELPER: {"code": SUCCESS, "message": None}},
         )
 
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the credential opens the database. ToolError says why it does not."""
+        await self.run({"command": "SELECT 1", **inputs}, context)
+        return f"connected to the {target_of(inputs.get('auth'), context)}"
+
     async def close(self) -> None:
         await self._pools.close()
 
