@@ -27,8 +27,8 @@ workflow:
 
 
 async def set_to(control_plane: ControlPlane, limit: int) -> bool:
-    changed = await control_plane.clockwork.gate.limits.put(PlaybookLimit(path=PATH, limit=limit))
-    await control_plane.clockwork.gate.look_at(PATH)
+    changed = await control_plane.background_jobs.gate.limits.put(PlaybookLimit(path=PATH, limit=limit))
+    await control_plane.background_jobs.gate.look_at(PATH)
     return changed
 
 
@@ -52,10 +52,10 @@ async def test_a_lowered_limit_of_a_playbook_lets_none_in_until_fewer_run() -> N
 
     for one in ("x1", "x2"):
         await control_plane.conductor.cancel(one, "enough")
-        await control_plane.clockwork.gate.sweep()
+        await control_plane.background_jobs.gate.sweep()
         assert await control_plane.status("x4") == "paused"
     await control_plane.conductor.cancel("x3", "enough")
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.sweep()
 
     assert await control_plane.status("x4") == "running"
 
@@ -67,11 +67,11 @@ async def test_what_is_reset_is_as_the_playbook_says_again() -> None:
     await control_plane.start(limited("limit: 2"), "x2")
     assert await control_plane.status("x2") == "paused"
 
-    assert await control_plane.clockwork.gate.limits.remove(PATH) is True
-    await control_plane.clockwork.gate.look_at(PATH)
+    assert await control_plane.background_jobs.gate.limits.remove(PATH) is True
+    await control_plane.background_jobs.gate.look_at(PATH)
 
     assert await control_plane.status("x2") == "running"
-    assert await control_plane.clockwork.gate.limits.remove(PATH) is False
+    assert await control_plane.background_jobs.gate.limits.remove(PATH) is False
 
 
 async def test_a_limit_that_was_set_counts_for_each_key_and_for_those_that_are_dropped() -> None:
@@ -81,7 +81,7 @@ async def test_a_limit_that_was_set_counts_for_each_key_and_for_those_that_are_d
     await control_plane.start(limited(how), "x4", customer="bob")
 
     assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "failed", "running"]
-    views = await playbook_limits(control_plane.store.key_values, control_plane.clockwork.gate.limits)
+    views = await playbook_limits(control_plane.store.key_values, control_plane.background_jobs.gate.limits)
     assert [(one.key, one.written, one.limit, one.running) for one in views] == [("ann", 1, 2, 2), ("bob", 1, 2, 1)]
 
 
@@ -93,8 +93,8 @@ async def test_a_playbook_without_a_limit_is_given_one_and_rid_of_it() -> None:
     await control_plane.start(UNLIMITED, "x1", "x2", "x3")
     assert await statuses(control_plane, "x0", "x1", "x2", "x3") == ["running", "running", "paused", "paused"]
 
-    await control_plane.clockwork.gate.limits.remove(PATH)
-    await control_plane.clockwork.gate.look_at(PATH)
+    await control_plane.background_jobs.gate.limits.remove(PATH)
+    await control_plane.background_jobs.gate.look_at(PATH)
 
     assert await statuses(control_plane, "x1", "x2", "x3") == ["running", "running", "running"]
     await control_plane.start(UNLIMITED, "x4")
@@ -117,12 +117,12 @@ async def test_another_server_on_the_store_keeps_it_too(tmp_path: Path) -> None:
 async def test_a_playbook_whose_path_begins_alike_is_left_alone() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2")
-    await control_plane.clockwork.gate.limits.put(PlaybookLimit(path="tests/te", limit=5))
-    await control_plane.clockwork.gate.look_at("tests/te")
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.limits.put(PlaybookLimit(path="tests/te", limit=5))
+    await control_plane.background_jobs.gate.look_at("tests/te")
+    await control_plane.background_jobs.gate.sweep()
 
     assert await statuses(control_plane, "x1", "x2") == ["running", "paused"]
-    views = await playbook_limits(control_plane.store.key_values, control_plane.clockwork.gate.limits, "tests/te")
+    views = await playbook_limits(control_plane.store.key_values, control_plane.background_jobs.gate.limits, "tests/te")
     assert views == [PlaybookLimitView(path="tests/te", limit=5)]
 
 
@@ -130,7 +130,7 @@ async def test_a_limit_below_one_is_refused() -> None:
     control_plane = ControlPlane(shared=True)
 
     with pytest.raises(InvalidError, match="found 0, allowed a whole number from 1 on"):
-        await control_plane.clockwork.gate.limits.put(PlaybookLimit(path=PATH, limit=0))
+        await control_plane.background_jobs.gate.limits.put(PlaybookLimit(path=PATH, limit=0))
 
 
 STEPS = """

@@ -62,7 +62,7 @@ async def test_messages_are_delivered_once(servers: Servers) -> None:
         )
         await one.store.waits.keep(row)
 
-    await asyncio.gather(one.mailroom.sweep(), other.mailroom.sweep())
+    await asyncio.gather(one.message_queue.sweep(), other.message_queue.sweep())
 
     received: list[Any] = []
     for execution_id in ids:
@@ -126,7 +126,7 @@ async def test_a_schedule_starts_one_execution_for_each_time(servers: Servers) -
 
     for _ in range(5):
         one.clock.advance(3600)
-        await asyncio.gather(*(clockwork.turn() for clockwork in clockworks))
+        await asyncio.gather(*(background_jobs.turn() for background_jobs in clockworks))
 
     rows = await other.store.executions(limit=100)
     assert [row.status for row in rows] == ["completed"] * 5

@@ -61,9 +61,9 @@ class ControlPlane:
         self.conductor = Executions(
             self.store, MemoryResults(), MemoryWakeups(), self.clock, watch=self.events.extend, shared=shared
         )
-        self.clockwork = BackgroundJobs(self.conductor, self.store, self.clock, everywhere=shared)
-        self.deliveries, self.inbox = self.clockwork.deliveries, self.clockwork.inbox
-        self.alarms, self.mailroom = self.clockwork.alarms, self.clockwork.mailroom
+        self.background_jobs = BackgroundJobs(self.conductor, self.store, self.clock, everywhere=shared)
+        self.deliveries, self.inbox = self.background_jobs.deliveries, self.background_jobs.inbox
+        self.alarms, self.message_queue = self.background_jobs.alarms, self.background_jobs.message_queue
 
     async def start(self, text: str, *ids: str, **payload: Any) -> None:
         net = net_of(text)

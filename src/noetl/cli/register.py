@@ -70,7 +70,7 @@ async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogR
     from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
-    timetable = ScheduleStore(store.key_values)
+    schedule_store = ScheduleStore(store.key_values)
     try:
         rows = []
         for source, net, file in nets:
@@ -84,7 +84,7 @@ async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogR
                 at=time.time(),
             )
             rows.append(await store.catalog.register(playbook))
-            await timetable.enter(net, rows[-1], at=time.time())  # its trigger counts from now on (TMR-01)
+            await schedule_store.enter(net, rows[-1], at=time.time())  # its trigger counts from now on (TMR-01)
         return rows
     finally:
         await store.close()

@@ -59,14 +59,16 @@ class Times:
 
 
 async def _listed(store: Store) -> ScheduleList:
-    timetable = ScheduleStore(store.key_values)
+    schedule_store = ScheduleStore(store.key_values)
     backfills = [
         BackfillView(
             backfill_id=one.backfill_id, path=one.path, started=one.started, known=one.known, running=len(one.running)
         )
-        for one in await timetable.backfills()
+        for one in await schedule_store.backfills()
     ]
-    return ScheduleList(schedules=[_schedule_info(one, 1) for one in await timetable.schedules()], backfills=backfills)
+    return ScheduleList(
+        schedules=[_schedule_info(one, 1) for one in await schedule_store.schedules()], backfills=backfills
+    )
 
 
 async def _of(store: Store, path: str, count: int) -> ScheduleView:
@@ -109,17 +111,17 @@ async def _backfilled(store: Store, path: str, span: tuple[float, float], limit:
     from noetl.control.schedule.cron import as_written, times
     from noetl.control.schedule.schedules import execution_id_of
 
-    timetable, now = ScheduleStore(store.key_values), time.time()
+    schedule_store, now = ScheduleStore(store.key_values), time.time()
     if span[1] < span[0]:
         raise RefusedError("--to is before --from")
-    wanted = _new_backfill(await timetable.get(path), span[0] - 1.0, min(span[1], now), limit)
+    wanted = _new_backfill(await schedule_store.get(path), span[0] - 1.0, min(span[1], now), limit)
     found = list(islice(times(wanted.cron, wanted.timezone, after=wanted.kept, until=wanted.until), _MOST + 1))
     if len(found) > _MOST:
         raise RefusedError(f"that is more than {_MOST:,} times: name a shorter span with --from and --to")
     fresh = [one for one in found if await store.execution(execution_id_of(path, one)) is None]
     is_asked = bool(fresh) and not dry_run
     if is_asked:
-        await timetable.ask_for(wanted, at=now)
+        await schedule_store.ask_for(wanted, at=now)
     return Backfilled(
         backfill_id=wanted.backfill_id if is_asked else None,
         path=path,

@@ -167,10 +167,15 @@ class Driver:
     """Executions on one store, driven here side by side. Get one from `driving`."""
 
     def __init__(
-        self, conductor: Executions, library: StoreLibrary, tools: Registry, clock: Clock, clockwork: BackgroundJobs
+        self,
+        conductor: Executions,
+        library: StoreLibrary,
+        tools: Registry,
+        clock: Clock,
+        background_jobs: BackgroundJobs,
     ) -> None:
         self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
-        self.deliveries, self.inbox = clockwork.deliveries, clockwork.inbox
+        self.deliveries, self.inbox = background_jobs.deliveries, background_jobs.inbox
         self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
 
     async def start(
@@ -274,12 +279,12 @@ async def driving(
     conductor.stop = worker.stop
     conductor.has_at_hand(worker)
     conductor.stored.append(lambda commits: _let_go(commits, tools))
-    clockwork = BackgroundJobs(conductor, store, clock, sleep=sleep)
+    background_jobs = BackgroundJobs(conductor, store, clock, sleep=sleep)
     try:
         async with asyncio.TaskGroup() as group:
             shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
-            beside = [group.create_task(one) for one in (worker.serve(), *clockwork.own(shared_as=shared_as))]
-            yield Driver(conductor, library, tools, clock, clockwork)
+            beside = [group.create_task(one) for one in (worker.serve(), *background_jobs.own(shared_as=shared_as))]
+            yield Driver(conductor, library, tools, clock, background_jobs)
             for task in beside:
                 task.cancel()
     except BaseExceptionGroup as several:

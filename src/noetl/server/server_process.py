@@ -210,7 +210,7 @@ def url_of(host: str, port: int, *, tls: bool) -> str:
 
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
-    running = services.clockwork.all(shared_as=own_worker_id())
+    running = services.background_jobs.all(shared_as=own_worker_id())
     running.append(sweeper(services.conductor, services.store.key_values, services.clock).serve())
     running += [_measure_lag(services), housekeeping(services)]
     if services.tracing is not None:

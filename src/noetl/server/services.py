@@ -64,7 +64,7 @@ class Services(msgspec.Struct, kw_only=True):
     dispatch: Wakeups
     clock: Clock
     conductor: Executions
-    clockwork: BackgroundJobs
+    background_jobs: BackgroundJobs
     library: StoreLibrary
     tools: Registry
     desk: SecretRelease
@@ -186,7 +186,7 @@ def make_services(
         dispatch=dispatch,
         clock=clock,
         conductor=conductor,
-        clockwork=BackgroundJobs(conductor, measured, clock, everywhere=True),
+        background_jobs=BackgroundJobs(conductor, measured, clock, everywhere=True),
         library=library,
         tools=tools,
         desk=desk,

@@ -39,12 +39,12 @@ async def test_a_start_over_the_limit_is_accepted_and_goes_on_when_one_ends(kind
     assert await paused_because(control_plane, "x2") == [HELD]
 
     await control_plane.conductor.cancel("x1", "enough")
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.sweep()
 
     assert await statuses(control_plane, "x1", "x2", "x3") == ["cancelled", "running", "paused"]
     await control_plane.conductor.cancel("x3", "no longer wanted")
     await control_plane.conductor.cancel("x2", "enough")
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.sweep()
     await control_plane.start(limited(), "x4")
     assert await control_plane.status("x4") == "running"
 
@@ -86,7 +86,7 @@ async def test_the_limit_of_the_newest_start_counts_from_then_on() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2", "x3")
     await control_plane.start(limited("limit: 3"), "x4")
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.sweep()
 
     assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "running", "paused"]
 
@@ -103,7 +103,7 @@ async def test_many_starts_on_two_servers_never_run_more_than_the_limit(tmp_path
         assert len(running) == 3
         for number, one in enumerate(running):
             await offices[number % 2].conductor.cancel(one, "enough")
-        await asyncio.gather(*(control_plane.clockwork.gate.sweep() for control_plane in offices))
+        await asyncio.gather(*(control_plane.background_jobs.gate.sweep() for control_plane in offices))
     assert {await offices[0].status(one) for one in ids} == {"cancelled"}
     for control_plane in offices:
         await control_plane.store.close()
@@ -118,7 +118,7 @@ async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> No
     body = b'{"limit": 1, "running": ["x2"], "released": ["x2"]}'
     await control_plane.store.key_values.put(KIND, "tests/test", body, over=thing.version, at=control_plane.clock.now())
 
-    await ControlPlane(control_plane.store, control_plane.clock, shared=True).clockwork.gate.sweep()
+    await ControlPlane(control_plane.store, control_plane.clock, shared=True).background_jobs.gate.sweep()
 
     assert await control_plane.status("x2") == "running"
 
@@ -132,7 +132,7 @@ async def test_a_start_that_never_began_gives_its_place_back() -> None:
     assert await control_plane.status("x1") == "paused"
 
     control_plane.clock.advance(BEGINS_WITHIN_S + 1)
-    await control_plane.clockwork.gate.sweep()
+    await control_plane.background_jobs.gate.sweep()
 
     assert await control_plane.status("x1") == "running"
 

@@ -108,7 +108,7 @@ async def test_a_message_that_nobody_waits_for_is_kept_for_a_later_waiter(contro
     await control_plane.deliveries.send_message("paid", {"order": 7}, 1)
     await control_plane.deliveries.send_message("paid", {"order": 7}, 2)
 
-    serving = asyncio.create_task(control_plane.mailroom.serve())
+    serving = asyncio.create_task(control_plane.message_queue.serve())
     await control_plane.start(MESSAGE)
     await until(lambda: control_plane.status(), "completed")
     serving.cancel()
@@ -122,11 +122,11 @@ async def test_a_message_is_kept_for_its_time_and_no_longer(control_plane: Contr
     control_plane.clock.advance(61)
     await control_plane.start(MESSAGE)
 
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
 
     assert await control_plane.status() == "running"
     control_plane.clock.advance(messages.DISCARD_S)
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
     assert await control_plane.store.waits.discard(before=9e9) == 0, "it is gone"
 
 
@@ -136,7 +136,7 @@ async def test_a_sweep_brings_together_what_missed_each_other(control_plane: Con
     for number in (1, 2):
         await control_plane.store.waits.keep(message(number, order=7, extra=number))
 
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
 
     assert [await control_plane.status(one) for one in ("x1", "x2", "x3")] == ["completed", "completed", "running"]
     assert [await received(control_plane, one) for one in ("x1", "x2")] == [[1], [2]]
@@ -157,7 +157,7 @@ async def test_an_execution_that_cannot_be_read_does_not_hold_up_messages_of_oth
     monkeypatch.setattr(control_plane.conductor, "submit_command", tell)
     await control_plane.store.waits.keep(message(1, order=7))
 
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
 
     assert await control_plane.status("x2") == "completed"
     assert "message m1 was not delivered to x1" in caplog.text
@@ -171,7 +171,7 @@ async def test_two_servers_deliver_a_message_once(tmp_path: Path) -> None:
     for number in range(5):
         await offices[0].store.waits.keep(message(number, order=7))
 
-    await asyncio.gather(*(control_plane.mailroom.sweep() for control_plane in offices))
+    await asyncio.gather(*(control_plane.message_queue.sweep() for control_plane in offices))
 
     taken = [one for n in range(10) for one in await received(offices[0], f"x{n}")]
     assert sorted(taken) == [0, 1, 2, 3, 4]
@@ -183,7 +183,7 @@ async def test_two_servers_deliver_a_message_once(tmp_path: Path) -> None:
 async def test_a_paused_execution_gets_its_message_when_it_is_resumed() -> None:
     control_plane = ControlPlane()
     await control_plane.start(MESSAGE)
-    serving = asyncio.create_task(control_plane.mailroom.serve())
+    serving = asyncio.create_task(control_plane.message_queue.serve())
     await control_plane.conductor.control("x1", PauseExecution(at=control_plane.clock.now()))
 
     sent = await control_plane.deliveries.send_message("paid", {"order": 7})

@@ -30,7 +30,7 @@ async def test_a_removed_message_reaches_nobody_and_a_delivered_one_stays(contro
     await remove(control_plane.store.waits, "m1", now=now)
 
     await control_plane.start(MESSAGE)
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
 
     assert "message.received" not in await control_plane.types()
     with pytest.raises(NotFoundError, match='no message "m1" is kept here'):
@@ -86,7 +86,7 @@ async def test_messages_that_are_removed_while_they_are_handed_over_hold_nobody_
 
     monkeypatch.setattr(waits, "stored_messages", real)
     await waits.keep(gone[5])
-    await control_plane.mailroom.sweep()
+    await control_plane.message_queue.sweep()
 
     kept = await waits.message("m5")
     assert kept is not None

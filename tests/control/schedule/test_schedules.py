@@ -41,7 +41,7 @@ class Server:
         self.store, self.clock = store, clock
         self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), clock)
         self.schedules = Schedules(store, self.conductor, clock)
-        self.timetable = ScheduleStore(store.key_values)
+        self.schedule_store = ScheduleStore(store.key_values)
 
     async def register(self, cron: str, spec: str = "", *, tool: str = "{kind: noop}") -> Schedule | None:
         trigger = f'trigger: {{timer: {{cron: "{cron}", spec: {{{spec}}}}}}}\n' if cron else ""
@@ -49,7 +49,7 @@ class Server:
         row = await self.store.catalog.register(
             Registration(path=net.path, net_hash=content_hash(net), net=to_json(net), at=self.clock.now())
         )
-        return await self.timetable.enter(net, row, at=self.clock.now())
+        return await self.schedule_store.enter(net, row, at=self.clock.now())
 
     async def pass_by(self, seconds: float, *, look_every: float = 600.0) -> None:
         """Let time pass, the clockwork awake."""
@@ -193,7 +193,7 @@ async def test_two_servers_start_one_execution() -> None:
         await other.schedules.turn()
 
     assert len(await one.runs()) == 5
-    assert (await one.timetable.get("tests/test")).kept == clock.now()
+    assert (await one.schedule_store.get("tests/test")).kept == clock.now()
 
 
 @pytest.mark.req("TMR-01")
@@ -211,7 +211,7 @@ async def test_a_server_that_ended_before_the_schedule_moved_on_started_nothing_
     await here.schedules.turn()
 
     assert len(await here.runs()) == 1
-    assert (await here.timetable.get("tests/test")).kept == here.clock.now()
+    assert (await here.schedule_store.get("tests/test")).kept == here.clock.now()
 
 
 async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
@@ -219,7 +219,7 @@ async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
     await here.register("0 * * * *", "overlap: skip", tool=PYTHON)
     await here.pass_by(3 * 3600)
     [row] = await here.runs()
-    assert (await here.timetable.get("tests/test")).skipped == 2
+    assert (await here.schedule_store.get("tests/test")).skipped == 2
 
     await here.conductor.cancel(row.execution_id, "enough")
     await here.pass_by(3600)
@@ -263,11 +263,11 @@ async def test_runs_may_overlap_by_default() -> None:
 async def test_a_paused_schedule_starts_nothing_and_makes_nothing_up_for_it() -> None:
     here = server()
     await here.register("0 * * * *", "missed: all")
-    await here.timetable.pause("tests/test", at=here.clock.now())
+    await here.schedule_store.pause("tests/test", at=here.clock.now())
     await here.pass_by(5 * 3600)
     assert await here.runs() == []
 
-    await here.timetable.resume("tests/test", at=here.clock.now())
+    await here.schedule_store.resume("tests/test", at=here.clock.now())
     await here.pass_by(3600)
 
     assert await here.times() == ["2025-01-01T06:00:00+00:00"]
@@ -278,7 +278,7 @@ async def test_a_schedule_may_begin_paused_and_stays_as_an_operator_left_it() ->
     entered = await here.register("0 * * * *", "paused: true")
     assert entered is not None
     assert entered.paused
-    await here.timetable.resume("tests/test", at=here.clock.now())
+    await here.schedule_store.resume("tests/test", at=here.clock.now())
 
     again = await here.register("0 * * * *", "paused: true, missed: all")
 
@@ -299,7 +299,7 @@ async def test_the_trigger_of_the_newest_version_counts() -> None:
 
     assert len(await here.runs()) == 1
     with pytest.raises(RefusedError, match="has no schedule"):
-        await here.timetable.get("tests/test")
+        await here.schedule_store.get("tests/test")
 
 
 async def test_jitter_delays_a_start_by_the_same_time_for_everybody() -> None:
@@ -342,7 +342,7 @@ async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
     here = server("2025-03-01")
     schedule = await here.register("0 * * * *", tool=PYTHON)
     assert schedule is not None
-    await here.timetable.pause("tests/test", at=here.clock.now())
+    await here.schedule_store.pause("tests/test", at=here.clock.now())
     asked = Backfill(
         backfill_id="b1",
         path=schedule.path,
@@ -353,10 +353,10 @@ async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
         until=here.clock.now(),
         limit=50,
     )
-    await here.timetable.ask_for(asked, at=here.clock.now())
+    await here.schedule_store.ask_for(asked, at=here.clock.now())
 
     most = 0
-    while await here.timetable.backfills():
+    while await here.schedule_store.backfills():
         await here.schedules.turn()
         running = await here.store.executions(limit=2_000, status="running")
         most = max(most, len(running))
@@ -382,15 +382,15 @@ async def test_a_backfill_does_not_repeat_what_has_run() -> None:
         until=here.clock.now(),
         limit=10,
     )
-    await here.timetable.ask_for(asked, at=here.clock.now())
+    await here.schedule_store.ask_for(asked, at=here.clock.now())
 
     await here.schedules.turn()
 
-    [backfill] = await here.timetable.backfills()
+    [backfill] = await here.schedule_store.backfills()
     assert (backfill.started, backfill.known) == (2, 2)
     assert execution_id_of("tests/test", moment("2025-01-01")) in backfill.running + tuple(
         row.execution_id for row in await here.runs()
     )
     assert datetime.fromtimestamp(backfill.kept, UTC).isoformat() == "2025-01-03T00:00:00+00:00"
     await here.schedules.turn()
-    assert await here.timetable.backfills() == []
+    assert await here.schedule_store.backfills() == []

@@ -37,15 +37,15 @@ class BackgroundJobs:
         self.inbox = HumanTasks(conductor, store, clock)
         self.alarms = TimerQueue(conductor, store, clock, sleep=sleep)
         self.gate = PlaybookConcurrency(conductor, store, clock, reaches=reaches)
-        self.mailroom = MessageQueue(self.deliveries, conductor, store, clock, remembers=not everywhere)
+        self.message_queue = MessageQueue(self.deliveries, conductor, store, clock, remembers=not everywhere)
 
     def own(self, *, shared_as: str | None) -> list[Coroutine[Any, Any, None]]:
         """What runs beside an embedded run. `shared_as`: others may work on the same store, and know it by this
         name."""
-        running = [self.alarms.serve_own(), self.mailroom.serve(), self.gate.serve_own()]
+        running = [self.alarms.serve_own(), self.message_queue.serve(), self.gate.serve_own()]
         if shared_as is not None:
             requests = self._store.requests
-            running.append(attend(self._conductor, requests, self._clock, mailroom=self.mailroom))
+            running.append(attend(self._conductor, requests, self._clock, message_queue=self.message_queue))
             running.append(be_present(self._store.key_values, shared_as, self._clock))
         return running
 
@@ -55,8 +55,8 @@ class BackgroundJobs:
 
         return [
             self.alarms.serve_all(),
-            self.mailroom.serve(),
-            self.mailroom.serve_all(),
+            self.message_queue.serve(),
+            self.message_queue.serve_all(),
             self.gate.serve_all(),
             Schedules(self._store, self._conductor, self._clock).serve(),
             attend(self._conductor, self._store.requests, self._clock, reaches=lambda _: True),

@@ -64,8 +64,8 @@ class GroupCommit:
         self._memory, self._gathers = memory, gathers
         self.further: Callable[[], Sequence[Decide]] = tuple  # decided after what was asked for, in a server
         self._waiting: list[PendingDecision] = []
-        self._carrier: asyncio.Task[None] | None = None
-        self._bringing: set[asyncio.Task[None]] = set()
+        self._commit_task: asyncio.Task[None] | None = None
+        self._fetches: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
     async def together(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
@@ -75,32 +75,32 @@ class GroupCommit:
         if self._is_busy or self._gathers:
             return await self._join(decide)
         self._is_busy = True
-        wishes = [PendingDecision(decide)]
+        requests = [PendingDecision(decide)]
         try:
             if gathers:
                 await asyncio.sleep(0)  # callers that are ready in this turn of the event loop join the batch
-                wishes += self._next_batch()
-            await self._round(wishes)
+                requests += self._next_batch()
+            await self._commit_batch(requests)
         except BaseException:
             # This caller was cancelled. The others joined its batch and must not be lost with it.
-            self._queue(*wishes[1:])  # they decide again, without it
+            self._queue(*requests[1:])  # they decide again, without it
             raise
         finally:
-            for wish in wishes:
-                wish.resolve_answer()
+            for request in requests:
+                request.resolve_answer()
             self._go_on()
-        if wishes[0].problem is not None:
-            raise wishes[0].problem
-        result: _T = wishes[0].result
+        if requests[0].problem is not None:
+            raise requests[0].problem
+        result: _T = requests[0].result
         return result
 
     def _next_batch(self) -> list[PendingDecision]:
         """The queued decisions whose callers still wait."""
         waiting, self._waiting = self._waiting, []
-        for wish in waiting:
+        for request in waiting:
             # Cleared before the batch runs: a decision that is postponed during it may queue again.
-            wish.is_queued = False
-        return [wish for wish in waiting if not wish.is_unwanted]
+            request.is_queued = False
+        return [request for request in waiting if not request.is_unwanted]
 
     async def _join(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
@@ -114,57 +114,57 @@ class GroupCommit:
         self._queue(*(PendingDecision(decide, answer) for decide, answer in zip(decides, answers, strict=True)))
         return await asyncio.gather(*answers, return_exceptions=True)
 
-    def _queue(self, *wishes: PendingDecision) -> None:
-        for wish in wishes:
+    def _queue(self, *requests: PendingDecision) -> None:
+        for request in requests:
             # A timer of `_postpone` and the failure of a batch may both queue the same decision.
-            if not (wish.is_settled or wish.is_queued):
-                wish.is_queued = True
-                self._waiting.append(wish)
+            if not (request.is_settled or request.is_queued):
+                request.is_queued = True
+                self._waiting.append(request)
         if self._waiting and not self._is_busy:
             self._is_busy = True
             self._go_on()
 
     async def settled(self) -> None:
         """Return once nothing is under way."""
-        while under_way := {*self._bringing, *([self._carrier] if self._carrier is not None else ())}:
+        while under_way := {*self._fetches, *([self._commit_task] if self._commit_task is not None else ())}:
             await asyncio.wait(under_way)
 
     def _go_on(self) -> None:
         if self._waiting:
-            self._carrier = asyncio.ensure_future(self._commit_batches())
+            self._commit_task = asyncio.ensure_future(self._commit_batches())
         else:
             self._is_busy = False
 
     async def _commit_batches(self) -> None:
-        wishes: list[PendingDecision] = []
+        requests: list[PendingDecision] = []
         try:
             while self._waiting:
-                wishes = self._next_batch()
-                await self._round([*wishes, *map(PendingDecision, self.further())])
-                for wish in wishes:
-                    wish.resolve_answer()
+                requests = self._next_batch()
+                await self._commit_batch([*requests, *map(PendingDecision, self.further())])
+                for request in requests:
+                    request.resolve_answer()
         except BaseException:  # the program is ending
             # Nobody will answer these any more: cancel them, or their callers wait for ever.
-            for wish in wishes + self._waiting:
-                if wish.answer is not None:
-                    wish.answer.cancel()
+            for request in requests + self._waiting:
+                if request.answer is not None:
+                    request.answer.cancel()
             self._waiting = []
             raise
         finally:
-            self._carrier, self._is_busy = None, False
+            self._commit_task, self._is_busy = None, False
 
-    async def _round(self, wishes: list[PendingDecision]) -> None:
+    async def _commit_batch(self, requests: list[PendingDecision]) -> None:
         """Decide and store one batch. Every decision ends with a result or a problem, or is queued again."""
         for tries in range(1, _TRIES + 1):
-            batch, decided = CommitBatch(), wishes
+            batch, decided = CommitBatch(), requests
             try:
                 # Before anything is decided: a decision upon stale memory would be stored on top of what others
                 # wrote.
                 await self._memory.refresh()
-                decided = await self._decided(batch, wishes)
+                decided = await self._decided(batch, requests)
                 commits = await self._memory.commit(batch)
-                for wish in decided:
-                    wish.is_settled = True
+                for request in decided:
+                    request.is_settled = True
                 # Settled first, performed after: what fails from here on is stored, and must not be decided a second
                 # time.
                 self._perform(batch, commits, decided)
@@ -173,29 +173,34 @@ class GroupCommit:
                 is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
                 self._memory.forget(batch.touched, conflicting=is_conflict)
                 # Decisions that broke on their own are settled or postponed. Only the others are tried again.
-                wishes = decided
+                requests = decided
                 if (
                     isinstance(problem, ResultNotLoadedError)
                     and tries < _TRIES
-                    and await _fetch_missing(problem, wishes)
+                    and await _fetch_missing(problem, requests)
                 ):
                     continue
                 # Another caller has the message or the execution id for good. Deciding again would bring the same.
-                if is_taken and len(wishes) == 1:
-                    fail(wishes, problem)
+                if is_taken and len(requests) == 1:
+                    fail(requests, problem)
                     break
                 # Alone and still in conflict: another server works on this very execution. Waiting outside of the
                 # batch lets both make progress; without `answer` there is no one to come back for.
-                if is_conflict and len(wishes) == 1 and wishes[0].answer is not None and wishes[0].tries < _MOST_TRIES:
-                    self._postpone(wishes[0])
+                if (
+                    is_conflict
+                    and len(requests) == 1
+                    and requests[0].answer is not None
+                    and requests[0].tries < _MOST_TRIES
+                ):
+                    self._postpone(requests[0])
                     break
                 # A single decision that failed without a conflict fails for its own reason. A store that is down
                 # fails for all.
-                if tries == _TRIES or not (is_conflict or len(wishes) > 1) or _is_fatal(problem):
-                    fail(wishes, problem)
+                if tries == _TRIES or not (is_conflict or len(requests) > 1) or _is_fatal(problem):
+                    fail(requests, problem)
                     break
-                if len(wishes) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
-                    await self._one_by_one(wishes)
+                if len(requests) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
+                    await self._one_by_one(requests)
                     break
             # Cancelled in the middle of a commit: nobody knows whether it is stored, so memory is not to be trusted.
             except BaseException:
@@ -205,72 +210,74 @@ class GroupCommit:
                 for tell in batch.at_the_end:
                     tell()
 
-    def _postpone(self, wish: PendingDecision) -> None:
+    def _postpone(self, request: PendingDecision) -> None:
         """Queue it again after a random moment, so that others, also on other servers, get their turn."""
         # Full jitter, as two servers that wait the same time would only meet again.
-        longest_s = min(_FIRST_S * 2**wish.tries, _LONGEST_S)
-        asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, wish)  # noqa: S311
+        longest_s = min(_FIRST_S * 2**request.tries, _LONGEST_S)
+        asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, request)  # noqa: S311
 
-    def _fetch_then_queue(self, wish: PendingDecision, away: ResultNotLoadedError) -> None:
+    def _fetch_then_queue(self, request: PendingDecision, away: ResultNotLoadedError) -> None:
         """It is decided once what it needs has come; the others of the round go on."""
 
         async def fetched() -> None:
-            if await _fetch_missing(away, [wish]):
-                self._queue(wish)
+            if await _fetch_missing(away, [request]):
+                self._queue(request)
             else:
-                wish.resolve_answer()
+                request.resolve_answer()
 
         task = asyncio.ensure_future(fetched())
         # The event loop keeps weak references to tasks only.
-        self._bringing.add(task)
-        task.add_done_callback(self._bringing.discard)
+        self._fetches.add(task)
+        task.add_done_callback(self._fetches.discard)
 
-    def _perform(self, batch: CommitBatch, commits: Sequence[Commit], wishes: list[PendingDecision]) -> None:
+    def _perform(self, batch: CommitBatch, commits: Sequence[Commit], requests: list[PendingDecision]) -> None:
         """Perform effects of what is stored. If that fails, the callers get the error; nothing is decided again."""
         try:
             self._memory.perform(batch, commits)
         except Exception as problem:
-            fail(wishes, problem)
+            fail(requests, problem)
 
-    async def _one_by_one(self, wishes: list[PendingDecision]) -> None:
-        for wish in wishes:
-            if wish.problem is None:
-                await self._round([wish])
+    async def _one_by_one(self, requests: list[PendingDecision]) -> None:
+        for request in requests:
+            if request.problem is None:
+                await self._commit_batch([request])
 
-    async def _decided(self, batch: CommitBatch, wishes: list[PendingDecision]) -> list[PendingDecision]:
+    async def _decided(self, batch: CommitBatch, requests: list[PendingDecision]) -> list[PendingDecision]:
         """Make every decision of the batch; returns those that did not raise."""
         decided: list[PendingDecision] = []
-        pending = deque(wishes)
+        pending = deque(requests)
         while pending:
-            wish = pending.popleft()
-            wish.problem, wish.touched, wish.tries = None, set(), wish.tries + 1
-            batch.touching = wish.touched
+            request = pending.popleft()
+            request.problem, request.touched, request.tries = None, set(), request.tries + 1
+            batch.touching = request.touched
             try:
-                wish.result = await wish.decide(batch)
-                decided.append(wish)
+                request.result = await request.decide(batch)
+                decided.append(request)
             except Exception as problem:
                 # Decisions of this batch that share an execution with the broken one have seen its changes in memory.
-                broken = self._undo(batch, wish, decided)
+                broken = self._undo(batch, request, decided)
                 decided = [one for one in decided if one not in broken]
                 pending += broken
-                if isinstance(problem, DecideAgainError) and wish.tries < _MOST_TRIES:
-                    pending.append(wish)
-                elif isinstance(problem, ResultNotLoadedError) and wish.tries < _MOST_TRIES:
-                    if wish.answer is not None:
-                        self._fetch_then_queue(wish, problem)
-                    elif await _fetch_missing(problem, [wish]):
-                        pending.append(wish)
+                if isinstance(problem, DecideAgainError) and request.tries < _MOST_TRIES:
+                    pending.append(request)
+                elif isinstance(problem, ResultNotLoadedError) and request.tries < _MOST_TRIES:
+                    if request.answer is not None:
+                        self._fetch_then_queue(request, problem)
+                    elif await _fetch_missing(problem, [request]):
+                        pending.append(request)
                 else:
                     cause = problem.__cause__ if isinstance(problem, DecideAgainError) else None
-                    wish.problem, wish.is_settled = cause or problem, True
+                    request.problem, request.is_settled = cause or problem, True
                 # Read what `_undo` forgot before the next decision looks at it.
-                if wish.touched or broken:
+                if request.touched or broken:
                     await self._memory.refresh()
         return decided
 
-    def _undo(self, batch: CommitBatch, wish: PendingDecision, decided: list[PendingDecision]) -> list[PendingDecision]:
+    def _undo(
+        self, batch: CommitBatch, request: PendingDecision, decided: list[PendingDecision]
+    ) -> list[PendingDecision]:
         """Forget what a wish touched, and with it the wishes that share something with it, directly or not."""
-        spoiled, broken = set(wish.touched), list[PendingDecision]()
+        spoiled, broken = set(request.touched), list[PendingDecision]()
         # Transitive: a decision that shares an execution with a spoiled one spoils the others that it touched.
         while more := [one for one in decided if one not in broken and not spoiled.isdisjoint(one.touched)]:
             broken += more
@@ -280,12 +287,12 @@ class GroupCommit:
         return broken
 
 
-async def _fetch_missing(away: ResultNotLoadedError, wishes: list[PendingDecision]) -> bool:
+async def _fetch_missing(away: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:
     """Whether what was lacking has come; else these wishes have failed."""
     try:
         await away.fetch()
     except Exception as problem:
-        fail(wishes, problem)
+        fail(requests, problem)
         return False
     return True
 

@@ -38,9 +38,9 @@ class PendingDecision:
             self.answer.set_result(self.result)
 
 
-def fail(wishes: list[PendingDecision], problem: BaseException) -> None:
-    for wish in wishes:
-        wish.is_settled = True
+def fail(requests: list[PendingDecision], problem: BaseException) -> None:
+    for request in requests:
+        request.is_settled = True
         # The decision's own error says more than that of the batch.
-        if wish.problem is None:
-            wish.problem = problem
+        if request.problem is None:
+            request.problem = problem

@@ -44,7 +44,7 @@ async def attend(
     requests: Requests,
     clock: Clock,
     *,
-    mailroom: MessageQueue | None = None,
+    message_queue: MessageQueue | None = None,
     reaches: Callable[[str], bool] | None = None,
 ) -> None:
     """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
@@ -59,8 +59,8 @@ async def attend(
                     await take(conductor, requests, request, clock)
             if conductor.is_holding or conductor.is_contended:
                 await conductor.catch_up()  # who asked may have lost patience and recorded it itself
-            if mailroom is not None and mailroom.awaits:
-                await mailroom.deliver_stored_messages()
+            if message_queue is not None and message_queue.awaits:
+                await message_queue.deliver_stored_messages()
             outage.worked()
         except BackendError as problem:
             if not conductor.is_shared:

@@ -32,21 +32,21 @@ _T = TypeVar("_T")
 class ResultNotLoadedError(BackendError):
     """Something has to be brought first; then decide again."""
 
-    def __init__(self, carriage: ResultTransfer, unsent: dict[str, bytes], unread: set[str]) -> None:
+    def __init__(self, transfer: ResultTransfer, unsent: dict[str, bytes], unread: set[str]) -> None:
         super().__init__("stored results have to be brought first, and were asked for too often")
-        self._carriage, self._unsent, self._unread = carriage, unsent, unread
+        self._transfer, self._unsent, self._unread = transfer, unsent, unread
 
     async def fetch(self) -> None:
         """BackendError while the store is away."""
-        await self._carriage.transfer(self._unsent, self._unread)
+        await self._transfer.transfer(self._unsent, self._unread)
 
     def begin(self) -> None:
         """The same, and nobody waits for it."""
-        self._carriage.begin(self._unsent, self._unread)
+        self._transfer.begin(self._unsent, self._unread)
 
     @property
     def is_over(self) -> bool:
-        return self._carriage.has(self._unsent, self._unread)
+        return self._transfer.has(self._unsent, self._unread)
 
 
 class ResultCache:
@@ -57,7 +57,7 @@ class ResultCache:
         self._results = results
         # A server must not block its event loop on a large file. An embedded run has nobody else to serve.
         self._near_bytes = -1 if results.is_outside else _NEAR_BYTES if serves else sys.maxsize
-        self._carriage = ResultTransfer(results)
+        self._transfer = ResultTransfer(results)
         self._unsent: dict[str, bytes] = {}
         self._unread: set[str] = set()
         self._owed: dict[str, bytes] = {}  # by the worker beside
@@ -73,17 +73,17 @@ class ResultCache:
         if isinstance(found, Reference):
             return found
         reference, body = found
-        if not self._carriage.is_sent(reference.checksum):
+        if not self._transfer.is_sent(reference.checksum):
             self._unsent[reference.checksum] = body
         return reference
 
     def load(self, reference: Reference) -> Any:
         if not self.is_far(reference.size):
             return self._results.load(reference)
-        body = self._carriage.at_hand(reference.checksum)
+        body = self._transfer.at_hand(reference.checksum)
         if body is not None:
             return msgspec.json.decode(body)
-        if (gone := self._carriage.known_gone(reference.checksum)) is not None:
+        if (gone := self._transfer.known_gone(reference.checksum)) is not None:
             raise ToolError(gone.kind, gone.message)
         # None stands in for the value. The decision is thrown away by `check`, so nobody sees it.
         self._unread.add(reference.checksum)
@@ -94,7 +94,7 @@ class ResultCache:
         if self._unsent or self._unread:
             unsent, self._unsent = self._unsent, {}
             unread, self._unread = self._unread, set()
-            raise ResultNotLoadedError(self._carriage, unsent, unread)
+            raise ResultNotLoadedError(self._transfer, unsent, unread)
 
     async def read(self, look: Callable[[Load], _T]) -> _T:
         """What `look` finds, with all that it reads at hand."""
@@ -118,31 +118,31 @@ class ResultCache:
         if isinstance(found, Reference):
             return found
         reference, body = found
-        if not self._carriage.is_sent(reference.checksum):
+        if not self._transfer.is_sent(reference.checksum):
             self._owed[reference.checksum] = body
-            self._carriage.send(reference.checksum, body)
+            self._transfer.send(reference.checksum, body)
         return reference
 
     async def settled(self, what: Any) -> None:
         """Return once every value that `what` names is stored. BackendError while that fails; it may be asked again."""
-        self._owed = {one: body for one, body in self._owed.items() if not self._carriage.is_sent(one)}
+        self._owed = {one: body for one, body in self._owed.items() if not self._transfer.is_sent(one)}
         if self._owed:
             # Only the values that this report names: another task may still be uploading its own.
             text = msgspec.json.encode(what).decode()
-            await self._carriage.transfer({one: body for one, body in self._owed.items() if one in text}, ())
+            await self._transfer.transfer({one: body for one, body in self._owed.items() if one in text}, ())
 
     def load_now(self, reference: Reference) -> Any:
         """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
-        body = self._carriage.at_hand(reference.checksum)
+        body = self._transfer.at_hand(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 
     async def fetch(self, references: Iterable[Reference]) -> None:
         """Have these at hand, as far as they can be had; whoever reads the others hears of it."""
         with suppress(BackendError):
-            await self._carriage.transfer({}, [one.checksum for one in references if self.is_far(one.size)])
+            await self._transfer.transfer({}, [one.checksum for one in references if self.is_far(one.size)])
 
     def close(self) -> None:
-        self._carriage.close()
+        self._transfer.close()
 
     def _noted(self, value: Any) -> Reference | tuple[Reference, bytes]:
         """Where the value is, if it could be stored at once; else where it will be, and what has to be sent there."""
@@ -152,5 +152,5 @@ class ResultCache:
         if not self.is_far(len(body)):
             return self._results.put(value)
         reference = referring(self._results.store, hashlib.sha256(body).hexdigest(), value, body)
-        self._carriage.remember(reference.checksum, body)
+        self._transfer.remember(reference.checksum, body)
         return reference, body

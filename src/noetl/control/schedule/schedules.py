@@ -53,7 +53,7 @@ def execution_id_of(path: str, moment: float) -> str:
 class Schedules:
     def __init__(self, store: Store, starter: ScheduledStarter, clock: Clock) -> None:
         self._store, self._starter, self._clock = store, starter, clock
-        self._timetable = ScheduleStore(store.key_values)
+        self._schedule_store = ScheduleStore(store.key_values)
 
     async def serve(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Keep the timetable for as long as anybody wants it."""
@@ -72,7 +72,7 @@ class Schedules:
         logged, and does not stop the others."""
         waits_s = [POLL_S]
         for kind, keep in ((SCHEDULE, self._keep), (BACKFILL, self._fill)):
-            for thing in await self._timetable.key_values_of(kind):
+            for thing in await self._schedule_store.key_values_of(kind):
                 try:
                     waits_s.append(await keep(thing))
                 except Exception as problem:  # a poisoned record is its own problem
@@ -90,7 +90,7 @@ class Schedules:
         after = _settled(after, now)
         # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
-            await self._timetable.replace(thing, after, at=now)  # who was quicker has seen the same
+            await self._schedule_store.replace(thing, after, at=now)  # who was quicker has seen the same
         if after.queued:
             return ENDS_POLL_S
         coming = next(times(after.cron, after.timezone, after=after.kept), None)
@@ -129,10 +129,10 @@ class Schedules:
         else:
             is_through = not any(times(after.cron, after.timezone, after=after.kept, until=after.until))
             if is_through and not after.running:
-                await self._timetable.remove(thing)
+                await self._schedule_store.remove(thing)
                 return POLL_S
         if after != before:
-            await self._timetable.replace(thing, after, at=self._clock.now())
+            await self._schedule_store.replace(thing, after, at=self._clock.now())
         return ENDS_POLL_S
 
     async def _fill_in(self, backfill: Backfill, moment: float) -> Backfill:

@@ -87,8 +87,8 @@ async def limit_playbook(request: Request, path: str) -> Response:
     await _check_known(services, path)
     actor = str(identity_of(request).subject)
     wanted = PlaybookLimit(path=path, limit=asked.limit, actor=actor, reason=asked.reason)
-    changed = await services.clockwork.gate.limits.put(wanted)
-    await services.clockwork.gate.look_at(path)
+    changed = await services.background_jobs.gate.limits.put(wanted)
+    await services.background_jobs.gate.look_at(path)
     return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
 
 
@@ -96,10 +96,10 @@ async def limit_playbook(request: Request, path: str) -> Response:
 async def reset_playbook(request: Request, path: str) -> Response:
     """It is as the playbook says again."""
     services = services_of(request)
-    changed = await services.clockwork.gate.limits.remove(path)
+    changed = await services.background_jobs.gate.limits.remove(path)
     if not changed:
         await _check_known(services, path)
-    await services.clockwork.gate.look_at(path)
+    await services.background_jobs.gate.look_at(path)
     return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
 
 
@@ -152,7 +152,7 @@ async def _limited(
 
 
 async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLimitView]:
-    return await playbook_limits(services.store.key_values, services.clockwork.gate.limits, path)
+    return await playbook_limits(services.store.key_values, services.background_jobs.gate.limits, path)
 
 
 async def _of_steps(services: Services, row: ExecutionRow) -> list[StepLimitView]:

@@ -70,7 +70,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 async def message(request: Request) -> Response:
     """Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest."""
     asked = await read(request, MessageBody)
-    sent = await services_of(request).clockwork.deliveries.send_message(
+    sent = await services_of(request).background_jobs.deliveries.send_message(
         asked.name, asked.correlation, asked.payload, message_id=asked.message_id, ttl_s=asked.ttl
     )
     return Json(sent, 202)
@@ -82,7 +82,7 @@ async def signal(request: Request) -> Response:
     asked = await read(request, SignalBody)
     if asked.execution_id is not None:
         await execution_of(request, asked.execution_id)
-    heard = await services_of(request).clockwork.deliveries.send_signal(
+    heard = await services_of(request).background_jobs.deliveries.send_signal(
         asked.name, asked.data, execution_id=asked.execution_id, signal_id=asked.signal_id
     )
     return Json(Signalled(name=asked.name, heard=heard))
@@ -99,7 +99,7 @@ async def inject(request: Request, execution_id: str) -> Response:
         raise ProblemDetails(
             400, f'"{asked.name}" is an event of the system; of those, {", ".join(sorted(INJECTABLE))} may come'
         )
-    changed = await services_of(request).clockwork.deliveries.inject(
+    changed = await services_of(request).background_jobs.deliveries.inject(
         execution_id, asked.name, asked.data, event_key=asked.key
     )
     return Json(Accepted(changed=changed), 202)
@@ -127,7 +127,7 @@ async def cancel(request: Request, timer_id: str) -> Response:
     if execution_id is None:
         raise unknown("timer", timer_id)
     actor = str(identity_of(request).subject)
-    changed = await services.clockwork.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
+    changed = await services.background_jobs.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
     return Json(Accepted(changed=changed))
 
 

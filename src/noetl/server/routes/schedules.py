@@ -38,8 +38,8 @@ class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 @router.get("/api/schedules", **shows(ScheduleList, summary="List schedules"))
 async def schedules(request: Request) -> Response:
     services = services_of(request)
-    timetable = ScheduleStore(services.store.key_values)
-    found, backfills = await timetable.schedules(), await timetable.backfills()
+    schedule_store = ScheduleStore(services.store.key_values)
+    found, backfills = await schedule_store.schedules(), await schedule_store.backfills()
     return Json(
         ScheduleList(
             schedules=[await _schedule_view(services, one, 1) for one in found],

@@ -58,7 +58,7 @@ async def tasks(
         whose = [{"user": actor}, *({"role": one} for one in roles), {"for_anybody": True}]
     found: dict[str, TaskRow] = {}
     for one in whose:
-        rows = await services.clockwork.inbox.list(
+        rows = await services.background_jobs.inbox.list(
             states=states, execution_id=execution_id, limit=limit + 1, beyond=cursor, **one
         )
         found.update((row.task_id, row) for row in rows)
@@ -70,21 +70,21 @@ async def tasks(
 
 @router.get("/api/tasks/{task_id}", **shows(TaskView, summary="One human task"))
 async def task(request: Request, task_id: str) -> Response:
-    return Json(task_view(await services_of(request).clockwork.inbox.get(task_id)))
+    return Json(task_view(await services_of(request).background_jobs.inbox.get(task_id)))
 
 
 @router.post("/api/tasks/{task_id}/claim", **shows(TaskView, reads=Acting, summary="Take a task"))
 async def claim(request: Request, task_id: str) -> Response:
     """Only for holders of its role, or the user it is for."""
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
-    inbox = services_of(request).clockwork.inbox
+    inbox = services_of(request).background_jobs.inbox
     return Json(task_view(await inbox.claim(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
 @router.post("/api/tasks/{task_id}/release", **shows(TaskView, reads=Acting, summary="Give a task back"))
 async def release(request: Request, task_id: str) -> Response:
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
-    inbox = services_of(request).clockwork.inbox
+    inbox = services_of(request).background_jobs.inbox
     return Json(task_view(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
@@ -101,7 +101,7 @@ async def complete(request: Request, task_id: str) -> Response:
         if kept.answer is not None:
             return Response(kept.answer.encode(), headers=REPLAYED, media_type="application/json")
     try:
-        done = await services.clockwork.inbox.complete(
+        done = await services.background_jobs.inbox.complete(
             task_id, asked.values, actor=actor, roles=roles, version=asked.version
         )
     except Exception:
