@@ -27,7 +27,7 @@ EXPECTED = {
     "v10_event_aliases": ("v10", "I_ALIAS*3 W_EVENT_NEVER W_UNREACHABLE"),
     "v10_event_aliases_loop": ("v10", "I_ALIAS*3"),
     "v10_flight_search": ("v10", "I_ALIAS*9"),
-    "v10_foreign_names": ("v10", "W_FOREIGN_NAME*6 W_ITER_IN_ARC W_USED_BEFORE_SET"),
+    "v10_foreign_names": ("v10", "I_ALIAS W_FOREIGN_NAME*5 W_ITER_IN_ARC W_USED_BEFORE_SET"),
     "v10_http_forms": ("v10", "I_ALIAS*5"),
     "v10_http_knobs_refused": ("v10", "E_TASK_KEY*3 I_ALIAS*2"),
     "v10_http_single": ("v10", "I_ALIAS*2"),

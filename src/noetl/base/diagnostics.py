@@ -173,6 +173,7 @@ CODES: dict[str, str] = {
     "W_ERROR_KIND": "A rule, an arc or a retry names a kind of error that its tool never gives.",
     "W_ARC_SHADOWED": "An arc that an earlier unguarded arc always takes first.",
     "W_EVENT_NEVER": "A guard names an event this step never has.",
+    "W_CASE_IN_LOOP": "A case rule of a looped step works in every iteration, though nothing in it is about one.",
     "W_ADMIT_NO_ELSE": "Admission rules without else: what matches none is denied.",
     "W_ITER_IN_ARC": "iter read in an arc, where it is undefined.",
     "W_SPEC_KEY": "A spec key no built-in tool reads.",

@@ -116,3 +116,13 @@ def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(
     found = compiled_document(_PAGES.format(read=read, vars=vars_))
 
     assert [one.hint for one in found.found if one.code == "W_FOREIGN_NAME"] == warned
+
+
+@pytest.mark.req("VAL-20")
+@pytest.mark.parametrize(
+    "option", ["timeout: '{{ workloadd.n }}'", "concurrency: {key: '{{ workloadd.n }}', limit: 1}"]
+)
+def test_the_options_of_the_executor_are_template_sites_too(compiled: Compile, option: str) -> None:
+    text = "- step: start\n  tool: {kind: noop}\n"
+
+    assert "workloadd" in compiled(text, root=f"executor: {{spec: {{{option}}}}}").only("E_UNDEFINED_NAME").message

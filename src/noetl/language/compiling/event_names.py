@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from noetl.base.diagnostics import PositionedDiagnostic
 from noetl.base.source import is_template
+from noetl.base.template_names import paths
 from noetl.language.compiling.boundary_events import ALIASES, boundary_events, meant_by
 from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.text_positions import name_in
-from noetl.language.reading.nodes import Scalar
-from noetl.language.reading.playbook import CaseRuleSyntax, Playbook, StepSyntax, TaskSyntax
+from noetl.language.reading.nodes import Mapping, Scalar, scalars
+from noetl.language.reading.playbook import CaseExit, CaseRuleSyntax, LoopSyntax, Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.shared_checks import nearest
 
 _ENTRIES = ("step.enter", "start")
@@ -36,7 +37,32 @@ def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
             for rule in step.case.rules:
                 for name, place in _compared(rule.when, playbook):
                     _check_case(name, place, step, rule, compilation)
+                _check_iterations(step, rule, playbook, compilation)
     return playbook
+
+
+_OF_ITERATION = frozenset({"iter", "loop", "loop_index", "result", "response", "this", "event", "error"})
+
+
+def _check_iterations(step: StepSyntax, rule: CaseRuleSyntax, playbook: Playbook, compilation: Compilation) -> None:
+    """W_CASE_IN_LOOP: tasks and a way out, with nothing of the element in them, were meant for the end of the loop."""
+    works = any(isinstance(action, TaskSyntax) for action in rule.actions)
+    leads = any(isinstance(action, CaseExit) for action in rule.actions)
+    asked = [name for name, _ in _compared(rule.when, playbook)]
+    if step.loop is None or rule.when is None or not (works and leads) or "call.done" not in asked:
+        return
+    assert isinstance(rule.node, Mapping)
+    texts = (str(scalar.value) for scalar in scalars(rule.node.values["then"]))
+    read = {path[0] for text in texts if is_template(text) for path in paths(text)}
+    loop: LoopSyntax | None = step.loop
+    names = set(_OF_ITERATION)
+    while loop is not None:
+        names.add(str(loop.iterator.value))
+        loop = loop.inner
+    if not read & names:
+        message = f'this rule runs its tasks in every iteration of "{step.name}", and none of them is about the element'
+        hint = "write event.name == 'loop.done' to run them once, after the loop"
+        compilation.note("W_CASE_IN_LOOP", rule.when, message, hint)
 
 
 def _compared(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, PositionedDiagnostic]]:
@@ -75,9 +101,9 @@ def _check_case(
     name: str, place: PositionedDiagnostic, step: StepSyntax, rule: CaseRuleSyntax, compilation: Compilation
 ) -> None:
     if name == "loop.done" and step.loop is not None:
-        if rule.retry or any(isinstance(action, TaskSyntax) for action in rule.actions):
-            message = 'a rule on "loop.done" sets variables and leads on; its tasks never run'
-            compilation.note("W_EVENT_NEVER", place, message, "let it lead to a step that has them")
+        if rule.retry:
+            message = 'a rule on "loop.done" comes after all calls: its retry never happens'
+            compilation.note("W_EVENT_NEVER", place, message, "write retry on the step, or in a rule on call.error")
         return
     if name.startswith("loop.") and step.loop is None:
         message = f'step "{step.name}" never has the event "{name}": it has no loop'

@@ -26,6 +26,8 @@ _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(
     r"\bIN\s*\(\s*'?(\{\{(?:(?!\}\}|\|\s*sql\b).)*\|\s*join\b(?:(?!\}\}|\|\s*sql\b).)*\}\})'?\s*\)", re.I | re.S
 )
+_BODY = re.compile(r"\$(\w*)\$(?P<body>.*?)\$\1\$", re.S)  # the text of a DO block or a function
+_VALUE = re.compile(r"\{\{(?:(?!\}\}|\|\s*(?:sql|identifier)\b).)*\}\}", re.S)
 _BIND = "let templates stand where values stand: those are bound"
 
 
@@ -44,6 +46,7 @@ def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playboo
                 compilation.note("E_TEMPLATE", place, f"this SQL cannot run: {why}", way_out or _BIND)
             else:
                 _note_joined(scalar, text, playbook, compilation)
+                _note_bodies(scalar, text, playbook, compilation)
         elif any(read.root in KEYCHAIN for read in template.references):
             message = "this SQL cannot run: it is wholly made of a secret, and a secret can only be bound"
             compilation.note("E_TEMPLATE", scalar, message, _BIND)
@@ -64,6 +67,17 @@ def _note_joined(scalar: Scalar, text: str, playbook: Playbook, compilation: Com
             place = place_in(scalar, joined.start(1), playbook.source)
             message = "joined text is bound as one value, and IN compares with that text alone"
             compilation.note("W_SQL_FRAGMENT", place, message, "leave join out: IN ({{ … }}) takes a list")
+
+
+def _note_bodies(scalar: Scalar, text: str, playbook: Playbook, compilation: Compilation) -> None:
+    """A body between `$$` is text to the database: nothing in it can be bound, only names may be put there (O-23)."""
+    for body in _BODY.finditer(text):
+        value = _VALUE.search(text, body.start("body"), body.end("body"))
+        if value is not None:
+            place = place_in(scalar, value.start(), playbook.source)
+            message = "nothing can be bound within $$: the task fails with sql.fragment unless this gives a plain name"
+            hint = "read the value outside, e.g. SELECT set_config('app.x', '{{ … }}', true), or mark it {{ … | sql }}"
+            compilation.note("W_SQL_FRAGMENT", place, message, hint)
 
 
 def _sql_of(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl.base.source import is_template
+from noetl.language.compiling.lowering.overlay import EXECUTOR_OPTIONS
 from noetl.language.compiling.lowering.values import inner
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
@@ -70,11 +71,23 @@ def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Writt
             if key not in ("name", "kind"):
                 yield _Written(node, TemplateSite.KEYCHAIN, f'the keychain entry "{entry.name}"')
     yield _Written(playbook.ctx, TemplateSite.INITIAL_CTX, "ctx", keys=True, into_ctx=True)
+    yield from _of_executor(playbook.executor.spec if playbook.executor is not None else None)
     for step in playbook.steps:
         yield from _of_step(step)
     for pipeline in pipelines(playbook):
         for task in pipeline.tasks:
             yield from _of_task(task, pipeline, compilation)
+
+
+def _of_executor(spec: Mapping | None) -> Iterator[_Written]:
+    """What the execution itself is started with, and the defaults of all tasks."""
+    for key, node in _options(spec):
+        if key in ("pool", "concurrency"):
+            yield _Written(node, TemplateSite.INITIAL_CTX, f"executor.spec.{key}")
+        elif key not in EXECUTOR_OPTIONS:
+            yield _Written(node, TemplateSite.TASK_INPUT, f"executor.spec.{key}")
+    yield _Written(inner(spec, "policy", "emit"), TemplateSite.EMIT, "an emitted event")
+    yield _Written(inner(spec, "policy", "lifecycle"), TemplateSite.TIMEOUT, "lifecycle")
 
 
 def _of_step(step: StepSyntax) -> Iterator[_Written]:

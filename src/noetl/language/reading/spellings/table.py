@@ -6,6 +6,7 @@ from noetl.language.reading.spellings import (
     case_actions,
     constructs,
     input_output,
+    loop_done,
     loops,
     options,
     retries,
@@ -25,6 +26,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *routing.SPELLINGS,
     *rules.SPELLINGS,
     *case_actions.SPELLINGS,
+    *loop_done.SPELLINGS,
     *options.SPELLINGS,
     *constructs.SPELLINGS,
 )

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.base.template_names import renamed
+from noetl.base.source import is_template
+from noetl.base.template_names import paths, renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 
 
@@ -71,7 +72,7 @@ def moved_into(node: Mapping, inner: str, key: str, new: str) -> Mapping:
 def with_names(node: Node, names: dict[str, str]) -> Node:
     """`node` with names in its templates changed."""
     match node:
-        case Scalar() if isinstance(node.value, str):
+        case Scalar() if isinstance(node.value, str) and _reads(node.value, names):
             text = renamed(node.value, names) or node.value
             return node if text == node.value else made_text(text, node)
         case Sequence():
@@ -82,6 +83,12 @@ def with_names(node: Node, names: dict[str, str]) -> Node:
             for key, value in node.values.items():
                 node = with_value(node, key, with_names(value, names))
     return node
+
+
+def _reads(text: str, names: dict[str, str]) -> bool:
+    """Whether a template reads one of the names at all; a text that does not is never written anew."""
+    roots = {name.partition(".")[0] for name in names}
+    return is_template(text) and any(path[0] in roots for path in paths(text))
 
 
 def is_null(node: Node | None) -> bool:
