@@ -180,3 +180,17 @@ def test_a_base_lags_behind_by_no_more_than_it_may() -> None:
 
     assert len(base._since) <= KEPT
     assert copied(talk.execution) == talk.execution == base.execution()
+
+
+def test_a_copy_shares_no_container_with_the_execution_it_was_made_from() -> None:
+    """What one of them adds, a refused report say, must not show in the other: the log may never have it."""
+    execution = Execution(execution_id="x", trace_id="t")
+    shared = (dict, list, set, bytearray)
+
+    copy = copied(execution)
+
+    names = [name for name in execution.__struct_fields__ if isinstance(getattr(execution, name), shared)]
+    assert "refused" in names
+    assert [name for name in names if getattr(copy, name) is getattr(execution, name)] == []
+    assert copy.alarms is not execution.alarms
+    assert copy == execution

@@ -57,6 +57,8 @@ def copied(state: Any) -> Any:
             return {key: copied(value) for key, value in state.items()}
         case list():
             return [copied(value) for value in state]
+        case set():
+            return set(state)  # what is in a set is hashable, and nobody changes it
         case bytearray():
             return bytearray(state)
         case _:
