@@ -9,6 +9,12 @@ DOCS := .venv/.docs
 DEPLOY := .venv/.deploy
 UI := src/noetl/_ui/index.html
 
+# Compiled modules are kept, whatever the caller's shell says: the tests start some thousand processes, and each of them
+# would compile a thousand modules, which took two thirds of their processor time. In a folder of their own they stay out
+# of the sources, and `make clean` removes them.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/compiled
+
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -35,11 +41,14 @@ demo: $(READY) ## check, draw, prove and run an example, from nothing
 $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
-# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
+# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves. They wait for
+# pages most of the time, and run beside the others; what they say is shown at the end.
 test: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## what CI runs: style, types and the tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
-	@.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser
-	@.venv/bin/pytest -m "not deep" tests/browser
+	@.venv/bin/pytest -m "not deep" tests/browser > .venv/browser.log 2>&1 & browser=$$!; \
+	trap 'kill $$browser' INT TERM; \
+	.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser; others=$$?; \
+	wait $$browser; browser=$$?; cat .venv/browser.log; exit $$((browser > others ? browser : others))
 	@$(PY) -m tools.conformance --quiet
 
 test-ui: $(UI)
