@@ -47,16 +47,22 @@ def while_answers_are_lost(grounds: Cluster, effects: Effects, line: LosingLine,
 
 @pytest.mark.req("WRK-03", "WRK-06")
 @pytest.mark.parametrize(
-    "wanted", [pytest.param(60, id="some"), pytest.param(400, id="hundreds", marks=pytest.mark.deep)]
+    ("wanted", "chance", "silent"),
+    [
+        pytest.param(60, 0.3, False, id="some"),
+        pytest.param(400, 0.3, False, id="hundreds", marks=pytest.mark.deep),
+        pytest.param(20, 0.05, True, id="in silence", marks=pytest.mark.deep),
+    ],
 )
 def test_an_answer_that_is_lost_costs_no_lease(
-    tmp_path: Path, postgres: Postgres, effects: Effects, wanted: int
+    tmp_path: Path, postgres: Postgres, effects: Effects, wanted: int, chance: float, silent: bool
 ) -> None:
-    """Fewer than one in a hundred, to be exact: an answer and the one to its repetition can both be lost too late."""
+    """Fewer than one in a hundred, to be exact: an answer and the one to its repetition can both be lost too late. In
+    silence, only the worker's patience ends a request, after 8 s or, for a long poll, 28: each loss takes that long."""
     with cluster(tmp_path, postgres.url, ttl_s=LEASE_S) as grounds:
         grounds.server()
         grounds.register(CHAIN)
-        with LosingLine(grounds.urls[0], chance=0.3) as line:
+        with LosingLine(grounds.urls[0], chance=chance, silent=silent) as line:
             starts, healed_at = while_answers_are_lost(grounds, effects, line, wanted)
 
         logs = check(grounds.db, starts.accepted, effects.counts)

@@ -14,12 +14,13 @@ _BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
 class LosingLine:
     """A proxy in a thread of its own. Of answers to turns it loses the part `chance`, by `seed`: the connection ends
-    before the first byte."""
+    before the first byte or, where it is `silent`, stays open and carries nothing any more, as when a machine is gone
+    without a word."""
 
-    def __init__(self, there: str, *, chance: float, seed: int = 1) -> None:
+    def __init__(self, there: str, *, chance: float, seed: int = 1, silent: bool = False) -> None:
         parts = urlsplit(there)
         self._host, self._port = str(parts.hostname), parts.port
-        self.chance, self._chosen = chance, random.Random(seed)
+        self.chance, self._chosen, self._is_silent = chance, random.Random(seed), silent
         self.lost = self.lost_orders = 0  # answers, and those of them that had orders inside
         self.url = ""
         self._loop = asyncio.new_event_loop()
@@ -62,6 +63,8 @@ class LosingLine:
                 if request.startswith(TURN) and self._chosen.random() < self.chance:
                     self.lost += 1
                     self.lost_orders += b'"lease_epoch"' in answer
+                    if self._is_silent:
+                        await self._over.wait()
                     return
                 writer.write(answer)
                 await writer.drain()

@@ -22,6 +22,7 @@ class Faults(msgspec.Struct, kw_only=True):
     """How often what goes wrong: chances of a message, or of a call of the store; counts of what happens to nodes."""
 
     lost: float = 0.0
+    silent: float = 0.0  # of those that are lost: nobody closes the connection, and only patience tells
     doubled: float = 0.0
     late: float = 0.0  # by up to a minute
     store: float = 0.0  # fails before it has acted, or after
@@ -79,6 +80,8 @@ class Network:
         address.open.clear()
 
     def _break(self, answered: asyncio.Future[Reply], *, was_sent: bool = True) -> None:
+        if was_sent and self._happens(self.faults.silent):
+            return
         was_idle = was_sent and self._dice.random() < 0.5
         self._later(_fail, answered, HttpConnectionError("the connection broke", was_sent=was_sent, was_idle=was_idle))
 

@@ -54,7 +54,7 @@ def faults_of(seed: int) -> Faults:
     lost, doubled, late = dice.uniform(0.02, 0.3), dice.uniform(0.0, 0.2), dice.uniform(0.0, 0.05)
     match kind_of(seed):
         case "lossy":
-            return Faults(lost=lost)
+            return Faults(lost=lost, silent=dice.choice((0.0, 0.5)))
         case "messages":
             return Faults(lost=lost, doubled=doubled, late=late)
         case "crashes":
