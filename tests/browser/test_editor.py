@@ -31,6 +31,27 @@ def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, 
     expect(page.locator(".cm-content")).not_to_contain_text("edn")
 
 
+def test_a_task_is_completed_by_its_kind_in_any_step_and_templates_by_their_names(open_at: Open) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    page.locator(".editor .cm-content").click()
+    page.wait_for_function(_SCHEMA_IS_THERE)
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("  - step: more\n    tool:\n      - kind: noop\n      - kind: http\n        ")
+    page.keyboard.press("Control+Space")
+    options = page.locator(".cm-tooltip-autocomplete li")
+    labels = page.locator(".cm-tooltip-autocomplete .cm-completionLabel")
+    expect(labels.get_by_text("url", exact=True)).to_have_count(1)
+    expect(labels.get_by_text("code", exact=True)).to_have_count(0)
+    chosen = page.locator(".cm-tooltip-autocomplete li[aria-selected=true] .cm-completionDetail").first
+    row = page.locator(".cm-tooltip-autocomplete li[aria-selected=true]")
+    colour = "(element) => getComputedStyle(element).color"
+    assert chosen.evaluate(colour) == row.evaluate(colour)
+    page.keyboard.press("Escape")
+    page.keyboard.insert_text('url: "{{ ')
+    page.keyboard.type("workl")
+    expect(options.filter(has_text="workload.who")).to_be_visible()
+
+
 def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     page.locator(".editor .cm-content").click()

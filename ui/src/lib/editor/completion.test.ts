@@ -1,6 +1,7 @@
-import { Text } from "@codemirror/state";
+import { CompletionContext } from "@codemirror/autocomplete";
+import { EditorState, Text } from "@codemirror/state";
 import { describe, expect, it } from "vitest";
-import { pathAt, schemasAt, type Schema } from "./completion";
+import { complete, pathAt, schemasAt, type Schema } from "./completion";
 
 const TEXT = Text.of(
   [
@@ -20,6 +21,43 @@ describe("the path of the cursor", () => {
     expect(pathAt(TEXT, 4, 6)).toEqual(["workflow", "-", "tool"]);
     expect(pathAt(TEXT, 8, 10)).toEqual(["workflow", "-", "next", "arcs", "-"]);
     expect(pathAt(TEXT, 1, 0)).toEqual([]);
+  });
+});
+
+describe("completion", () => {
+  const schema: Schema = {
+    properties: { workflow: { items: { $ref: "#/$defs/step" } } },
+    $defs: {
+      step: { properties: { step: {}, tool: { items: { $ref: "#/$defs/task" } } } },
+      task: {
+        properties: { kind: { enum: ["http", "python"] } },
+        allOf: [
+          { if: { properties: { kind: { const: "http" } }, required: ["kind"] }, then: { $ref: "#/$defs/http" } },
+          { if: { properties: { kind: { const: "python" } }, required: ["kind"] }, then: { $ref: "#/$defs/python" } },
+        ],
+      },
+      http: { properties: { kind: {}, url: {}, method: { enum: ["GET", "POST"] } } },
+      python: { properties: { kind: {}, code: {} } },
+    },
+  };
+  function offered(lines: string[]): string[] {
+    const state = EditorState.create({ doc: lines.join("\n") });
+    const found = complete({ schema }, new CompletionContext(state, state.doc.length, true));
+    return (found?.options ?? []).map((one) => one.label).sort();
+  }
+
+  it("is there in every item of a list, indented or not", () => {
+    expect(offered(["workflow:", "  - step: a", "  - step: b", "  - "])).toEqual(["step", "tool"]);
+    expect(offered(["workflow:", "  - step: a", "  - step: b", "    t"])).toEqual(["tool"]);
+    expect(offered(["workflow:", "- step: a", "- step: b", "  "])).toEqual(["tool"]);
+    expect(offered(["workflow:", "- step: a", "- "])).toEqual(["step", "tool"]);
+  });
+
+  it("offers the keys and values of the kind that is written, and all while none is", () => {
+    const task = ["workflow:", "  - step: a", "    tool:", "      - kind: python", "      - kind: http"];
+    expect(offered([...task, "        "])).toEqual(["method", "url"]);
+    expect(offered([...task, "        method: "])).toEqual(["GET", "POST"]);
+    expect(offered([...task.slice(0, 3), "      - "])).toEqual(["code", "kind", "method", "url"]);
   });
 });
 

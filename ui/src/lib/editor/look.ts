@@ -21,6 +21,7 @@ export const LOOK = EditorView.theme({
     borderRadius: "6px",
   },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail": { color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "var(--text-faint)", fontStyle: "normal", marginLeft: "12px" },
   ".cm-diagnostic": { whiteSpace: "pre-wrap", padding: "6px 10px" },
   ".cm-diagnosticSource": { fontFamily: "var(--mono)", fontSize: "11px", opacity: "0.8" },
