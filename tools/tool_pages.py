@@ -14,6 +14,7 @@ from noetl.tools.kinds import KINDS
 from noetl.tools.permissions import OFF_BY_DEFAULT
 from noetl.tools.registry import EXTRAS
 
+RUN_HERE = {name: kind for name, kind in KINDS.items() if kind.plugin is None}
 EXAMPLES = Path(__file__).parent / "tool_examples"
 
 INDEX_HEAD = """# Kinds of tasks
@@ -44,12 +45,12 @@ _WORDS = {
 
 
 def tool_pages() -> dict[str, str]:
-    """Every page by its file name."""
-    return {"README.md": index_page(), **{f"{name}.md": tool_page(kind) for name, kind in KINDS.items()}}
+    """Every page by its file name. A kind that only a plug-in would run has none."""
+    return {"README.md": index_page(), **{f"{name}.md": tool_page(kind) for name, kind in RUN_HERE.items()}}
 
 
 def index_page() -> str:
-    rows = (f"| [{name}]({name}.md) | {kind.doc}{_remark(kind)} |" for name, kind in KINDS.items())
+    rows = (f"| [{name}]({name}.md) | {kind.doc}{_remark(kind)} |" for name, kind in RUN_HERE.items())
     return INDEX_HEAD + "\n".join(rows) + "\n" + COMMON_HEAD + _table(COMMON_SPEC)
 
 
@@ -67,14 +68,10 @@ def tool_page(kind: ToolKind) -> str:
 
 
 def _remark(kind: ToolKind) -> str:
-    if kind.plugin:
-        return " By plug-in."
     return " Off by default." if kind.name in OFF_BY_DEFAULT else ""
 
 
 def _needs(kind: ToolKind) -> str:
-    if kind.plugin:
-        return f" It is known and checked; to run it, install {kind.plugin}."
     return f" It needs an extra: `pip install noetl[{EXTRAS[kind.name]}]`." if kind.name in EXTRAS else ""
 
 
