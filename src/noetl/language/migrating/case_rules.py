@@ -6,12 +6,16 @@ condition become a `choose`, or, when they lead on too, a step between the old o
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from noetl.language.migrating.case_guards import ERROR, Guard, condition, read_guard
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.playbook import CaseExit, CaseRuleSyntax, SetVars, StepSyntax, TaskSyntax
+
+_LOOP_DONE = re.compile(r"""["']loop\.done["']""")
 
 
 class RuleParts(msgspec.Struct, frozen=True):
@@ -26,6 +30,11 @@ class RuleParts(msgspec.Struct, frozen=True):
     @property
     def works(self) -> bool:
         return bool(self.tasks or self.sets)
+
+    @property
+    def is_after_loop(self) -> bool:
+        """Whether it asks for `loop.done`: judged once, when all iterations have ended (V2C-23)."""
+        return self.rule.when is not None and _LOOP_DONE.search(str(self.rule.when.value)) is not None
 
 
 def take_apart(rule: CaseRuleSyntax, notes: Notes) -> RuleParts:

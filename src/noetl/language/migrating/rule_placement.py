@@ -88,7 +88,9 @@ class CaseSorting:
         taken = self._taken_before(guard, position)
         self._check_order(parts, guard)
         self._check_turns(parts, guard, taken)
-        if parts.rule.when is None:
+        if self.looks.looped and parts.is_after_loop:
+            self._after_loop(parts, guard, taken)
+        elif parts.rule.when is None:
             self._otherwise(parts, guard, position)
         elif guard.only(ENTER) and self.looks.step.tasks:
             self._ahead(parts, guard, taken)
@@ -116,6 +118,8 @@ class CaseSorting:
         if transition is None or not parts.sets or parts.tasks or transition.guard is not None:
             return False
         computed = any(arc.template for arc in transition.targets)
+        if parts.is_after_loop:
+            return not computed
         return not (self.looks.looped or step.sink or computed or self._is_before_vars(parts))
 
     def _is_certain(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> bool:
@@ -135,6 +139,16 @@ class CaseSorting:
             taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
         unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
         return list(unique.values())
+
+    def _after_loop(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
+        """A rule on `loop.done`: an arc that sets what it sets, or the step's own set_ctx."""
+        if parts.transition is not None:
+            self.choices.append(self._choice(parts, guard, self._condition(parts, guard, taken)))
+        elif guard.rest:
+            hint = "let the rule lead on: its arc sets them under its condition"
+            self.notes.blocked(parts.rule, "variables that are set under a condition when the loop has ended", hint)
+        else:
+            self.set_ctx += [values.values for values in parts.sets]
 
     # kinds of rules --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,60 @@
+"""Every shape of the table runs, gives its value, and has a migrated twin with the same result and the same tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.base.source import Source
+from noetl.events.tasks import TaskProcessed
+from noetl.language.conversion import ConversionOutcome, convert
+from noetl.tools.kinds import load_kinds
+from tests.dialects.shapes import RESCUED, SHAPES, Shape
+from tests.playbook_runs import Ran, Scripted, broken
+from tests.worker.case_running import run_case
+
+KINDS = load_kinds()
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def ran(text: str, shape: Shape) -> Ran:
+    answers = {name: given if not isinstance(given, list) else list(given) for name, given in shape.answers.items()}
+    for given in answers.values():
+        if isinstance(given, list):
+            given[:] = [broken() if isinstance(one, Exception) else one for one in given]
+    return run_case(text, tool=Scripted(**answers))
+
+
+def tasks(one: Ran) -> list[str]:
+    """The tasks that ended, in order, those of a loop too."""
+    processed: list[TaskProcessed] = [event.payload for event in one.events if isinstance(event.payload, TaskProcessed)]
+    return [payload.task for payload in processed if not payload.task.startswith("set_vars")]  # a set of v2-case
+
+
+@pytest.mark.req("MIG-06", "DIA-08")
+@pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in SHAPES.items()])
+def test_a_shape_gives_its_value_and_its_migrated_twin_the_same(shape: Shape) -> None:
+    old = ran(shape.text, shape)
+    done = convert(Source("t.yaml", shape.text), kinds=KINDS)
+    assert done.outcome in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED), done.blocked
+    new = ran(done.text or "", shape)
+
+    assert (old.result.status.value, old.result.result) == ("completed", shape.result)
+    assert (new.result.status, new.result.result, new.result.ctx) == (old.result.status, shape.result, old.result.ctx)
+    assert tasks(new) == tasks(old)
+
+
+@pytest.mark.req("MIG-06", "DIA-04")
+@pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in RESCUED.items()])
+def test_a_refused_shape_is_put_right_by_migrate(shape: Shape) -> None:
+    done = convert(Source("t.yaml", shape.text), kinds=KINDS)
+
+    assert not done.before.ok
+    assert done.outcome is ConversionOutcome.MIGRATED
+    assert ran(done.text or "", shape).result.result == shape.result
+
+
+@pytest.mark.parametrize("name", [shape.golden for shape in (*SHAPES.values(), *RESCUED.values()) if shape.golden])
+def test_the_golden_example_of_a_shape_is_there(name: str) -> None:
+    assert (GOLDEN / "spellings" / f"{name}.out").exists() or (GOLDEN / "check" / "err" / f"{name}.out").exists()
