@@ -52,9 +52,9 @@ async def drive(
                 await conductor.take_up("x1", is_gone=lambda owner: True)
             else:
                 await conductor.start(net, execution_id="x1", trace_id="t1", payload={})
-            ended = await conductor.ended("x1")
+            ended = await conductor.ended_execution("x1")
             while children := conductor.open_children():
-                await conductor.ended(children[0])
+                await conductor.ended_execution(children[0])
             return ended
     finally:
         serving.cancel()

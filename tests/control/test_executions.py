@@ -181,6 +181,6 @@ async def test_an_execution_that_is_over_is_told_to_whoever_waits_for_it() -> No
     control_plane = ControlPlane()
     await control_plane.start("workflow: [{step: start}]")
 
-    execution = await control_plane.conductor.ended("x1")
+    execution = await control_plane.conductor.ended_execution("x1")
 
     assert execution.status == "completed"

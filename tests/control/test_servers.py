@@ -137,7 +137,7 @@ async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.M
     for n in range(10):
         await control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={})
         if n == 0:
-            waiting = asyncio.create_task(control_plane.conductor.ended("x0"))
+            waiting = asyncio.create_task(control_plane.conductor.ended_execution("x0"))
             await asyncio.sleep(0.01)
 
     assert len(list(control_plane.conductor._hot)) <= 3
@@ -171,7 +171,7 @@ async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -
     first = ControlPlane(shared=True)
     second = ControlPlane(first.store, shared=True, clock=first.clock)
     await first.start("workflow: [{step: start, tool: {kind: python, code: x}}]")
-    waiting = asyncio.create_task(first.conductor.ended("x1"))
+    waiting = asyncio.create_task(first.conductor.ended_execution("x1"))
     await asyncio.sleep(0.01)
     [order] = (await second.turn()).orders
     await second.turn(second.done(order), capacity=0)

@@ -80,7 +80,7 @@ async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None
     assert order.order_id in stopped
     assert (await control_plane.turn(control_plane.done(order))).verdicts == (ReportResult.TERMINAL,)
     assert await control_plane.store.orders("x1") == []
-    assert (await control_plane.conductor.ended("x1")).status == "cancelled"
+    assert (await control_plane.conductor.ended_execution("x1")).status == "cancelled"
 
 
 async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
@@ -153,7 +153,7 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
         while len(await asked.pending()) > 1:
             await asyncio.sleep(0)
         cancel = await asked.ask("x1", "cancel", reason="enough", at=2.0)
-        await control_plane.conductor.ended("x1")
+        await control_plane.conductor.ended_execution("x1")
         while len(await asked.pending()) > 1:
             await asyncio.sleep(0)
     attending.cancel()
@@ -195,4 +195,4 @@ async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost(
     assert await first.conductor.renew("w1", {order.order_id: 1}) == {order.order_id}
 
     async with asyncio.timeout(60):
-        assert (await first.conductor.ended("x1")).status == "cancelled"
+        assert (await first.conductor.ended_execution("x1")).status == "cancelled"

@@ -33,7 +33,7 @@ async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypa
         await connection.fetchval("SELECT 1")
 
     try:
-        holding = asyncio.create_task(silent._db.together(hold))
+        holding = asyncio.create_task(silent._db.run_in_transaction(hold))
         await holds.wait()
         async with asyncio.timeout(60):
             await other.audit.append([ENTRY])

@@ -117,7 +117,7 @@ async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
     await control_plane.turn(control_plane.report(order, StepFailed(error=Error(kind="k", message=FIVE_MB))))
 
     assert max(sizes(await stored(control_plane))) < 65_536
-    execution = await control_plane.conductor.ended("x1")
+    execution = await control_plane.conductor.ended_execution("x1")
     assert execution.error is not None
     assert execution.error.message.endswith("… (cut, 5000000 characters)")
 

@@ -54,6 +54,6 @@ async def make_schema(name: str, url: str) -> Rows:
             await connection.execute(rows)
             return [tuple(row) for row in await connection.fetch(RAW)]
 
-        return await database.together(fill)
+        return await database.run_in_transaction(fill)
     finally:
         await database.close()

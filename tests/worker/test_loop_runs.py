@@ -483,7 +483,7 @@ async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
     ]
     async with asyncio.timeout(60):
         await conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
-        await conductor.ended("x1")
+        await conductor.ended_execution("x1")
     for task in serving:
         task.cancel()
     await asyncio.wait(serving)

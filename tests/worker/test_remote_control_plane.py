@@ -202,7 +202,7 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
         await server.conductor.control(execution_id, ResumeExecution(at=0.0))
         tool = Scripted(b=lambda inputs, _: len(inputs["args"]["all"]))
         async with working(server, tool), asyncio.timeout(60):
-            ended = await server.conductor.ended(execution_id)
+            ended = await server.conductor.ended_execution(execution_id)
 
     assert (ended.status, ended.results["then"].result) == ("completed", len(large))
 
@@ -244,7 +244,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
             before = [name for name, _ in tool.calls]
             await server.conductor.control(started, ResumeExecution(at=0.0))
             async with asyncio.timeout(60):
-                ended = await server.conductor.ended(started)
+                ended = await server.conductor.ended_execution(started)
 
     assert before == ["a"]
     assert [name for name, _ in tool.calls] == ["a", "b", "c"]

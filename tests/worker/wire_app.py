@@ -66,7 +66,7 @@ class WireServer:
         """Start it, and give its execution once it is over."""
         execution_id = await self.start(playbook, payload)
         async with asyncio.timeout(60):
-            return await self.conductor.ended(execution_id)
+            return await self.conductor.ended_execution(execution_id)
 
     async def start(self, playbook: str, payload: dict[str, Any] | None = None) -> str:
         execution_id = uuid7(SystemClock().now())

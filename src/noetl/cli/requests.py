@@ -48,13 +48,13 @@ async def send_command(store: Store, db: str | None, execution_id: str, command:
 async def tell_each(store: Store, db: str | None, commands: Sequence[tuple[str, Telling]]) -> list[RequestResult]:
     """Have executions told, each what is for it. All are asked before anybody is waited for."""
     from noetl.control.background.presence import is_anybody_there
-    from noetl.control.outside.requests_to_driver import action_of, answer, written
+    from noetl.control.outside.requests_to_driver import action_of, answer, encoded_command
     from noetl.worker.identity import is_gone
 
     if not await is_anybody_there(store.key_values, is_gone, now=time.time()):
         return [await _decided_here(store, db, *one) for one in commands]
     asked = [
-        await store.requests.ask(execution_id, action_of(command), reason=written(command), at=time.time())
+        await store.requests.ask(execution_id, action_of(command), reason=encoded_command(command), at=time.time())
         for execution_id, command in commands
     ]
     until = time.monotonic() + PATIENCE_S

@@ -17,7 +17,7 @@ from noetl.events.envelope import Event
 from noetl.events.references import Reference
 from noetl.operations.api_shapes import ExecutionView
 from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
-from noetl.store.results.files import opened
+from noetl.store.results.files import decoded_body
 
 _PAGE = 500
 _AMONG = 500  # the newest executions, among which the beginning of an id is looked for
@@ -119,7 +119,7 @@ class ServerResults:
             body = self._client.send(requests.stored(reference.checksum))
         except ApiError as problem:
             raise ToolError("result.missing", f"the stored result {reference.key} cannot be read: {problem}") from None
-        return opened(reference, body)
+        return decoded_body(reference, body)
 
 
 def _row(told: ExecutionView) -> ExecutionRow:

@@ -173,9 +173,9 @@ class Executions:
         async def take_over_execution(batch: CommitBatch) -> None:
             await take_over(self._decisions, self._store, self._clock, execution_id, is_gone)
 
-        await self.together(take_over_execution)
+        await self.decide_and_commit(take_over_execution)
 
-    async def ended(self, execution_id: str) -> Execution:
+    async def ended_execution(self, execution_id: str) -> Execution:
         """The execution, once it is over."""
         ended = (await self.execution(execution_id)).ended
         ended.waiting += 1
@@ -219,13 +219,13 @@ class Executions:
         async def loaded(batch: CommitBatch) -> LoadedExecution:
             return await self._decisions.load(execution_id)
 
-        return await self.together(loaded)
+        return await self.decide_and_commit(loaded)
 
     # commands
 
-    async def together(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
+    async def decide_and_commit(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
         """Decide something and store all of it in one transaction, together with whatever else is wanted then."""
-        return await self._rounds.together(decide)
+        return await self._rounds.decide_and_commit(decide)
 
     async def control(self, execution_id: str, command: Control) -> ReportResult:
         """Pause, resume or cancel an execution and its children, in one transaction."""
@@ -249,7 +249,7 @@ class Executions:
                     await self._decisions.load_children(execution_id)
             return [self._decisions.decide(batch, execution_id, command) for execution_id, command in commands]
 
-        return await self.together(decided)
+        return await self.decide_and_commit(decided)
 
     # what a worker asks
 
@@ -330,6 +330,6 @@ class Executions:
 
     async def close(self) -> None:
         """Return once nothing is under way."""
-        await self._rounds.settled()
+        await self._rounds.wait_idle()
         self._decisions.expected.close()
         self.values.close()

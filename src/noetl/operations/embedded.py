@@ -198,7 +198,7 @@ class Driver:
 
     async def result(self, execution_id: str) -> RunResult:
         """How an execution ended, once it has."""
-        ended = await self._conductor.ended(execution_id)
+        ended = await self._conductor.ended_execution(execution_id)
         told = await self._conductor.values.read(lambda load: _run_result(ended, load))
         self._conductor.release(execution_id)
         self._tools.release(execution_id)  # its end may have come from elsewhere
@@ -240,7 +240,7 @@ class Driver:
     async def drained(self) -> None:
         """Return once no nested execution is left that nobody waited for."""
         while children := self._conductor.open_children():
-            await self._conductor.ended(children[0])
+            await self._conductor.ended_execution(children[0])
 
 
 @asynccontextmanager

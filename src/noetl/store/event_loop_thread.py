@@ -21,7 +21,7 @@ class LoopThread:
         """What it comes to; blocks until then. Not from the thread itself."""
         return asyncio.run_coroutine_threadsafe(asked, self._running()).result()
 
-    async def awaited(self, asked: Coroutine[Any, Any, _T]) -> _T:
+    async def call_async(self, asked: Coroutine[Any, Any, _T]) -> _T:
         """The same, for one who has a loop to go on with."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._running()))
 

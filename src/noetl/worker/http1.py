@@ -119,7 +119,7 @@ class HttpConnection:
         head = f"{method} {self._below}{target} HTTP/1.1\r\n{self._always}{about}\r\n"
         request = head.encode("latin-1") + (body or b"")
         kept = self._idle_connection()
-        connection = kept or await self._opened()
+        connection = kept or await self._open_connection()
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await connection.ask(request)
@@ -150,7 +150,7 @@ class HttpConnection:
         else:
             connection.close()
 
-    async def _opened(self) -> _Connection:
+    async def _open_connection(self) -> _Connection:
         try:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_connection(

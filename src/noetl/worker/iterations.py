@@ -97,7 +97,7 @@ class RangeRun:
             around = with_iteration_args(place.step, around, position, now=place.clock.now())
         except TemplateError as problem:
             error = Error(kind=problem.kind, message=f'args of step "{place.step.name}": {problem}')
-            self._ended(index, path, StepFailed(error=error), [])
+            self._note_ended(index, path, StepFailed(error=error), [])
             return
         run = run_of(place, around, interrupted=interrupted)
         try:
@@ -107,14 +107,14 @@ class RangeRun:
         assert not isinstance(end, CaseWaiting), "an iteration does not wait for events"
         if its.hands_on:
             self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
-        self._ended(index, path, end, self._added(run) if its.extend else [])
+        self._note_ended(index, path, end, self._added(run) if its.extend else [])
 
     def _added(self, run: PipelineRun) -> list[Any]:
         """What the iteration adds to the collection: `iter.extend` as it left it (beyond.md §1)."""
         added = run.position.iter.get("extend") if run.position is not None else None
         return added if isinstance(added, list) else []
 
-    def _ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed, added: list[Any]) -> None:
+    def _note_ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed, added: list[Any]) -> None:
         if isinstance(end, StepDone):
             done = IterationDone(index=index, path=path, result=end.result, extend=added)
             self._place.journal.add(self._place.egress.masked(done) if added else done)

@@ -80,7 +80,7 @@ class PipelineRun:
     async def _looked_up(self, task: Task, position: Position) -> Any:
         """What a `secrets` task gives, without recording that it ran again."""
         place, now = self._place, self._place.clock.now()
-        around = inside(task, await place.safe.opened(task, self.around), position, now=now)
+        around = inside(task, await place.safe.scope_with_secrets(task, self.around), position, now=now)
         scope = task_scope(around, position, task)
         prepared = prepare(task, scope, now=now)
         credentials = await place.safe.credentials(prepared.inputs)
@@ -203,7 +203,9 @@ class PipelineRun:
         place, around, prepared, task, position = self._place, self.around, Prepared(), run.task, run.position
         now = place.clock.now()
         try:
-            around = inside(task, self._named(await place.safe.opened(task, around), position), position, now=now)
+            around = inside(
+                task, self._named(await place.safe.scope_with_secrets(task, around), position), position, now=now
+            )
             scope = task_scope(around, position, task)
             secrets = looked_up_names(place.step, position) if takes_sql(task) else ()
             prepared = prepare(task, scope, now=now, over=self._over(position), secrets=secrets)

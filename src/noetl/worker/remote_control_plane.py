@@ -95,7 +95,7 @@ class RemoteControlPlane:
     async def poll(self, capacity: int) -> int:
         """Wait for orders, and say how many have come; they are given with the next turns."""
         turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
-        answer = await self._sent(turn, wait_s=POLL_S)
+        answer = await self._send_turn(turn, wait_s=POLL_S)
         self._arrived += answer.orders
         return len(answer.orders)
 
@@ -104,7 +104,7 @@ class RemoteControlPlane:
 
     async def _turn_answer(self, turn: Turn) -> TurnAnswer:
         try:
-            return await self._sent(turn)
+            return await self._send_turn(turn)
         except ServerRefusedError as problem:
             if problem.status not in _UNREADABLE or not turn.reports:
                 raise
@@ -118,7 +118,7 @@ class RemoteControlPlane:
         parts = [msgspec.structs.replace(turn, reports=(report,), capacity=0) for report in turn.reports]
         answers = [await self._turn_answer(part) for part in parts]
         if turn.capacity:
-            answers.append(await self._sent(msgspec.structs.replace(turn, reports=())))
+            answers.append(await self._send_turn(msgspec.structs.replace(turn, reports=())))
         return TurnAnswer(
             verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
             orders=tuple(order for answer in answers for order in answer.orders),
@@ -126,7 +126,7 @@ class RemoteControlPlane:
             paused=tuple(order_id for answer in answers for order_id in answer.paused),
         )
 
-    async def _sent(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
+    async def _send_turn(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
         """The answer to a turn; a server that does not know us, as one whose store was emptied, is told first."""
         try:
             response, asked_at = await self._request_turn(turn, wait_s)

@@ -22,7 +22,7 @@ from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.events.orders import Order, Report
 from noetl.events.referenced_values import wanted_of
 from noetl.events.references import Reference
-from noetl.store.results.files import STORE, key_of, opened, schema_hint
+from noetl.store.results.files import STORE, decoded_body, key_of, schema_hint
 from noetl.worker.server_connection import PlainServerConnection, ServerConnection, ServerRefusedError
 
 _Key = tuple[str, str]  # an execution, and the checksum of a value it stores: the same value may be masked in one only
@@ -61,11 +61,11 @@ class RemoteValues:
     async def settled(self, what: Any) -> None:
         """Return once every value that `what` names has been stored, or refused. Others may be on their way still: a
         value that cannot be stored holds up its own order only."""
-        while named := self._named(what):
+        while named := self._transfers_named_in(what):
             await asyncio.wait(named)
             crash_point("worker.object_stored")
 
-    def _named(self, what: Any) -> list[asyncio.Task[None]]:
+    def _transfers_named_in(self, what: Any) -> list[asyncio.Task[None]]:
         if not self._under_way:
             return []
         text = msgspec.json.encode(what).decode()
@@ -132,7 +132,7 @@ class RemoteValues:
             self._remember(reference.checksum, body)
         else:
             self._bodies.move_to_end(reference.checksum)
-        return opened(reference, body)
+        return decoded_body(reference, body)
 
     def _read(self, reference: Reference) -> bytes:
         if self._plain is None:

@@ -38,7 +38,7 @@ class SecretStore:
         self._reads: dict[int, Reads] = {}  # by the task itself: the net holds it as long as the order runs
         self._held: dict[str, Material] = {}
 
-    async def opened(self, task: Task, around: PipelineScope) -> PipelineScope:
+    async def scope_with_secrets(self, task: Task, around: PipelineScope) -> PipelineScope:
         """The surroundings with what the task reads of the keychain. ToolError when an entry does not resolve."""
         reads = self._reads.get(id(task))
         if reads is None:
@@ -75,7 +75,7 @@ class SecretStore:
         except ToolError as problem:
             return problem
 
-    def desk(self, renewed: Callable[[str], None]) -> SecretSource:
+    def secret_source(self, renewed: Callable[[str], None]) -> SecretSource:
         """What a tool asks for secrets; `renewed` is told which entry was."""
         return SecretSource(self, renewed)
 

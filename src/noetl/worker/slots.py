@@ -25,12 +25,12 @@ class Slots:
         for _ in range(number):
             slot = self._group.create_task(self._run())
             self._at_work.add(slot)
-            slot.add_done_callback(self._ended)
+            slot.add_done_callback(self._on_slot_end)
 
     async def _run(self) -> None:
         await self._work()
 
-    def _ended(self, slot: asyncio.Task[None]) -> None:
+    def _on_slot_end(self, slot: asyncio.Task[None]) -> None:
         self._at_work.discard(slot)
         if self._is_draining and not self._at_work:
             self._drained.set()

@@ -88,7 +88,7 @@ class TaskRun:
             spec=spec,
             name=names_in(scope),
             resolve=credentials,
-            secrets=place.safe.desk(self._tell_refreshed),
+            secrets=place.safe.secret_source(self._tell_refreshed),
             data_folders=place.tools.permissions.data_folders,
             sandbox=place.tools.permissions.sandbox,
             keep=place.egress.keep,

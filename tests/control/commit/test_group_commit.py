@@ -234,7 +234,7 @@ async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_a
         raise ZeroDivisionError("a bug")
 
     before = asyncio.create_task(conductor.control("x1", PauseExecution(at=1.0, reason="before")))
-    broken = asyncio.create_task(conductor.together(breaks))
+    broken = asyncio.create_task(conductor.decide_and_commit(breaks))
     beside = asyncio.create_task(conductor.control("x2", PauseExecution(at=1.0, reason="beside")))
     await settle()
     store.gate.set()
@@ -298,7 +298,7 @@ async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
         raise DecideAgainError from ValueError("it is still there")
 
     with pytest.raises(ValueError, match="still there"):
-        await control_plane.conductor.together(never)
+        await control_plane.conductor.decide_and_commit(never)
 
 
 async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() -> None:
@@ -330,7 +330,7 @@ async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_tra
 async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_begins_it_again() -> None:
     control_plane, net = ControlPlane(), net_of(CHAIN)
     await control_plane.start()
-    waiting = asyncio.create_task(control_plane.conductor.ended("x1"))
+    waiting = asyncio.create_task(control_plane.conductor.ended_execution("x1"))
     await settle()
     with pytest.raises(ConflictError, match="exists already"):
         await control_plane.conductor.start(net, execution_id="x1", trace_id="t", payload={})

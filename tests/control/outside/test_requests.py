@@ -38,7 +38,7 @@ async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answ
     command = DeliverSignal(at=0.0, signal_id="s1", name="stop")
 
     verdict, text = await answer(
-        control_plane, requests_to_driver.action_of(command), requests_to_driver.written(command)
+        control_plane, requests_to_driver.action_of(command), requests_to_driver.encoded_command(command)
     )
 
     assert verdict is ReportResult.ACCEPTED
@@ -52,7 +52,7 @@ async def test_why_something_was_not_done_is_told() -> None:
     await control_plane.start(TIMER)
     command = CancelTimer(at=0.0, timer_id="siesta", actor="ann")
 
-    _, text = await answer(control_plane, "cancel_timer", requests_to_driver.written(command))
+    _, text = await answer(control_plane, "cancel_timer", requests_to_driver.encoded_command(command))
 
     assert requests_to_driver.decoded_result(text).verdict is ReportResult.NOT_FOUND
     assert requests_to_driver.decoded_result(text).detail == 'no timer "siesta" is running in this execution'

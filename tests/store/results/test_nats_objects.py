@@ -163,13 +163,13 @@ async def test_what_is_put_while_it_is_collected_stays(results: NatsResults, mon
     """Whoever collects has seen an old one; it is put again before it is gone."""
     reference = await asyncio.to_thread(results.put, [1])
     monkeypatch.setattr(nats_objects, "OLD_S", -1.0)  # every one is old
-    bucket = await results._beside.awaited(results._opened())
-    info, seen = await results._beside.awaited(bucket.entry(reference.key))
+    bucket = await results._beside.call_async(results._open_bucket())
+    info, seen = await results._beside.call_async(bucket.entry(reference.key))
     assert info is not None
     await results.send(b"[1]")
 
     with pytest.raises(OvertakenError):
-        await results._beside.awaited(bucket.delete(info, over=seen))
+        await results._beside.call_async(bucket.delete(info, over=seen))
 
     assert await results.fetch(reference.checksum) == b"[1]"
 

@@ -34,7 +34,7 @@ class Recovery:
             wanted = (one for one in hot if one in awaited or hot[one].ended.waiting)
             await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
 
-        await self._rounds.together(caught_up)
+        await self._rounds.decide_and_commit(caught_up)
 
     async def ended_runs(self, runs: Mapping[str, str]) -> list[str]:
         """Which of these step runs, each with its execution, are over; whoever has ended them."""
@@ -48,7 +48,7 @@ class Recovery:
             executions = {run: hot[execution_id].execution for run, execution_id in runs.items()}
             return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
 
-        return await self._rounds.together(looked)
+        return await self._rounds.decide_and_commit(looked)
 
     async def seek(self) -> list[OrderRow]:
         """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that
@@ -61,7 +61,7 @@ class Recovery:
             self._decisions.notify_workers(self._claims.suspects.counts)
             return worn_out
 
-        return await self._rounds.together(sought)
+        return await self._rounds.decide_and_commit(sought)
 
     async def lose(self, order: OrderRow) -> ReportResult:
         """Too many workers were lost with this order."""
@@ -71,4 +71,4 @@ class Recovery:
             command = LoseOrder(at=self._clock.now(), order_id=order.order_id, seen_epoch=order.lease_epoch)
             return self._decisions.decide(batch, order.execution_id, command).verdict
 
-        return await self._rounds.together(lost)
+        return await self._rounds.decide_and_commit(lost)

@@ -30,7 +30,7 @@ class Turns:
         another server does not hold up the rest."""
         if self._is_shared:
             recorded = [partial(self._record_safely, report) for report in turn.reports]
-            *decisions, orders = await self._rounds.each([*recorded, partial(self._claims.claim, turn)])
+            *decisions, orders = await self._rounds.decide_each([*recorded, partial(self._claims.claim, turn)])
             # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are
             # recognised by report id.
             for one in (*decisions, orders):
@@ -42,7 +42,7 @@ class Turns:
             decisions = [await self._record(report, batch) for report in turn.reports]
             return self._answer(turn, decisions, await self._claims.claim(turn, batch))
 
-        return await self._rounds.together(decided)
+        return await self._rounds.decide_and_commit(decided)
 
     def _answer(self, turn: Turn, decisions: Sequence[Decision], orders: Sequence[Order]) -> TurnAnswer:
         told = list(zip(turn.reports, decisions, strict=True))

@@ -90,7 +90,7 @@ class CommitBatch:
             commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
         return commits
 
-    def ended(self) -> list[str]:
+    def ended_executions(self) -> list[str]:
         """The executions that are over with it."""
         return [
             execution_id

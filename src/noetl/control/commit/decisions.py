@@ -92,7 +92,7 @@ class Decisions:
         # Asking the store for every load would cost a query per decision. Within TRUST_S memory is believed; a wrong
         # guess loses its commit and is decided again.
         before = self._clock.now() - TRUST_S
-        for moved in await self.hot.catch_up(self.hot.doubtful(execution_ids, before=before), self._clock.now()):
+        for moved in await self.hot.catch_up(self.hot.possibly_moved(execution_ids, before=before), self._clock.now()):
             self._heard_of(self.hot[moved].execution)
 
     async def catch_up(self, execution_ids: Iterable[str]) -> None:
@@ -239,7 +239,7 @@ class Decisions:
                 hand.give(orders)
         if self.stop is not None and (stopped := batch.stopped):
             self.stop(stopped)
-        for execution_id in batch.ended():
+        for execution_id in batch.ended_executions():
             self.hot[execution_id].ended.set()
         for hear in self.stored if commits else ():
             hear(commits)
@@ -248,7 +248,7 @@ class Decisions:
 
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
         self.is_contended = self.is_contended or conflicting
-        self.hot.doubt(execution_ids, conflicting=conflicting)
+        self.hot.mark_stale(execution_ids, conflicting=conflicting)
         # Their orders were never stored, or may be claimed elsewhere by now.
         self.ready.forget(execution_ids)
 

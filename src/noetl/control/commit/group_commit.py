@@ -68,7 +68,7 @@ class GroupCommit:
         self._fetches: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
-    async def together(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
+    async def decide_and_commit(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
         """Decide something and have it stored; again from the log, if others moved it meanwhile. Not from inside.
         `gathers`: others may well want the same at this moment."""
         # A server always queues: its callers come by the dozen, and the time of one commit gathers them for the next.
@@ -107,7 +107,7 @@ class GroupCommit:
         self._queue(PendingDecision(decide, answer))
         return await answer
 
-    async def each(self, decides: Sequence[Decide]) -> list[Any]:
+    async def decide_each(self, decides: Sequence[Decide]) -> list[Any]:
         """Have several things decided in their order, in one round, each for itself: what became of each, or the
         problem that kept it from being."""
         answers = [asyncio.get_running_loop().create_future() for _ in decides]
@@ -124,7 +124,7 @@ class GroupCommit:
             self._is_busy = True
             self._go_on()
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return once nothing is under way."""
         while under_way := {*self._fetches, *([self._commit_task] if self._commit_task is not None else ())}:
             await asyncio.wait(under_way)

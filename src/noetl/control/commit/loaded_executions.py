@@ -147,7 +147,7 @@ class LoadedExecutions:
         if hot.base is not None:
             hot.base.add(events)
 
-    def doubtful(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
+    def possibly_moved(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
         """Those that others may have moved: seen last before this moment, or moved by others already."""
         return [
             one
@@ -202,7 +202,7 @@ class LoadedExecutions:
         found = self._children.get(execution_id, ())
         return [child for child in found if child in self._hot and self._hot[child].execution.is_open]
 
-    def doubt(self, execution_ids: Iterable[str], *, conflicting: bool = False) -> None:
+    def mark_stale(self, execution_ids: Iterable[str], *, conflicting: bool = False) -> None:
         """Something was decided and not stored: the next use reads the log."""
         for execution_id in execution_ids:
             hot = self._hot.get(execution_id)

@@ -105,7 +105,7 @@ class PlaybookConcurrency:
             await self._news.wait()
             self._news.clear()
             self._ended.clear()
-            while names := await self._awaited():
+            while names := await self._groups_with_waiting():
                 for name in names:
                     await self._advance_safely(name)
                 await self._wait_for_freed_slot()  # others may end in another process
@@ -232,7 +232,7 @@ class PlaybookConcurrency:
             return True
         return await self._store.key_values.put(KIND, name, body, over=over, at=self._clock.now()) is not None
 
-    async def _awaited(self) -> list[str]:
+    async def _groups_with_waiting(self) -> list[str]:
         """The groups in which somebody who began here waits."""
         return list(dict.fromkeys([name for one, name in list(self._names.items()) if await self._waits(one)]))
 

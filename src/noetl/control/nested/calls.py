@@ -96,7 +96,7 @@ class NestedCalls:
         except ToolError:
             self._forget(call, child_id)
             raise
-        execution = await self._conductor.ended(child_id)
+        execution = await self._conductor.ended_execution(child_id)
         # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
         self._forget(call, child_id)
         self._conductor.release(child_id)

@@ -63,7 +63,7 @@ class Starts:
     async def begin(self, start: Start) -> None:
         """Return once it is durable."""
 
-        async def begun(batch: CommitBatch) -> None:
+        async def begin_execution(batch: CommitBatch) -> None:
             hot, now = self._decisions.hot, self._clock.now()
             if start.execution_id in hot:  # others wait for that one's end
                 raise TakenError(f"execution {start.execution_id} exists already")
@@ -71,5 +71,5 @@ class Starts:
             self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
             crash_point("start.before_commit")
 
-        await self._rounds.together(begun, gathers=True)
+        await self._rounds.decide_and_commit(begin_execution, gathers=True)
         crash_point("start.after_commit")

@@ -27,7 +27,7 @@ def action_of(command: Telling) -> str:
     return _ACTIONS[type(command)]
 
 
-def written(command: Telling) -> str:
+def encoded_command(command: Telling) -> str:
     return msgspec.json.encode(command).decode()
 
 

@@ -69,7 +69,7 @@ class ResultCache:
         return size > self._near_bytes
 
     def keep(self, value: Any) -> Reference:
-        found = self._noted(value)
+        found = self._reference_of(value)
         if isinstance(found, Reference):
             return found
         reference, body = found
@@ -114,7 +114,7 @@ class ResultCache:
 
     def send_soon(self, value: Any) -> Reference:
         """Begin to store a value; `settled` waits for it."""
-        found = self._noted(value)
+        found = self._reference_of(value)
         if isinstance(found, Reference):
             return found
         reference, body = found
@@ -144,7 +144,7 @@ class ResultCache:
     def close(self) -> None:
         self._transfer.close()
 
-    def _noted(self, value: Any) -> Reference | tuple[Reference, bytes]:
+    def _reference_of(self, value: Any) -> Reference | tuple[Reference, bytes]:
         """Where the value is, if it could be stored at once; else where it will be, and what has to be sent there."""
         if self._near_bytes == sys.maxsize:
             return self._results.put(value)

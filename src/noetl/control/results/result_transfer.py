@@ -83,7 +83,7 @@ class ResultTransfer:
             self._tasks(unsent, unread)
 
     def send(self, checksum: str, body: bytes) -> asyncio.Task[None]:
-        return self._begun((checksum, True), partial(self._send, checksum, body))
+        return self._started_task((checksum, True), partial(self._send, checksum, body))
 
     def close(self) -> None:
         for task in self._under_way.values():
@@ -91,17 +91,21 @@ class ResultTransfer:
 
     def _tasks(self, unsent: dict[str, bytes], unread: Iterable[str]) -> list[asyncio.Task[None]]:
         sends = [self.send(one, body) for one, body in unsent.items() if not self.is_sent(one)]
-        fetches = [self._begun((one, False), partial(self._fetch, one)) for one in unread if one not in self._bodies]
+        fetches = [
+            self._started_task((one, False), partial(self._fetch, one)) for one in unread if one not in self._bodies
+        ]
         return sends + fetches
 
-    def _begun(self, what: tuple[str, bool], make: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    def _started_task(
+        self, what: tuple[str, bool], make: Callable[[], Coroutine[Any, Any, None]]
+    ) -> asyncio.Task[None]:
         task = self._under_way.get(what)
         if task is None:
             task = self._under_way[what] = asyncio.ensure_future(make())
-            task.add_done_callback(lambda done: self._ended(what, done))
+            task.add_done_callback(lambda done: self._on_task_end(what, done))
         return task
 
-    def _ended(self, what: tuple[str, bool], task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, what: tuple[str, bool], task: asyncio.Task[None]) -> None:
         del self._under_way[what]
         if not task.cancelled() and task.exception() is not None:
             self._failed_at = time.monotonic()  # who waits hears of it; else it is tried again by who needs it

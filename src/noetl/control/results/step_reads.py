@@ -47,10 +47,10 @@ def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
 def _steps_read_by(step: Transition, plan: Plan) -> tuple[str, ...] | None:
     if any(map(_looks_up_more, tasks_of(step))):
         return None
-    return tuple(sorted(word for word in _words(texts_in(msgspec.to_builtins(step))) if plan.has_step(word)))
+    return tuple(sorted(word for word in _words_in(texts_in(msgspec.to_builtins(step))) if plan.has_step(word)))
 
 
-def _words(texts: Iterable[str]) -> set[str]:
+def _words_in(texts: Iterable[str]) -> set[str]:
     return {word for text in texts for word in _WORD.findall(text)}
 
 

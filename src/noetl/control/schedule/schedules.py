@@ -86,8 +86,8 @@ class Schedules:
         # Queued times are older than those that are due now.
         after = await self._from_queue(before)
         for moment in due(before, now):
-            after = await self._come(after, moment)
-        after = _settled(after, now)
+            after = await self._start_or_queue(after, moment)
+        after = _without_missed(after, now)
         # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
             await self._schedule_store.replace(thing, after, at=now)  # who was quicker has seen the same
@@ -96,7 +96,7 @@ class Schedules:
         coming = next(times(after.cron, after.timezone, after=after.kept), None)
         return POLL_S if coming is None else coming + jitter(after, coming) - self._clock.now()
 
-    async def _come(self, schedule: Schedule, moment: float) -> Schedule:
+    async def _start_or_queue(self, schedule: Schedule, moment: float) -> Schedule:
         """A time of the schedule has come."""
         execution_id = execution_id_of(schedule.path, moment)
         if schedule.overlap is not Overlap.ALLOW and await self._is_open(schedule.running, but=execution_id):
@@ -185,7 +185,7 @@ def due(schedule: Schedule, now: float) -> list[float]:
     return [] if schedule.missed is Missed.NONE and late_s > GRACE_S else [newest]
 
 
-def _settled(schedule: Schedule, now: float) -> Schedule:
+def _without_missed(schedule: Schedule, now: float) -> Schedule:
     """Times that were missed and are not made up for are settled too."""
     newest = _newest(schedule, now) if schedule.missed is not Missed.ALL else None
     return schedule if newest is None else msgspec.structs.replace(schedule, kept=newest)

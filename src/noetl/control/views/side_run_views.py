@@ -59,7 +59,7 @@ def side_runs_of(execution: Execution, orders: Iterable[OrderRow], now: float) -
 
 
 def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now: float) -> SideRunView:
-    state, waits_for = _stands(run, order, now)
+    state, waits_for = _state_and_wait(run, order, now)
     about: dict[str, Any] = {}
     if side_run.kind is not SideRunKind.COMPENSATION:
         about["owner"] = side_run.of
@@ -77,32 +77,32 @@ def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now:
         pool=order.pool if order is not None else run.pool,
         worker_id=run.worker_id if leased else None,
         started_at=rfc3339(run.started_at) if run.started_at is not None else None,
-        lease_until=_moment(order.lease_until) if order is not None and leased else None,
+        lease_until=_time_text(order.lease_until) if order is not None and leased else None,
         retry_at=rfc3339(run.position.not_before) if state == "retrying" else None,
         **about,
     )
 
 
-def _stands(run: StepRun, order: OrderRow | None, now: float) -> tuple[str, str]:
+def _state_and_wait(run: StepRun, order: OrderRow | None, now: float) -> tuple[str, str]:
     if order is None or order.state is not OrderState.LEASED:
         return (
             "queued",
             f'a worker of the pool "{order.pool if order is not None else run.pool or "default"}" to take it',
         )
-    held = f"lease {order.lease_epoch}, which ends at {_moment(order.lease_until)}" if order.lease_until else ""
+    held = f"lease {order.lease_epoch}, which ends at {_time_text(order.lease_until)}" if order.lease_until else ""
     if not run.in_task and run.position.attempt > 1 and run.position.not_before > now:
         return "retrying", f"its next attempt, due at {rfc3339(run.position.not_before)}"
     return "running", f"worker {order.lease_owner} to report" + (f" ({held})" if held else "")
 
 
-def _moment(moment: float | None) -> str | None:
+def _time_text(moment: float | None) -> str | None:
     return rfc3339(moment) if moment is not None else None
 
 
 def sentences_of(side_runs: Collection[SideRunView]) -> list[str]:
     """One sentence for each that runs, and one for all that are to be undone."""
     running = [one for one in side_runs if one.state != "pending"]
-    told = [f"{_named(one)}{_at(one)} is {one.state}: it waits for {one.waits_for}" for one in running[:_FIRST]]
+    told = [f"{_side_run_text(one)}{_at(one)} is {one.state}: it waits for {one.waits_for}" for one in running[:_FIRST]]
     if len(running) > _FIRST:
         told.append(f"{len(running) - _FIRST} more run beside the tokens")
     if pending := [one.step for one in side_runs if one.state == "pending"]:
@@ -111,7 +111,7 @@ def sentences_of(side_runs: Collection[SideRunView]) -> list[str]:
     return told
 
 
-def _named(one: SideRunView) -> str:
+def _side_run_text(one: SideRunView) -> str:
     match one.kind:
         case "compensation":
             return f"the compensation of step {one.step}"

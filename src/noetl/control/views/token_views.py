@@ -80,7 +80,7 @@ def sentences_of(
 ) -> list[str]:
     """Why it is where it is, one sentence for each token and for what runs beside them, or how it ended."""
     if not execution.is_open:
-        return _ended(execution)
+        return _ended_text(execution)
     told = [_waiting_line(token) for token in list(tokens)[:_FIRST]]
     if len(tokens) > _FIRST:
         told.append(f"{len(tokens) - _FIRST} more tokens are alive")
@@ -88,11 +88,11 @@ def sentences_of(
     if execution.paused:
         told.insert(0, f"it is paused: noetl resume {execution.execution_id}")
     if execution.wake_at is not None:
-        told.append(f"time moves it next at {_moment(execution.wake_at)}")
+        told.append(f"time moves it next at {_time_text(execution.wake_at)}")
     return told
 
 
-def _ended(execution: Execution) -> list[str]:
+def _ended_text(execution: Execution) -> list[str]:
     if execution.status is None:
         return []
     told = [f"it is over: {execution.status.value}"]
@@ -137,7 +137,7 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
             return TokenView(**common, state="ready", waits_for="nothing: it is about to be admitted")
         return TokenView(**common, state="held", waits_for=_held(token))
     orders = [around.orders[one] for one in _order_ids(run) if one in around.orders]
-    state, waits_for = _stands(run, orders, around)
+    state, waits_for = _state_and_wait(run, orders, around)
     return TokenView(
         **common,
         state=state,
@@ -165,7 +165,7 @@ def _held(token: Token) -> str:
     return _HELD.get(token.held or "", token.held or "")
 
 
-def _stands(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple[str, str]:
+def _state_and_wait(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple[str, str]:
     if told := _outside(run.step_run_id, around):
         return "waiting", told
     leased = [order for order in orders if order.state is OrderState.LEASED]
@@ -184,7 +184,7 @@ def _stands(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple
 
 def _outside(step_run_id: str, around: _Surrounding) -> str:
     fires_at = around.timers.get(step_run_id)
-    words = [f"its timer, at {_moment(fires_at)}"] if fires_at is not None else []
+    words = [f"its timer, at {_time_text(fires_at)}"] if fires_at is not None else []
     words += [
         f'{wait.kind} "{wait.name}"' + (f" with {wait.correlation}" if wait.correlation != "{}" else "")
         for wait in around.waits.get(step_run_id, [])
@@ -196,6 +196,6 @@ def _outside(step_run_id: str, around: _Surrounding) -> str:
     return ", or ".join(words)
 
 
-def _moment(at: float) -> str:
+def _time_text(at: float) -> str:
     """A moment as people read it: to the second."""
     return rfc3339(at)[:19] + "Z"

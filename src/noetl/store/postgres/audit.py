@@ -28,7 +28,7 @@ class PostgresAudit:
         end, self._end = self._end, None
         last = await self._db.write(lambda connection: _follow(connection, entries, *end)) if end else None
         if last is None:
-            last = await self._db.together(lambda connection: _append(connection, entries))
+            last = await self._db.run_in_transaction(lambda connection: _append(connection, entries))
         self._end = last.seq, last.hash
 
     async def onward(self, *, after: int, limit: int = PAGE) -> list[AuditRow]:

@@ -22,7 +22,7 @@ class PostgresCatalog:
         newest = await self._newest(playbook.path)
         if newest is not None and newest.net_hash == playbook.net_hash and playbook.origin in (None, newest.origin):
             return newest  # the usual case costs no write
-        return await self._db.together(lambda connection: _registered(connection, playbook), repeats=True)
+        return await self._db.run_in_transaction(lambda connection: _registered(connection, playbook), repeats=True)
 
     async def _newest(self, path: str) -> CatalogRow | None:
         """Who asks for the same at the same moment shares the answer: a crowd of starts costs a look, not one each."""

@@ -90,7 +90,7 @@ class Database:
         """The same for what must not be done twice. UncertainError when the connection was lost meanwhile."""
         return await self._patiently(work, repeats=lambda: False)
 
-    async def together(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
+    async def run_in_transaction(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
         """A write of several statements: all of them or none. A process that was stopped for long between two of them
         has lost its connection, and nothing is stored: they are said again. `repeats` is for what leaves the same when
         it is done twice; the commit of anything else is sent once."""

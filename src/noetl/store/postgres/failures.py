@@ -74,7 +74,7 @@ def explained(where: str, problem: BaseException) -> BackendError:
 
 
 @contextmanager
-def legible(execution_id: str) -> Iterator[None]:
+def damage_as_unreadable(execution_id: str) -> Iterator[None]:
     """What is found to be damaged among the events of one execution is told of that one alone."""
     try:
         yield

@@ -16,7 +16,7 @@ from noetl.store.key_values import KeyValues
 from noetl.store.migrations import Applied, applied_of, pending
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.database import Database
-from noetl.store.postgres.failures import legible
+from noetl.store.postgres.failures import damage_as_unreadable
 from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import applied, known_migrations, migrate
 from noetl.store.row_codecs import event_of, execution_of, order_of
@@ -54,7 +54,7 @@ class PostgresHistory:
             await database.close()
 
     async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
-        with legible(execution_id):
+        with damage_as_unreadable(execution_id):
             if only is None:
                 rows = await self._db.rows("select_events", execution_id, after)
             else:

@@ -35,7 +35,9 @@ async def migrate(database: Database, known: list[StoreMigration]) -> list[Store
     """Bring the schema up to the newest of `known` and give what ran. Safe when several programs open it at once."""
     if not pending(await database.read(applied), known, database.where):
         return []
-    return await database.together(lambda connection: _migrated(connection, known, database.address), repeats=True)
+    return await database.run_in_transaction(
+        lambda connection: _migrated(connection, known, database.address), repeats=True
+    )
 
 
 async def _migrated(connection: Any, known: list[StoreMigration], address: Address) -> list[StoreMigration]:

@@ -23,7 +23,7 @@ from noetl.store.postgres.catalog import PostgresCatalog
 from noetl.store.postgres.commits import Written
 from noetl.store.postgres.credentials import PostgresCredentials
 from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
-from noetl.store.postgres.failures import UncertainError, is_there_already, legible
+from noetl.store.postgres.failures import UncertainError, damage_as_unreadable, is_there_already
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.human_tasks import PostgresTasks
 from noetl.store.postgres.key_values import PostgresKeyValues
@@ -145,7 +145,7 @@ class PostgresStore(PostgresHistory):
             await connection.execute(QUERIES["retire_rest"], [row[0] for row in rows])
             return len(rows)
 
-        return await self._db.together(retired)
+        return await self._db.run_in_transaction(retired)
 
     async def checksums(self) -> set[str]:
         return {row[0] for row in await self._db.rows("select_checksums")}
@@ -154,7 +154,7 @@ class PostgresStore(PostgresHistory):
         return await self._db.assign("renew_lease", lease_until, order_id, lease_epoch, owner) == 1
 
     async def rebuild(self) -> int:
-        return await self._db.together(self._rebuilt, repeats=True)
+        return await self._db.run_in_transaction(self._rebuilt, repeats=True)
 
     async def _rebuilt(self, connection: Any) -> int:
         await connection.execute(QUERIES["take_time"])  # between two statements, logs are read
@@ -171,7 +171,7 @@ class PostgresStore(PostgresHistory):
 
     async def _derived(self, connection: Any, execution_id: str) -> Derived:
         """From the events alone; the row beside them, if there is one, is not asked."""
-        with legible(execution_id):
+        with damage_as_unreadable(execution_id):
             rows = await connection.fetch(QUERIES["select_stream"], execution_id)
         return derived_rows([event_of(execution_id, row) for row in rows])
 

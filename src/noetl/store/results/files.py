@@ -215,7 +215,7 @@ def verified(checksum: str, body: bytes) -> bytes:
     return body
 
 
-def opened(reference: Reference, body: bytes) -> Any:
+def decoded_body(reference: Reference, body: bytes) -> Any:
     """The value in `body`, if it is the one that was stored."""
     return msgspec.json.decode(verified(reference.checksum, body))
 

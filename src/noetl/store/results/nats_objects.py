@@ -124,7 +124,7 @@ class NatsResults(RemoteResults):
 
         async def call_bucket() -> _T:
             try:
-                bucket = await self._opened()
+                bucket = await self._open_bucket()
                 async with asyncio.timeout(patience_s):
                     return await ask(bucket)
             except (NotFoundError, DigestMismatchError):
@@ -137,9 +137,9 @@ class NatsResults(RemoteResults):
                 await self._leave()
                 raise BackendError(f"the result store {self.url} failed: {first_line(problem)}") from problem
 
-        return await self._beside.awaited(call_bucket())
+        return await self._beside.call_async(call_bucket())
 
-    async def _opened(self) -> Bucket:
+    async def _open_bucket(self) -> Bucket:
         async with self._connecting:
             if self._client is None or not self._client.is_connected:
                 await self._leave()

@@ -66,7 +66,7 @@ def restore(archive: Path, db: Path, results: Path) -> Manifest:
     for place in (db, db.with_name(db.name + "-wal"), results):
         if place.exists():
             raise RefusedError(f"{place} exists: restore to a new place with --db, or move it away")
-    with _opened(archive) as tar:
+    with _open_archive(archive) as tar:
         manifest = _read_manifest(tar, archive)
         part = db.with_name(f".{db.name}.restoring")
         make_folder(db.absolute().parent)
@@ -155,7 +155,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, file: Path) -> str:
 
 
 @contextmanager
-def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
+def _open_archive(archive: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(archive) as tar:
             yield tar

@@ -74,7 +74,7 @@ class SqliteHistory:
             history._db.close()
 
     async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
-        with self._explained(), legible(execution_id):
+        with self._explained(), damage_as_unreadable(execution_id):
             if only is None:
                 rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
             else:
@@ -181,7 +181,7 @@ class SqliteHistory:
 
 
 @contextmanager
-def legible(execution_id: str) -> Iterator[None]:
+def damage_as_unreadable(execution_id: str) -> Iterator[None]:
     """What is no text any more among the events of one execution is told of that one alone."""
     try:
         yield

@@ -38,7 +38,7 @@ from noetl.store.row_codecs import (
 from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, legible, reading_connection
+from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, reading_connection
 from noetl.store.sqlite.human_tasks import SqliteTasks
 from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
@@ -197,7 +197,7 @@ class SqliteStore(SqliteHistory):
 
     def _stream(self, execution_id: str) -> list[Event]:
         """The events alone; the row beside them, if there is one, is not asked."""
-        with legible(execution_id):
+        with damage_as_unreadable(execution_id):
             rows = self._db.execute(QUERIES["select_stream"], (execution_id,)).fetchall()
         return [event_of(execution_id, row) for row in rows]
 
