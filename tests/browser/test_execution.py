@@ -108,6 +108,20 @@ def test_logs_hold_what_was_printed_and_why_it_failed(open_at: Open, here: Site)
     expect(page.locator("pre.error").first).to_contain_text("no luck")
 
 
+def test_logs_say_by_which_step_they_are_filtered_and_are_searched(open_at: Open, here: Site, chain: str) -> None:
+    page = open_at(f"/executions/{chain}?tab=logs&step=end")
+    expect(page.get_by_label("Step", exact=True)).to_have_value("end")
+    expect(page.get_by_text("Nothing was printed in end")).to_be_visible()
+    page.get_by_label("Step", exact=True).select_option("all steps")
+    expect(page.locator("pre", has_text="greeting")).to_have_count(1)
+    page.get_by_label("Find in logs").fill("nowhere")
+    expect(page.get_by_text("No line matches")).to_be_visible()
+    page.get_by_label("Find in logs").fill("GREET")
+    expect(page.locator("pre", has_text="greeting")).to_have_count(1)
+    page.get_by_label("failed only").check()
+    expect(page.get_by_text("No line matches")).to_be_visible()
+
+
 def test_every_iteration_of_a_loop_is_a_cell(open_at: Open, here: Site, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=loops")
     expect(page.get_by_role("img", name="each: 12 of 12 iterations done, 0 failed")).to_be_visible()
