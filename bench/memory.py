@@ -1,8 +1,9 @@
 """Memory of a server after executions that are over: its resident size after some, and after twenty times as many.
 
-    .venv/bin/python bench/memory.py SHAPE FIRST LAST
+    .venv/bin/python bench/memory.py SHAPE FIRST [MORE...] LAST
 
-A server of its own on a fresh file, with workers in its process; executions are started over HTTP by several callers.
+Each count is printed as soon as it is reached. A server of its own on a fresh file, with workers in its process;
+executions are started over HTTP by several callers.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ workflow:
 workflow:
   - step: start
     loop: {in: "{{ range(100) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 10}}
-    tool: [{name: work, kind: noop, set_ctx: {last: "{{ iter.item }}"}}]
+    tool: [{name: work, kind: noop, args: {item: "{{ iter.item }}"}}]
 """,
 }
 
@@ -63,7 +64,7 @@ async def run(url: str, token: str, number: int, payload: dict[str, str]) -> Non
         await asyncio.gather(*(call() for _ in range(CALLERS)))
 
 
-async def measure(shape: str, first: int, last: int) -> None:
+async def measure(shape: str, counts: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         token_file = Path(folder) / "token"
         command = [sys.executable, "-m", "noetl.cli.main", "server", "start", "--port", "0", "--db", f"{folder}/s.db"]
@@ -74,6 +75,8 @@ async def measure(shape: str, first: int, last: int) -> None:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
         try:
             while not (found := re.search(r"NoETL at (http://[\d.]+:\d+)", told.read_text())):
+                if process.poll() is not None:
+                    raise RuntimeError(f"the server ended: {told.read_text()[-2000:]}")
                 await asyncio.sleep(0.1)
             url = found[1]
             token = token_file.read_text().strip()
@@ -81,17 +84,17 @@ async def measure(shape: str, first: int, last: int) -> None:
             headers = {"authorization": f"Bearer {token}", "content-type": "text/yaml"}
             httpx2.post(f"{url}/api/catalog", content=text, headers=headers).raise_for_status()
             payload = {"text": "x" * 20_000} if shape == "large" else {}
-            began = resident_mib(process.pid)
-            await run(url, token, first, payload)
-            early = resident_mib(process.pid)
-            await run(url, token, last - first, payload)
-            late = resident_mib(process.pid)
-            print(f"{shape}: {began:.0f} MiB at start, {early:.0f} after {first}, {late:.0f} after {last}: ", end="")
-            print(f"{late / early:.2f} times", flush=True)
+            print(f"{shape}: {resident_mib(process.pid):.0f} MiB at start", flush=True)
+            first_mib, done = 0.0, 0
+            for count in counts:
+                await run(url, token, count - done, payload)
+                done, now_mib = count, resident_mib(process.pid)
+                first_mib = first_mib or now_mib
+                print(f"{shape}: {now_mib:.0f} MiB after {count}: {now_mib / first_mib:.2f} times", flush=True)
         finally:
             process.terminate()
             process.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(measure(sys.argv[1], [int(count) for count in sys.argv[2:]]))
