@@ -167,3 +167,26 @@ def test_a_first_step_of_another_name_is_named_as_the_entry() -> None:
     assert any("executor: {spec: {entry_step: begin}}" in one.hint for one in before.refusals)
     assert yaml.safe_load(new)["executor"] == {"spec": {"entry_step": "begin"}}
     assert called(run_case(new)) == ["begin_task"]
+
+
+@pytest.mark.req("MIG-06", "DOC-10")
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("workflow: [{step: start, kind: http, url: u}]\n", ("workflow", 0, "tool", "url")),
+        ("version: 2\nworkflow: [{step: start, tool: {kind: http, url: u}}]\n", ("metadata", "version")),
+        ("steps: [{step: start, tool: {kind: http, url: u}}]\n", ("workflow", 0, "step")),
+    ],
+)
+def test_an_ignored_key_that_has_a_place_in_v10_is_put_there_and_its_hint_says_so(
+    text: str, place: tuple[Any, ...]
+) -> None:
+    done = convert(Source("test.yaml", HEAD + text), kinds=KINDS)
+
+    assert "as noetl migrate does" in next(one.hint for one in done.before.diagnostics if one.code == "W_UNKNOWN_KEY")
+    assert done.outcome is ConversionOutcome.MIGRATED
+    node = yaml.safe_load(done.text or "")
+    for part in place:
+        node = node[part]
+    assert node is not None
+    assert called(run_case(done.text or "")) == ["start_task"]

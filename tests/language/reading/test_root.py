@@ -11,9 +11,9 @@ from tests.language.reading.documents import codes, only, places, read_root_text
 
 @pytest.mark.req("DOC-02")
 def test_an_unknown_root_section_is_an_error_that_lists_the_known_ones_under_v10() -> None:
-    found = only(read_root_text("steps: []")[1])
+    found = only(read_root_text("stages: []")[1])
 
-    assert (found.code, found.path) == ("E_ROOT_KEY", "steps")
+    assert (found.code, found.path) == ("E_ROOT_KEY", "stages")
     assert "workflow" in found.hint
     assert "keychain" in found.hint
 

@@ -32,6 +32,13 @@ from noetl.language.reading.spellings.trees import with_items, with_value
 from noetl.language.reading.v2_case.reader import read_v2_case
 from noetl.language.reading.yaml import read_yaml
 
+# What is put right in a document that is accepted: keys that its dialect passes over with a warning, though they have
+# a place in v10.
+_READ_KEYS = {
+    Dialect.V10: ("root-identity", "step-inputs"),
+    Dialect.V10_IO: ("root-version", "root-identity", "step-inputs"),
+}
+
 
 class Rescued(msgspec.Struct, frozen=True):
     """`problems` are what is still wrong with a step that no rule could rewrite."""
@@ -47,7 +54,7 @@ def respell(source: Source, dialect: Dialect) -> MigratedPlaybook:
     if root is None:
         return MigratedPlaybook(source.text)
     rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
-    repairs = [row for row in REPAIRS if row.id == "root-version"] if dialect is Dialect.V10_IO else []
+    repairs = [row for row in REPAIRS if row.id in _READ_KEYS.get(dialect, ())]
     return _written(source, root, respelled(root, rewriting, repairs), findings)
 
 

@@ -16,7 +16,8 @@ _CODE = "E_STEP_KEY"
 _OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
 # Keys that people write on a step and that stand somewhere else.
 ELSEWHERE = {"description": "write desc", **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
-ELSEWHERE["kind"] = ELSEWHERE["type"] = "move it into tool: {kind: …}"
+ELSEWHERE["type"] = "move it into tool: {kind: …}"
+ELSEWHERE["kind"] = "move it into tool: {kind: …}, with the inputs beside it, as noetl migrate does"
 ELSEWHERE["save"] = "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool"
 
 
