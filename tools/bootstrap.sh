@@ -35,11 +35,14 @@ lock=requirements${group:+-$group}.lock
 with_uv() {
     [ -n "$uv" ] || return 1
     VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --require-hashes -r "$lock" || return 1
+    # The project was once called noetl: an environment from then would hold it twice.
+    [ -n "$group" ] || VIRTUAL_ENV="$PWD/.venv" "$uv" pip uninstall --quiet noetl 2>/dev/null || true
     [ -n "$group" ] || VIRTUAL_ENV="$PWD/.venv" "$uv" pip install --quiet --no-deps -e .
 }
 with_pip() {
     [ -x .venv/bin/pip ] || .venv/bin/python -m ensurepip >/dev/null
     .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" || return 1
+    [ -n "$group" ] || .venv/bin/pip uninstall --quiet --yes noetl 2>/dev/null || true
     [ -n "$group" ] || .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
 }
 # uv reads another configuration than pip (certificates, indexes): where one cannot fetch, the other often can. What the

@@ -71,3 +71,16 @@ def test_for_people_each_line_has_a_sign_and_a_way_out() -> None:
     assert code == 0
     assert "✓  noetl" in out
     assert "→ the first run makes it" in out
+
+
+def test_the_other_project_called_noetl_is_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have a package `noetl`: what was installed last has overwritten the other."""
+    other = home / "site" / "noetl-9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: noetl\nVersion: 9.9\n")
+    monkeypatch.syspath_prepend(str(home / "site"))
+
+    code, told = found()
+
+    assert code == 1
+    assert (told["other noetl"]["state"], "9.9" in told["other noetl"]["found"]) == ("bad", True)

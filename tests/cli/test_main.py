@@ -67,7 +67,7 @@ def test_help_of_a_command_explains_every_option(name: str) -> None:
 
 
 def test_version_is_that_of_the_package() -> None:
-    assert call("--version") == (0, f"noetl {version('noetl')}\n", "")
+    assert call("--version") == (0, f"noetl {version('noetl-engine')}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -369,7 +369,9 @@ def test_attaching_postgres_without_its_extension_names_the_extra(
     with duckdb.connect(config={"extension_directory": str(tmp_path)}) as connection, pytest.raises(ToolError) as told:
         sandboxed_connection.attach(connection, "host=127.0.0.1 user=me password=sesame")
 
-    assert str(told.value) == "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
+    assert str(told.value) == (
+        "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"
+    )
 
 
 @pytest.mark.req("TOOL-06")

@@ -413,7 +413,7 @@ def test_a_kind_without_its_driver_names_its_extra(kind: str, package: str) -> N
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl[{kind}]'
+    assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl-engine[{kind}]'
 
 
 async def test_a_server_that_is_not_there_is_told_without_the_password(tool: PostgresTool) -> None:

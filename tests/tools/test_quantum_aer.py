@@ -20,7 +20,7 @@ from tests.fixtures.virtual_time import RealWork
 from tests.tools.quantum_tasks import BELL, World, refused
 
 needs_aer = pytest.mark.skipif(
-    find_spec("qiskit_aer") is None, reason="Qiskit Aer is not installed: install noetl[quantum]"
+    find_spec("qiskit_aer") is None, reason="Qiskit Aer is not installed: install noetl-engine[quantum]"
 )
 
 
@@ -38,7 +38,7 @@ async def test_without_the_extra_aer_says_what_to_install(monkeypatch: pytest.Mo
     error = await refused(World()(provider="aer", circuit=BELL))
 
     assert error.kind == "quantum.provider_unavailable"
-    assert error.message == "this job needs Qiskit Aer, which is not installed here: install noetl[quantum]"
+    assert error.message == "this job needs Qiskit Aer, which is not here: install noetl-engine[quantum]"
 
 
 @needs_aer

@@ -21,7 +21,8 @@ from tests.tools.quantum_tasks import BELL, World, refused
 
 TOKEN = "ibm-token-0123456789abcdef"
 needs_ibm = pytest.mark.skipif(
-    find_spec("qiskit_ibm_runtime") is None, reason="qiskit-ibm-runtime is not installed: install noetl[quantum-ibm]"
+    find_spec("qiskit_ibm_runtime") is None,
+    reason="qiskit-ibm-runtime is not installed: install noetl-engine[quantum-ibm]",
 )
 # Stands for the process of IBM's package: it tells what it was asked, and whether it sees the token where others could.
 ECHOES = """
@@ -64,7 +65,7 @@ async def test_without_its_package_ibm_says_what_to_install(world: World, monkey
 
     assert error.kind == "quantum.provider_unavailable"
     assert error.message == (
-        'the quantum provider "ibm" needs the package qiskit-ibm-runtime: install noetl[quantum-ibm], '
+        'the quantum provider "ibm" needs the package qiskit-ibm-runtime: install noetl-engine[quantum-ibm], '
         "or let the simulator stand in for it with quantum_providers = ibm=simulator"
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from noetl.base.distribution import other_version, own_version
 from noetl.base.errors import BackendError
 from noetl.cli.doctor_findings import DoctorFinding, State
 
@@ -48,7 +49,14 @@ def examined(db: str | None, server: str | None) -> list[DoctorFinding]:
 
 
 def _versions() -> Iterator[DoctorFinding]:
-    yield DoctorFinding("noetl", "ok", version("noetl"))
+    yield DoctorFinding("noetl", "ok", own_version())
+    if (other := other_version()) is not None:
+        yield DoctorFinding(
+            "other noetl",
+            "bad",
+            f"another project called noetl ({other}) is installed in the same environment and has the same files",
+            "uninstall noetl and noetl-engine, then install noetl-engine again",
+        )
     yield DoctorFinding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
@@ -155,7 +163,7 @@ def _extras() -> Iterator[DoctorFinding]:
         if _is_there(module):
             yield DoctorFinding(f"extra {extra}", "ok", _version_of(module))
         else:
-            yield DoctorFinding(f"extra {extra}", "note", f"not installed: {what}", f"install noetl[{extra}]")
+            yield DoctorFinding(f"extra {extra}", "note", f"not installed: {what}", f"install noetl-engine[{extra}]")
     more = sorted(set(load_kinds()) - set(KINDS))
     yield DoctorFinding("tools", "ok", f"{len(KINDS)} kinds" + (f", by plug-ins {', '.join(more)}" if more else ""))
 

@@ -141,9 +141,9 @@ def _is_text(given: str) -> bool:
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from noetl.base.distribution import own_version
 
-        click.echo(f"noetl {version('noetl')}")
+        click.echo(f"noetl {own_version()}")
         ctx.exit()
 
 

@@ -73,7 +73,7 @@ def _state(name: str) -> str:
     if name in OFF_BY_DEFAULT:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
-    return "ready" if extra is None or is_installed(extra) else f"pip install noetl[{extra}]"
+    return "ready" if extra is None or is_installed(extra) else f"pip install noetl-engine[{extra}]"
 
 
 @cache

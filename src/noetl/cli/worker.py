@@ -125,8 +125,7 @@ def _detach() -> None:
 
 
 async def _served(there: Reached, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
-    from importlib.metadata import version
-
+    from noetl.base.distribution import own_version
     from noetl.base.tls_trust import trusting
     from noetl.cli.live import print_line
     from noetl.cli.processes import leave, own_record
@@ -142,7 +141,7 @@ async def _served(there: Reached, settings: Settings, name: str | None, labels: 
         concurrency=settings.concurrency,
         labels=labels,
         drain_s=settings.drain_timeout,
-        version=version("noetl"),
+        version=own_version(),
     )
     word = own_record("worker", spec.name, there.url, pools=",".join(settings.pools))
     place = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
 
+from noetl.base.distribution import own_version
 from noetl.server.access.access import install as install_access
 from noetl.server.guarded_router import components, include
 from noetl.server.head_requests import HeadAsGet
@@ -53,7 +53,7 @@ def build(services: Services) -> FastAPI:
     """The app over open services."""
     app = FastAPI(
         title="NoETL",
-        version=version("noetl"),
+        version=own_version(),
         openapi_url=None,  # it is a route of ours, behind the guard like every other
         docs_url=None,
         redoc_url=None,

@@ -13,13 +13,13 @@ import socket
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import uvicorn
 
+from noetl.base.distribution import own_version
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.outages import Outage
 from noetl.control.background.garbage_collection import sweeper
@@ -251,7 +251,7 @@ async def work(services: Services, worker: Worker) -> None:
         pools=(EVERY,),
         capacity=services.settings.workers,
         kinds=services.tools.kinds(),
-        version=version("noetl"),
+        version=own_version(),
     )
     await services.roster.register(row)
     seen = asyncio.create_task(_be_seen(services, worker_id))

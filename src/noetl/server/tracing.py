@@ -94,7 +94,7 @@ def open_tracing(store: Store, meters: Meters) -> Tracing | None:
 
         return Tracing(store, meters, Exported(OTLPSpanExporter()).send)
     except ImportError:
-        log.warning("tracing", problem="a collector is named, and its exporter is not there: install noetl[otel]")
+        log.warning("tracing", problem="a collector is named, but not its exporter: install noetl-engine[otel]")
         return None
 
 

@@ -15,7 +15,7 @@ async def open_dispatch(settings: ServerSettings) -> Wakeups:
         try:
             from noetl.store.wakeups.nats import nats_dispatch
         except ImportError:
-            raise RefusedError("a NATS broker needs its driver: install noetl[nats]") from None
+            raise RefusedError("a NATS broker needs its driver: install noetl-engine[nats]") from None
         linked = nats_dispatch(settings.nats)
     elif is_database(settings.db):
         from noetl.store.wakeups.postgres import postgres_dispatch  # the store has asked for its driver already

@@ -130,7 +130,7 @@ class Registry:
 
     def _missing(self, kind: str, problem: ImportError) -> str:
         if extra := self._extras.get(kind):
-            return f'tool kind "{kind}" needs an extra: install noetl[{extra}]'
+            return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]'
         return f'tool kind "{kind}" could not be imported: {problem}'
 
     def release(self, execution_id: str) -> None:

@@ -29,7 +29,7 @@ try:
 
     from noetl.store.results.nats_bucket import Bucket, OvertakenError
 except ImportError:
-    raise BackendError("results in a NATS broker need its driver: install noetl[nats]") from None
+    raise BackendError("results in a NATS broker need its driver: install noetl-engine[nats]") from None
 
 _T = TypeVar("_T")
 BUCKET = "noetl-results"

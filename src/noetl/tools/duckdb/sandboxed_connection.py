@@ -72,7 +72,7 @@ def attach(connection: Any, address: str) -> None:
     try:
         connection.execute(f"LOAD {quoted(_postgres_extension())}")
     except Exception:  # whatever is missing, this is the way out
-        message = "this DuckDB cannot load the postgres extension here: install noetl[duckdb-extensions]"
+        message = "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"
         raise ToolError("duckdb.error", message) from None
     try:
         connection.execute(f"ATTACH {quoted(address)} AS pg (TYPE postgres)")

@@ -133,6 +133,6 @@ def _user_agent() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"noetl/{version('noetl')}"
+        return f"noetl/{version('noetl-engine')}"
     except PackageNotFoundError:
         return "noetl"

@@ -51,7 +51,7 @@ class Ibm:
         if find_spec("qiskit_ibm_runtime") is None:
             raise ToolError(
                 UNAVAILABLE,
-                f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl[{EXTRA}], '
+                f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl-engine[{EXTRA}], '
                 "or let the simulator stand in for it with quantum_providers = ibm=simulator",
             )
         told = await self._engine.ask(op=op, account=account_of(around.credential), **more)

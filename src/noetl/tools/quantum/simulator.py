@@ -23,7 +23,7 @@ from noetl.tools.quantum.statevector import MAX_QUBITS, TooLargeError, counts_of
 
 VERSION = 1  # of how counts are drawn: raised when the same seed would give others
 _IN_PLACE = 200_000  # amplitudes times gates: what is over in a moment is not worth a thread
-_LARGER = "provider: aer of noetl[quantum] takes larger ones"
+_LARGER = "provider: aer of noetl-engine[quantum] takes larger ones"
 
 
 class _Ticket(msgspec.Struct, frozen=True, array_like=True):
@@ -115,7 +115,7 @@ def _has_aer() -> bool:
 
 def _check_aer() -> None:
     if not _has_aer():
-        raise ToolError(UNAVAILABLE, "this job needs Qiskit Aer, which is not installed here: install noetl[quantum]")
+        raise ToolError(UNAVAILABLE, "this job needs Qiskit Aer, which is not here: install noetl-engine[quantum]")
 
 
 def _versions(ticket: _Ticket) -> dict[str, Any]:
