@@ -27,6 +27,7 @@ RESPELLED = {
         "      spec:",
         "        mode: parallel",
     ],
+    "v10_foreign_names": ['        args: { body: "{{ result.data }}", v: "{{ ctx.x }}" }'],
     "v10_list_next": ["      arcs:", "        - step: end"],
     "v10_unknown_keys": ["    desc: An older spelling of desc"],
 }

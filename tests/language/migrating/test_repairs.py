@@ -174,7 +174,6 @@ def test_a_first_step_of_another_name_is_named_as_the_entry() -> None:
     ("text", "place"),
     [
         ("workflow: [{step: start, kind: http, url: u}]\n", ("workflow", 0, "tool", "url")),
-        ("version: 2\nworkflow: [{step: start, tool: {kind: http, url: u}}]\n", ("metadata", "version")),
         ("steps: [{step: start, tool: {kind: http, url: u}}]\n", ("workflow", 0, "step")),
     ],
 )

@@ -79,9 +79,10 @@ def _targets(step: StepSyntax, steps: Sequence[StepSyntax]) -> Iterator[str]:
 
 
 def _forks(step: StepSyntax) -> bool:
-    """Whether a step can send several tokens on. The iterations of a loop can lead to several places."""
-    looped = step.loop is not None and step.case is not None
-    return looped or any(len(targets) > 1 for targets in _ways(step))
+    """Whether a step can send several tokens on. The iterations of a loop can take several ways, each once (V2C-23)."""
+    ways = _ways(step)
+    decided = ways if step.router is None else ways[:-1]
+    return (step.loop is not None and len(decided) > 1) or any(len(targets) > 1 for targets in ways)
 
 
 def _leads_to_end(step: Mapping) -> bool:

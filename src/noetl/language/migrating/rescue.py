@@ -35,8 +35,8 @@ from noetl.language.reading.yaml import read_yaml
 # What is put right in a document that is accepted: keys that its dialect passes over with a warning, though they have
 # a place in v10.
 _READ_KEYS = {
-    Dialect.V10: ("root-identity", "step-inputs"),
-    Dialect.V10_IO: ("root-version", "root-identity", "step-inputs"),
+    Dialect.V10: ("step-inputs",),
+    Dialect.V10_IO: ("root-version", "step-inputs"),
 }
 
 

@@ -35,7 +35,7 @@ SECTIONS = (
 )
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
 _ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
-_ELSEWHERE = {key: f"move it to metadata.{key}, as noetl migrate does" for key in _ABOUT}
+_ELSEWHERE = {key: f"move it to metadata.{key}" for key in _ABOUT}
 _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"
 
 
